@@ -1,0 +1,234 @@
+//! The algorithms a limit may use, and what they have in common.
+//!
+//! An algorithm is an immutable value made of checked numbers. Those whose state fits one 64-bit word
+//! ([`Bucket`], [`Fixed`], [`Calendar`], [`SlidingCounter`]) implement [`Counter`]: pure functions from a state
+//! and an instant to an answer and the next state. [`Rolling`] and [`Concurrency`] keep more than a word for each
+//! key, in [`crate::ring`] and [`crate::permits`]; here they are only their numbers.
+
+mod bucket;
+mod calendar;
+mod fixed;
+mod rolling;
+mod sliding_counter;
+
+#[cfg(test)]
+mod oracle;
+
+use core::time::Duration;
+
+pub use bucket::Bucket;
+pub use calendar::{Calendar, CivilUnit, Weekday};
+pub use fixed::{Fixed, WindowStart};
+pub use rolling::{Concurrency, Rolling};
+pub use sliding_counter::SlidingCounter;
+
+use crate::cost::Cost;
+use crate::rate::Rate;
+use crate::time::Timestamp;
+
+/// What one key has used under one [`Counter`]: 64 bits whose meaning is the algorithm's own.
+///
+/// [`State::EMPTY`] (all zero) is the state of a key that was never seen, for every algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct State(u64);
+
+impl State {
+    /// Nothing is used.
+    pub const EMPTY: Self = Self(0);
+
+    /// The state with these bits, as [`State::to_bits`] gave them.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits, for storing.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// An algorithm's own answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is room.
+    Admit,
+    /// Not now. At `until`, the first such instant, the same cost is admitted if nothing else is charged before.
+    Wait {
+        /// The first instant at which it would be admitted.
+        until: Timestamp,
+    },
+    /// Not ever: the cost is larger than the limit can hold.
+    Never {
+        /// The largest cost the limit ever admits; 0 if it admits nothing at all.
+        largest: u64,
+    },
+}
+
+/// A charge that was made, as the gate remembers it to be able to take it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charged {
+    /// The state it was made on.
+    pub before: State,
+    /// The state it left.
+    pub after: State,
+    /// What was charged.
+    pub cost: Cost,
+}
+
+/// An algorithm whose whole state is one [`State`] word.
+///
+/// All methods are pure. `now` may be earlier than in a previous call: a step back never admits more than no step.
+pub trait Counter {
+    /// Whether `cost` is admitted at `now`, and the state afterwards. Refused means unchanged: on anything but
+    /// [`Verdict::Admit`] the state returned is the state given.
+    fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State);
+
+    /// Charges `cost` whether or not there is room, as for work that is already done. The debt this leaves is
+    /// bounded by [`REPORT_DEBT_LIMITS`] times [`Counter::limit`]; what is above is not booked.
+    fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State;
+
+    /// Gives back `cost` units; never more than are used.
+    fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State;
+
+    /// Takes back one charge after others may have been made on top of it.
+    ///
+    /// If `state` is `charged.after`, the result is `charged.before`, bit for bit. Otherwise the result never
+    /// admits more than if the charge had not been made, and admits less only where the charges on top were made at
+    /// other instants than the one taken back, by at most what the limit refills between those instants.
+    fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State;
+
+    /// The largest number of units that can be admitted at once (burst, or units of a window).
+    fn limit(&self) -> u64;
+
+    /// Units used at `now`, rounded up; above [`Counter::limit`] when in debt.
+    fn used(&self, state: State, now: Timestamp) -> u64;
+
+    /// Units left at `now`, rounded down; 0 when in debt.
+    fn remaining(&self, state: State, now: Timestamp) -> u64 {
+        self.limit().saturating_sub(self.used(state, now))
+    }
+
+    /// The first instant at which nothing is used any more, if nothing else is charged; `now` if nothing is.
+    fn reset_at(&self, state: State, now: Timestamp) -> Timestamp;
+
+    /// Whether at `now` the state has the same future as [`State::EMPTY`].
+    fn is_drained(&self, state: State, now: Timestamp) -> bool;
+
+    /// The state under `self` of a key that had `state` under `from`, the same algorithm with other numbers: what
+    /// is used stays used (rounded up), so that a raised limit admits the difference at once and a lowered one
+    /// refuses at once.
+    fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
+}
+
+/// How many times its own size a limit may be in debt after reports.
+pub const REPORT_DEBT_LIMITS: u64 = 100;
+
+/// The longest window or full drain of any limit: 366 days.
+pub const WINDOW_MAX: Duration = Duration::from_hours(366 * 24);
+
+/// The shortest window of any limit: a microsecond.
+pub const WINDOW_MIN: Duration = Duration::from_micros(1);
+
+/// An algorithm with its numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Token bucket (GCRA): a rate and a burst.
+    Bucket(Bucket),
+    /// Exact sliding window: never more than N in *any* window.
+    Rolling(Rolling),
+    /// Sliding counter: approximates the sliding window in one word.
+    SlidingCounter(SlidingCounter),
+    /// Windows of one length, aligned to the epoch or to the first hit.
+    Fixed(Fixed),
+    /// Civil minutes, hours, days, weeks, months or years in a time zone.
+    Calendar(Calendar),
+    /// Permits that are held and given back.
+    Concurrency(Concurrency),
+}
+
+impl Algorithm {
+    /// A bucket that refills at `rate` and holds as much as the rate gives in its own span.
+    pub fn bucket(rate: Rate) -> Result<Self, AlgorithmError> {
+        Bucket::new(rate, rate.units()).map(Self::Bucket)
+    }
+
+    /// The largest number of units it admits at once.
+    pub fn limit(&self) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.limit(),
+            Self::Rolling(rolling) => rolling.limit(),
+            Self::SlidingCounter(counter) => counter.limit(),
+            Self::Fixed(fixed) => fixed.limit(),
+            Self::Calendar(calendar) => calendar.limit(),
+            Self::Concurrency(concurrency) => concurrency.limit(),
+        }
+    }
+
+    /// The span it counts over: the window, or for a bucket the time in which it refills from empty to full.
+    /// `None` for concurrency.
+    pub fn window(&self) -> Option<Duration> {
+        match self {
+            Self::Bucket(bucket) => Some(bucket.full_drain()),
+            Self::Rolling(rolling) => Some(rolling.window()),
+            Self::SlidingCounter(counter) => Some(counter.window()),
+            Self::Fixed(fixed) => Some(fixed.window()),
+            Self::Calendar(calendar) => Some(calendar.unit().nominal()),
+            Self::Concurrency(_) => None,
+        }
+    }
+
+    /// The name in policies: `rate`, `rolling`, `fixed`, `calendar`, `concurrency`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Bucket(_) => "rate",
+            Self::Rolling(_) | Self::SlidingCounter(_) => "rolling",
+            Self::Fixed(_) => "fixed",
+            Self::Calendar(_) => "calendar",
+            Self::Concurrency(_) => "concurrency",
+        }
+    }
+
+    /// Whether it counts over an hour or longer: a *quota* rather than a *rate*.
+    pub fn is_quota(&self) -> bool {
+        let counts_over = match self {
+            Self::Bucket(bucket) => Some(bucket.rate().per()),
+            _ => self.window(),
+        };
+        counts_over.is_some_and(|span| span >= Duration::from_hours(1))
+    }
+}
+
+/// Why numbers make no algorithm. The text names the value and the fix, without the name of the limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AlgorithmError {
+    /// A burst of zero.
+    #[error("burst 0 admits nothing; use at least 1, or remove `burst` to allow one span of `rate`")]
+    BurstZero,
+    /// The window is longer than [`WINDOW_MAX`] or shorter than [`WINDOW_MIN`].
+    #[error("window {} is not between 1us and 366d; use a span in that range, or `calendar` for years", crate::rate::format_span(*.0))]
+    Window(Duration),
+    /// A bucket takes longer than [`WINDOW_MAX`] to drain.
+    #[error("burst {burst} takes more than 366d to refill at {rate}; lower `burst` or raise `rate`")]
+    DrainTooLong {
+        /// The burst, with the debt it may add.
+        burst: u64,
+        /// The rate it refills at.
+        rate: Rate,
+    },
+    /// The limit does not fit beside the window index.
+    #[error("limit {limit} is above {largest}, the largest this window can count; count in larger units")]
+    LimitTooLarge {
+        /// The limit asked for.
+        limit: u64,
+        /// The largest that fits.
+        largest: u64,
+    },
+    /// The time zone is not in the IANA database.
+    #[error("time zone \"{0}\" does not exist; use an IANA name such as Europe/Berlin or UTC")]
+    Zone(String),
+    /// The hold of a permit is zero or longer than [`WINDOW_MAX`].
+    #[error("hold {} is not between 1us and 366d; use the longest time a request may take", crate::rate::format_span(*.0))]
+    Hold(Duration),
+}

@@ -1,0 +1,73 @@
+//! The numbers of the two algorithms that keep more than a word for each key.
+
+use core::time::Duration;
+
+use super::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
+
+/// Never more than `limit` units in *any* window; the instants are kept in [`crate::ring`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rolling {
+    limit: u64,
+    window: Duration,
+}
+
+impl Rolling {
+    /// The largest limit: each unit keeps an instant of 4 bytes, so 4 MiB for one key.
+    pub const LIMIT_MAX: u64 = 1 << 20;
+
+    /// At most `limit` units in any `window`; 0 admits nothing, at most [`Rolling::LIMIT_MAX`].
+    pub fn new(limit: u64, window: Duration) -> Result<Self, AlgorithmError> {
+        if !(WINDOW_MIN..=WINDOW_MAX).contains(&window) {
+            return Err(AlgorithmError::Window(window));
+        }
+        if limit > Self::LIMIT_MAX {
+            return Err(AlgorithmError::LimitTooLarge { limit, largest: Self::LIMIT_MAX });
+        }
+        Ok(Self { limit, window })
+    }
+
+    /// The most units in any window.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The length of the window.
+    pub const fn window(&self) -> Duration {
+        self.window
+    }
+}
+
+/// At most `limit` permits held at once; each expires after `hold` unless given back before.
+///
+/// It counts requests: a request takes one permit whatever it costs. Permits are kept in [`crate::permits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Concurrency {
+    limit: u64,
+    hold: Duration,
+}
+
+impl Concurrency {
+    /// The largest limit; a permit keeps 16 bytes, so 1 MiB for one key.
+    pub const LIMIT_MAX: u64 = 1 << 16;
+
+    /// At most `limit` permits at once, each for at most `hold`; limit 0 admits nothing.
+    pub fn new(limit: u64, hold: Duration) -> Result<Self, AlgorithmError> {
+        if !(WINDOW_MIN..=WINDOW_MAX).contains(&hold) {
+            return Err(AlgorithmError::Hold(hold));
+        }
+        if limit > Self::LIMIT_MAX {
+            return Err(AlgorithmError::LimitTooLarge { limit, largest: Self::LIMIT_MAX });
+        }
+        Ok(Self { limit, hold })
+    }
+
+    /// The most permits held at once.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How long a permit lasts if nobody gives it back.
+    pub const fn hold(&self) -> Duration {
+        self.hold
+    }
+}

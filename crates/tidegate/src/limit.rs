@@ -1,0 +1,204 @@
+//! One rule: what it matches, what it counts by, which algorithm counts, and what happens when it is used up.
+
+use core::time::Duration;
+
+use crate::algorithm::Algorithm;
+use crate::matcher::Matcher;
+
+/// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
+///
+/// A new limit matches every request, has one counter for all, enforces, and is decided by this member alone.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limit {
+    /// Its name, unique in the namespace; 1 to [`Limit::NAME_BYTES_MAX`] bytes.
+    pub name: String,
+    /// What a request must look like: all of these must hold. Empty matches every request.
+    pub matches: Vec<Condition>,
+    /// The scope: one counter for each distinct tuple of these attributes. Empty: one counter for all requests.
+    pub key: Vec<KeyPart>,
+    /// What happens to a request that lacks an attribute of `key`.
+    pub missing: Missing,
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// Whether it refuses or only says that it would.
+    pub mode: Mode,
+    /// What happens to a key that exceeds it, beyond the refusal.
+    pub on_exceed: OnExceed,
+    /// Other numbers for some keys. The one with the most attributes wins, then the first.
+    pub overrides: Vec<Override>,
+    /// Where it is decided.
+    pub consistency: Consistency,
+    /// The name it had before, so that usage is kept when it is renamed.
+    pub was: Option<String>,
+}
+
+impl Limit {
+    /// The longest name in bytes.
+    pub const NAME_BYTES_MAX: usize = 128;
+    /// The most attributes in one key.
+    pub const KEY_PARTS_MAX: usize = 16;
+
+    /// A limit that matches every request and has one counter for all.
+    pub fn new(name: impl Into<String>, algorithm: Algorithm) -> Self {
+        Self {
+            name: name.into(),
+            matches: Vec::new(),
+            key: Vec::new(),
+            missing: Missing::Skip,
+            algorithm,
+            mode: Mode::Enforce,
+            on_exceed: OnExceed::Refuse,
+            overrides: Vec::new(),
+            consistency: Consistency::Local,
+            was: None,
+        }
+    }
+
+    /// Counts by these attributes, in this order.
+    #[must_use]
+    pub fn key<P: Into<KeyPart>>(mut self, parts: impl IntoIterator<Item = P>) -> Self {
+        self.key = parts.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Applies only where `attribute` matches; may be called several times, all must hold.
+    #[must_use]
+    pub fn when(mut self, attribute: impl Into<String>, matcher: Matcher) -> Self {
+        self.matches.push(Condition { attribute: attribute.into(), matcher });
+        self
+    }
+
+    /// Sets what happens to a request that lacks an attribute of the key.
+    #[must_use]
+    pub fn missing(mut self, missing: Missing) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Only says what it would refuse, and refuses nothing.
+    #[must_use]
+    pub fn shadow(mut self) -> Self {
+        self.mode = Mode::Shadow;
+        self
+    }
+
+    /// Refuses a key that exceeded it for `span`, whatever is left by then.
+    #[must_use]
+    pub fn block_on_exceed(mut self, span: Duration) -> Self {
+        self.on_exceed = OnExceed::Block(span);
+        self
+    }
+
+    /// Uses `algorithm` for keys whose attributes have these values.
+    #[must_use]
+    pub fn override_for<'a>(
+        mut self,
+        values: impl IntoIterator<Item = (&'a str, &'a str)>,
+        algorithm: Algorithm,
+    ) -> Self {
+        let when = values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        self.overrides.push(Override { when, algorithm });
+        self
+    }
+
+    /// Decides it where `consistency` says.
+    #[must_use]
+    pub fn consistency(mut self, consistency: Consistency) -> Self {
+        self.consistency = consistency;
+        self
+    }
+}
+
+/// One attribute and what its value must look like.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// The name of the attribute.
+    pub attribute: String,
+    /// What its value must look like.
+    pub matcher: Matcher,
+}
+
+/// One attribute of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyPart {
+    /// The name of the attribute.
+    pub attribute: String,
+    /// `Some` if the value is an address: counted by its network of so many leading bits for IPv6, and by itself
+    /// for IPv4. A value that is no address is counted as it is.
+    pub ipv6_prefix: Option<u8>,
+}
+
+impl KeyPart {
+    /// The attributes that are taken as addresses unless told otherwise.
+    pub const ADDRESSES: [&'static str; 7] =
+        ["ip", "client_ip", "remote_ip", "source_ip", "peer_ip", "remote_address", "client_address"];
+    /// The network that IPv6 addresses are counted by: what one customer usually gets.
+    pub const IPV6_PREFIX: u8 = 64;
+}
+
+impl From<&str> for KeyPart {
+    /// Attributes in [`KeyPart::ADDRESSES`] are grouped by [`KeyPart::IPV6_PREFIX`].
+    fn from(attribute: &str) -> Self {
+        let ipv6_prefix = Self::ADDRESSES.contains(&attribute).then_some(Self::IPV6_PREFIX);
+        Self { attribute: attribute.to_owned(), ipv6_prefix }
+    }
+}
+
+impl From<String> for KeyPart {
+    fn from(attribute: String) -> Self {
+        Self::from(attribute.as_str())
+    }
+}
+
+/// What happens to a request that lacks an attribute of a limit's key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Missing {
+    /// The limit does not apply to it.
+    #[default]
+    Skip,
+    /// It is refused, with reason `blocked` and no retry.
+    Refuse,
+    /// All that lack the same attributes share one counter.
+    Group,
+}
+
+/// Whether a limit refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// It refuses.
+    #[default]
+    Enforce,
+    /// It charges and says what it would have refused, and refuses nothing.
+    Shadow,
+}
+
+/// What happens to a key that exceeds a limit, beyond the refusal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnExceed {
+    /// Nothing more.
+    #[default]
+    Refuse,
+    /// The key is refused for this long, with reason `blocked`.
+    Block(Duration),
+}
+
+/// Other numbers for the keys whose attributes have the values in `when`.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// Attributes of the limit's key with the values they must have; at least one, not necessarily all.
+    pub when: Vec<(String, String)>,
+    /// The algorithm for those keys: the same one as the limit's, with other numbers.
+    pub algorithm: Algorithm,
+}
+
+/// Where a limit is decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Consistency {
+    /// By this member alone, in nanoseconds.
+    #[default]
+    Local,
+    /// In one atomic step in the store, together with all other exact limits of the request.
+    Exact,
+}

@@ -1,0 +1,206 @@
+//! Rates as exact ratios: units over a span of time, never rounded to a whole number of nanoseconds.
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::str::FromStr;
+use core::time::Duration;
+
+use crate::time::duration_nanos;
+
+/// Units for each span of time, kept as the ratio it was written as.
+///
+/// Written `100/s`, `5/10m`, `1000/1d`. At least one unit in [`Rate::PER_MAX`], at most
+/// [`Rate::UNITS_PER_SECOND_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    units: NonZeroU64,
+    per_ns: NonZeroU64,
+}
+
+/// Why a rate is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RateError {
+    /// Zero units.
+    #[error("rate \"{0}\" admits nothing; use at least 1 unit, or block the key")]
+    Zero(String),
+    /// The span is zero or longer than [`Rate::PER_MAX`].
+    #[error("rate \"{0}\" has a span that is zero or longer than a year; use a span from 1ns to 365d")]
+    Span(String),
+    /// More than [`Rate::UNITS_PER_SECOND_MAX`].
+    #[error("rate \"{0}\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units")]
+    TooFast(String),
+    /// Not of the form `units/span`.
+    #[error("rate \"{0}\" is not written as units/span; write for example 100/s, 5/10m or 1000/1d")]
+    Form(String),
+}
+
+impl Rate {
+    /// The longest span a rate may be given over: 365 days.
+    pub const PER_MAX: Duration = Duration::from_hours(365 * 24);
+    /// The fastest rate: a thousand million units a second, one for each nanosecond.
+    pub const UNITS_PER_SECOND_MAX: u64 = 1_000_000_000;
+
+    /// `units` for each `per`.
+    pub fn new(units: u64, per: Duration) -> Result<Self, RateError> {
+        let text = || format!("{units}/{per:?}");
+        let per_ns = duration_nanos(per);
+        let count = NonZeroU64::new(units).ok_or_else(|| RateError::Zero(text()))?;
+        let span = NonZeroU64::new(per_ns)
+            .filter(|_| per <= Self::PER_MAX)
+            .ok_or_else(|| RateError::Span(text()))?;
+        // One unit a nanosecond is the fastest: beyond it an instant no longer tells two units apart.
+        if units > per_ns {
+            return Err(RateError::TooFast(text()));
+        }
+        Ok(Self { units: count, per_ns: span })
+    }
+
+    /// `units` a second.
+    pub fn per_second(units: u64) -> Result<Self, RateError> {
+        Self::new(units, Duration::from_secs(1))
+    }
+
+    /// `units` a minute.
+    pub fn per_minute(units: u64) -> Result<Self, RateError> {
+        Self::new(units, Duration::from_mins(1))
+    }
+
+    /// `units` an hour.
+    pub fn per_hour(units: u64) -> Result<Self, RateError> {
+        Self::new(units, Duration::from_hours(1))
+    }
+
+    /// The numerator: units, at least 1.
+    pub const fn units(self) -> u64 {
+        self.units.get()
+    }
+
+    /// The denominator: the span in nanoseconds, at least 1.
+    pub const fn per_ns(self) -> u64 {
+        self.per_ns.get()
+    }
+
+    /// The span the units are given over.
+    pub const fn per(self) -> Duration {
+        Duration::from_nanos(self.per_ns.get())
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let form = || RateError::Form(text.to_owned());
+        let (units, span) = text.split_once('/').ok_or_else(form)?;
+        let units: u64 = units.trim().parse().map_err(|_| form())?;
+        let per = parse_span(span.trim()).ok_or_else(form)?;
+        Self::new(units, per).map_err(|error| match error {
+            RateError::Zero(_) => RateError::Zero(text.to_owned()),
+            RateError::Span(_) => RateError::Span(text.to_owned()),
+            RateError::TooFast(_) => RateError::TooFast(text.to_owned()),
+            RateError::Form(_) => form(),
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let span = format_span(self.per());
+        // `100/s` rather than `100/1s`.
+        match span.strip_prefix('1') {
+            Some(unit) if unit.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                write!(f, "{}/{unit}", self.units)
+            }
+            _ => write!(f, "{}/{span}", self.units),
+        }
+    }
+}
+
+const SPAN_UNITS: [(&str, u64); 8] = [
+    ("w", 604_800_000_000_000),
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// A span of time written as a whole number and a unit (`250ms`, `10m`, `1d`); the number may be left out and
+/// is then 1. Several parts may follow each other (`1h30m`). `None` if it is not of that form or overflows.
+pub fn parse_span(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let mut total: u64 = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let count: u64 = if digits == 0 { 1 } else { rest[..digits].parse().ok()? };
+        // A bare unit ("s") is only a span when it stands alone.
+        if digits == 0 && rest.len() != text.len() {
+            return None;
+        }
+        rest = &rest[digits..];
+        let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let (_, scale) = SPAN_UNITS.iter().find(|(name, _)| *name == &rest[..letters])?;
+        rest = &rest[letters..];
+        total = total.checked_add(count.checked_mul(*scale)?)?;
+    }
+    Some(Duration::from_nanos(total))
+}
+
+/// A span as [`parse_span`] reads it: the largest unit that divides it (`10m`, `1500ms`, `1d`).
+pub fn format_span(span: Duration) -> String {
+    let nanos = duration_nanos(span);
+    let (name, scale) = SPAN_UNITS
+        .iter()
+        .filter(|(name, _)| *name != "w")
+        .find(|(_, scale)| nanos >= *scale && nanos.is_multiple_of(*scale))
+        .unwrap_or(&("ns", 1));
+    format!("{}{name}", nanos / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_as_they_are_written() {
+        for text in ["100/s", "5/10m", "1000/d", "3/250ms", "1/365d", "299999999/s"] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        }
+        assert_eq!("100/1s".parse::<Rate>().unwrap(), Rate::per_second(100).unwrap());
+    }
+
+    #[test]
+    fn a_rate_that_is_none_says_what_to_do() {
+        for (text, hint) in [
+            ("0/s", "admits nothing"),
+            ("5/366d", "longer than a year"),
+            ("5/0s", "zero"),
+            ("2000000000/s", "larger units"),
+            ("fast", "units/span"),
+            ("5/parsec", "units/span"),
+            ("-1/s", "units/span"),
+            ("5/", "units/span"),
+        ] {
+            let message = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(message.contains(hint) && message.contains(text), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn spans_are_whole_numbers_with_units() {
+        assert_eq!(parse_span("1h30m"), Some(Duration::from_mins(90)));
+        assert_eq!(parse_span("s"), Some(Duration::from_secs(1)));
+        assert_eq!(parse_span("10"), None);
+        assert_eq!(parse_span("1.5s"), None);
+        assert_eq!(parse_span("1hm"), None);
+        assert_eq!(parse_span("99999999999999999999s"), None);
+        assert_eq!(format_span(Duration::from_millis(1500)), "1500ms");
+        assert_eq!(format_span(Duration::from_hours(24)), "1d");
+    }
+}

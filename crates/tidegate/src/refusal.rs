@@ -1,0 +1,316 @@
+//! The answer "no": which limit, why, when to come back, how much was left.
+
+use core::fmt;
+use core::time::Duration;
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::time::Timestamp;
+
+/// Who refused: what the caller was promised, what a part of the store can do, or what the system can bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Plane {
+    /// A limit denied: the caller is over what it was promised.
+    Limits,
+    /// The capacity plane throttled: this part of the store is over its share.
+    Capacity,
+    /// The overload plane shed, deferred or degraded: the system is over what it can bear.
+    Overload,
+}
+
+impl Plane {
+    /// The name in answers, logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Limits => "limits",
+            Self::Capacity => "capacity",
+            Self::Overload => "overload",
+        }
+    }
+}
+
+impl fmt::Display for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a request was refused. The list is closed and stable: it is the same in bodies, gRPC details, RESP
+/// errors, logs and metric labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// A limit over less than an hour is used up.
+    RateExceeded,
+    /// A limit over an hour or longer is used up.
+    QuotaExceeded,
+    /// All permits of a concurrency limit are held.
+    ConcurrencyExceeded,
+    /// The key is blocked until an instant, or lacks an attribute that the limit insists on.
+    Blocked,
+    /// The cost is larger than the limit ever holds.
+    CostExceedsLimit,
+    /// The table is over its provisioned throughput.
+    TableThroughputExceeded,
+    /// The account is over its throughput.
+    AccountThroughputExceeded,
+    /// The partition that holds the key is over the ceiling of a partition.
+    KeyRangeThroughputExceeded,
+    /// The on-demand table is over its maximum.
+    OnDemandMaximumExceeded,
+    /// The node that holds the partition has no spare capacity for a burst.
+    NodeSaturated,
+    /// A replica of the partition has no spare capacity for a burst.
+    ReplicaSaturated,
+    /// The partition is moving.
+    Migrating,
+    /// The system is over what it can bear and this class is shed.
+    OverloadShed,
+    /// The queue is full.
+    QueueFull,
+    /// Come back at the instant named on the ticket.
+    Deferred,
+    /// The feature is switched off for now.
+    FeatureDisabled,
+    /// The answer would come after the caller's deadline.
+    DeadlineUnmeetable,
+    /// The shared store does not answer.
+    StoreUnavailable,
+    /// The key table has no room for another key.
+    TableFull,
+}
+
+impl Reason {
+    /// Every reason, in the order of the documentation.
+    pub const ALL: [Self; 19] = [
+        Self::RateExceeded,
+        Self::QuotaExceeded,
+        Self::ConcurrencyExceeded,
+        Self::Blocked,
+        Self::CostExceedsLimit,
+        Self::TableThroughputExceeded,
+        Self::AccountThroughputExceeded,
+        Self::KeyRangeThroughputExceeded,
+        Self::OnDemandMaximumExceeded,
+        Self::NodeSaturated,
+        Self::ReplicaSaturated,
+        Self::Migrating,
+        Self::OverloadShed,
+        Self::QueueFull,
+        Self::Deferred,
+        Self::FeatureDisabled,
+        Self::DeadlineUnmeetable,
+        Self::StoreUnavailable,
+        Self::TableFull,
+    ];
+
+    /// The name in answers, logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RateExceeded => "rate_exceeded",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::ConcurrencyExceeded => "concurrency_exceeded",
+            Self::Blocked => "blocked",
+            Self::CostExceedsLimit => "cost_exceeds_limit",
+            Self::TableThroughputExceeded => "table_throughput_exceeded",
+            Self::AccountThroughputExceeded => "account_throughput_exceeded",
+            Self::KeyRangeThroughputExceeded => "key_range_throughput_exceeded",
+            Self::OnDemandMaximumExceeded => "on_demand_maximum_exceeded",
+            Self::NodeSaturated => "node_saturated",
+            Self::ReplicaSaturated => "replica_saturated",
+            Self::Migrating => "migrating",
+            Self::OverloadShed => "overload_shed",
+            Self::QueueFull => "queue_full",
+            Self::Deferred => "deferred",
+            Self::FeatureDisabled => "feature_disabled",
+            Self::DeadlineUnmeetable => "deadline_unmeetable",
+            Self::StoreUnavailable => "store_unavailable",
+            Self::TableFull => "table_full",
+        }
+    }
+
+    /// The plane that refuses with this reason.
+    pub const fn plane(self) -> Plane {
+        match self {
+            Self::RateExceeded
+            | Self::QuotaExceeded
+            | Self::ConcurrencyExceeded
+            | Self::Blocked
+            | Self::CostExceedsLimit
+            | Self::StoreUnavailable
+            | Self::TableFull => Plane::Limits,
+            Self::TableThroughputExceeded
+            | Self::AccountThroughputExceeded
+            | Self::KeyRangeThroughputExceeded
+            | Self::OnDemandMaximumExceeded
+            | Self::NodeSaturated
+            | Self::ReplicaSaturated
+            | Self::Migrating => Plane::Capacity,
+            Self::OverloadShed
+            | Self::QueueFull
+            | Self::Deferred
+            | Self::FeatureDisabled
+            | Self::DeadlineUnmeetable => Plane::Overload,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// When a refused caller should come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// At this instant what was refused would be admitted, if nobody else is in between.
+    At(Timestamp),
+    /// Later, and less often each time; nobody can say when.
+    Backoff,
+    /// Not at all: the same request will never be admitted.
+    Never,
+}
+
+impl Retry {
+    /// How long to wait from `now`; `None` for [`Retry::Backoff`] and [`Retry::Never`].
+    pub fn after(self, now: Timestamp) -> Option<Duration> {
+        match self {
+            Self::At(instant) => Some(instant.saturating_since(now)),
+            Self::Backoff | Self::Never => None,
+        }
+    }
+
+    /// Orders by how long it binds: an instant, a later instant, backoff, never.
+    pub(crate) fn binds_longer_than(self, other: Self) -> bool {
+        let rank = |retry| match retry {
+            Self::At(instant) => (0, instant),
+            Self::Backoff => (1, Timestamp::MIN),
+            Self::Never => (2, Timestamp::MIN),
+        };
+        rank(self) > rank(other)
+    }
+}
+
+/// The attributes that name the counter a refusal speaks of, with their values.
+pub type ScopeValues<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 3]>;
+
+/// One limit that a request violated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violated<'a> {
+    /// The name of the limit (or of the table, node or resource in the other planes).
+    pub name: Cow<'a, str>,
+    /// Why it refused.
+    pub reason: Reason,
+    /// When it would admit the request.
+    pub retry: Retry,
+    /// The largest number of units it ever admits at once.
+    pub limit: u64,
+    /// The units that were left.
+    pub remaining: u64,
+    /// The span the limit counts over; `None` where there is none (concurrency).
+    pub window: Option<Duration>,
+}
+
+/// A refused request: the limit that binds longest, and all that were violated.
+///
+/// Borrows from the request and the policy, so that refusing allocates nothing; [`Refusal::into_owned`] keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    /// The namespace of the request.
+    pub namespace: Cow<'a, str>,
+    /// The attributes and values that name the counter; empty for a counter shared by all.
+    pub scope: ScopeValues<'a>,
+    /// All violated limits; the first is the one that binds longest. Never empty.
+    pub violated: SmallVec<[Violated<'a>; 2]>,
+    /// A sentence for people where the reason alone does not say enough.
+    pub detail: Option<Cow<'a, str>>,
+}
+
+impl<'a> Refusal<'a> {
+    /// A refusal by one limit (or table, node, resource).
+    pub fn new(
+        namespace: impl Into<Cow<'a, str>>,
+        scope: ScopeValues<'a>,
+        violated: Violated<'a>,
+    ) -> Self {
+        let mut all = SmallVec::new();
+        all.push(violated);
+        Self { namespace: namespace.into(), scope, violated: all, detail: None }
+    }
+
+    fn binding(&self) -> &Violated<'a> {
+        self.violated.first().expect("a refusal names at least one violated limit")
+    }
+
+    /// Why: the reason of the limit that binds longest.
+    pub fn reason(&self) -> Reason {
+        self.binding().reason
+    }
+
+    /// The plane that refused.
+    pub fn plane(&self) -> Plane {
+        self.reason().plane()
+    }
+
+    /// The name of the limit that binds longest.
+    pub fn name(&self) -> &str {
+        &self.binding().name
+    }
+
+    /// The units left of the limit that binds longest.
+    pub fn remaining(&self) -> u64 {
+        self.binding().remaining
+    }
+
+    /// When to come back: when the limit that binds longest would admit the request.
+    pub fn retry(&self) -> Retry {
+        self.binding().retry
+    }
+
+    /// The same refusal, borrowing nothing.
+    pub fn into_owned(self) -> Refusal<'static> {
+        let own = |text: Cow<'_, str>| -> Cow<'static, str> { Cow::Owned(text.into_owned()) };
+        Refusal {
+            namespace: own(self.namespace),
+            scope: self.scope.into_iter().map(|(name, value)| (own(name), own(value))).collect(),
+            violated: self
+                .violated
+                .into_iter()
+                .map(|one| Violated {
+                    name: own(one.name),
+                    reason: one.reason,
+                    retry: one.retry,
+                    limit: one.limit,
+                    remaining: one.remaining,
+                    window: one.window,
+                })
+                .collect(),
+            detail: self.detail.map(own),
+        }
+    }
+}
+
+impl fmt::Display for Refusal<'_> {
+    /// `limit "per-user" of "api" (user=ada): rate_exceeded, 0 of 200 left, come back at 2026-11-20T20:40:00.01Z`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = self.binding();
+        write!(f, "limit \"{}\" of \"{}\"", one.name, self.namespace)?;
+        for (index, (name, value)) in self.scope.iter().enumerate() {
+            write!(f, "{}{name}={value}", if index == 0 { " (" } else { ", " })?;
+        }
+        if !self.scope.is_empty() {
+            f.write_str(")")?;
+        }
+        write!(f, ": {}, {} of {} left, ", one.reason, one.remaining, one.limit)?;
+        match one.retry {
+            Retry::At(instant) => write!(f, "come back at {instant}")?,
+            Retry::Backoff => f.write_str("back off")?,
+            Retry::Never => f.write_str("do not come back with it")?,
+        }
+        match &self.detail {
+            Some(detail) => write!(f, "; {detail}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Instants: nanoseconds since the Unix epoch, and the arithmetic that never wraps.
+//!
+//! A [`Timestamp`] is what every decision takes as `now`. A process makes one from a wall-clock anchor read
+//! once at start plus monotonic time since then, so that it does not step while the process lives; nothing
+//! here assumes that it never does. Subtraction and addition saturate.
+
+use core::fmt;
+use core::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// An instant, in nanoseconds since 1970-01-01T00:00:00Z.
+///
+/// Range: 1970 to the year 2554. The zero is the epoch itself; arithmetic saturates at both ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The first representable instant, 1970-01-01T00:00:00Z.
+    pub const MIN: Self = Self(0);
+    /// The last representable instant, in the year 2554.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `nanos` nanoseconds after the Unix epoch.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The instant `millis` milliseconds after the Unix epoch; saturates at [`Timestamp::MAX`].
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// The instant `seconds` seconds after the Unix epoch; saturates at [`Timestamp::MAX`].
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Whole milliseconds since the Unix epoch, rounded down.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Whole seconds since the Unix epoch, rounded down.
+    pub const fn as_secs(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
+    /// This instant moved later by `by`; saturates at [`Timestamp::MAX`].
+    #[must_use]
+    pub const fn saturating_add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(duration_nanos(by)))
+    }
+
+    /// This instant moved earlier by `by`; saturates at [`Timestamp::MIN`].
+    #[must_use]
+    pub const fn saturating_sub(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(duration_nanos(by)))
+    }
+
+    /// How long ago `earlier` was; zero if it lies in the future.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Whole nanoseconds of `duration`, saturating at `u64::MAX` (584 years).
+pub(crate) const fn duration_nanos(duration: Duration) -> u64 {
+    let nanos = duration.as_nanos();
+    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// Times before 1970 become [`Timestamp::MIN`].
+    fn from(time: SystemTime) -> Self {
+        Self(duration_nanos(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC, as `2026-11-20T20:40:00.25Z`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
+            Ok(instant) => write!(f, "{instant}"),
+            Err(_) => write!(f, "{}ns since 1970", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_saturate_at_both_ends() {
+        assert_eq!(Timestamp::MIN.saturating_sub(Duration::from_secs(1)), Timestamp::MIN);
+        assert_eq!(Timestamp::MAX.saturating_add(Duration::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::from_secs(u64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::from_secs(1).saturating_since(Timestamp::from_secs(2)), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_instant_reads_as_rfc_3339() {
+        assert_eq!(Timestamp::from_millis(1_795_210_800_250).to_string(), "2026-11-20T23:00:00.25Z");
+    }
+
+    #[test]
+    fn system_time_before_the_epoch_is_the_epoch() {
+        assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_secs(5)), Timestamp::MIN);
+    }
+}
