@@ -1,0 +1,147 @@
+//! What the gate needs beyond Rust, a C compiler and this checkout, and getting it.
+//!
+//! Everything here may be missing and the gate still runs: what cannot be installed is named together with the
+//! command that installs it, and what depends on it is counted as skipped.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::cargo::{cargo, succeeds, target_directory};
+
+/// Programs that end-to-end tests of the daemon start, each in the Debian package of the same name.
+const PACKAGED_PROGRAMS: &[&str] = &["curl", "wrk"];
+
+/// Parts of the toolchain that a minimal installation leaves out: the program, and the component it comes in.
+const COMPONENTS: &[(&str, &str)] = &[("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")];
+
+/// The version of cargo-deny that is installed where there is none. Any version already there is used.
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
+/// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given up.
+const CARGO_DENY_DEADLINE: Duration = Duration::from_mins(20);
+
+/// Installs whatever is missing and can be; returns one line for each thing that is still missing.
+pub(crate) fn set_up() -> Vec<String> {
+    let mut missing = missing_components();
+    missing.extend(missing_programs());
+    missing
+}
+
+fn missing_components() -> Vec<String> {
+    let absent = || COMPONENTS.iter().filter(|(program, _)| find(program).is_none());
+    if absent().next().is_some() && find("rustup").is_some() {
+        let components: Vec<&str> = absent().map(|(_, component)| *component).collect();
+        println!("missing: {}; installing with rustup", components.join(", "));
+        succeeds(quiet("rustup").args(["component", "add"]).args(&components));
+    }
+    absent()
+        .map(|(_, component)| format!("{component} is not installed; run `rustup component add {component}`"))
+        .collect()
+}
+
+fn missing_programs() -> Vec<String> {
+    let absent = || PACKAGED_PROGRAMS.iter().copied().filter(|program| find(program).is_none());
+    let packages: Vec<&str> = absent().collect();
+    if packages.is_empty() {
+        return Vec::new();
+    }
+    println!("missing: {}", packages.join(", "));
+    let by_hand = format!("apt-get install {}", packages.join(" "));
+    if find("apt-get").is_some() {
+        match root_command() {
+            Some(root) => {
+                println!("installing: {by_hand}");
+                // A machine whose package lists were removed knows no package at all until they are fetched.
+                if !succeeds(&mut apt_get(&root, &["install", "--yes", "--no-install-recommends"], &packages))
+                {
+                    succeeds(&mut apt_get(&root, &["update"], &[]));
+                    succeeds(&mut apt_get(
+                        &root,
+                        &["install", "--yes", "--no-install-recommends"],
+                        &packages,
+                    ));
+                }
+            }
+            None => println!("cannot install it without root or passwordless sudo"),
+        }
+    }
+    absent().map(|program| format!("{program} is not installed; as root, run `{by_hand}`")).collect()
+}
+
+/// The words before a command that must run as root; none when we are root already, `None` when we cannot be.
+fn root_command() -> Option<Vec<&'static str>> {
+    let id = quiet("id").arg("-u").stderr(Stdio::null()).output().ok()?;
+    if id.stdout.trim_ascii() == b"0" {
+        return Some(Vec::new());
+    }
+    let may_sudo = quiet("sudo").args(["-n", "true"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    may_sudo.is_ok_and(|status| status.success()).then(|| vec!["sudo", "-n"])
+}
+
+fn apt_get(root: &[&str], arguments: &[&str], packages: &[&str]) -> Command {
+    // Without a network, and beside another installation, this must end rather than wait.
+    let bounded = ["Acquire::Retries=1", "Acquire::http::Timeout=30", "DPkg::Lock::Timeout=120"];
+    let words =
+        root.iter().chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).chain(arguments);
+    let mut words = words.chain(packages);
+    let mut command = quiet(words.next().expect("the chain above has words of its own"));
+    command.args(words);
+    for option in bounded {
+        command.args(["-o", option]);
+    }
+    command
+}
+
+/// Whether `cargo deny` can be run, installing it first where it is not.
+pub(crate) fn cargo_deny() -> Result<(), String> {
+    if find("cargo-deny").is_some() {
+        return Ok(());
+    }
+    let by_hand = format!("cargo install --locked cargo-deny --version {CARGO_DENY_VERSION}");
+    println!("missing: cargo-deny; installing: {by_hand}");
+    let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]);
+    // Its build is none of this checkout's, but an interrupted one goes on from where it was.
+    install.env("CARGO_TARGET_DIR", target_directory().join("cargo-deny"));
+    let began = Instant::now();
+    let mut child = install.spawn().map_err(|error| format!("cargo could not be started: {error}"))?;
+    let status = loop {
+        match child.try_wait().map_err(|error| format!("cargo could not be waited for: {error}"))? {
+            Some(status) => break status,
+            None if began.elapsed() < CARGO_DENY_DEADLINE => sleep(Duration::from_millis(200)),
+            None => {
+                // It may end by itself at this very moment; either way it is over.
+                let _ = child.kill();
+                let _ = child.wait();
+                let minutes = CARGO_DENY_DEADLINE.as_secs() / 60;
+                return Err(format!(
+                    "cargo-deny took more than {minutes} minutes to install; run `{by_hand}`"
+                ));
+            }
+        }
+    };
+    if status.success() && find("cargo-deny").is_some() {
+        Ok(())
+    } else {
+        Err(format!("cargo-deny could not be installed; run `{by_hand}`"))
+    }
+}
+
+/// Where the program is: in `PATH`, or where cargo installs programs.
+fn find(program: &str) -> Option<PathBuf> {
+    let cargo_home = env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(cargo_home.map(|home| home.join("bin")));
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// A command without input.
+fn quiet(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    command
+}

@@ -1,0 +1,68 @@
+//! The crates of this workspace as `cargo metadata` describes them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cargo::{cargo, output_of};
+
+/// One crate of the workspace.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// The name of the package.
+    pub(crate) name: String,
+    /// The folder of its `Cargo.toml`.
+    pub(crate) folder: PathBuf,
+    /// False when `publish = false`.
+    pub(crate) is_published: bool,
+    /// Whether it has a description, without which it cannot be published.
+    pub(crate) has_description: bool,
+    /// The version of Rust it asks for; empty when it asks for none.
+    pub(crate) rust_version: String,
+    /// The names of its features, `default` excluded.
+    pub(crate) features: Vec<String>,
+    /// Packages it needs to be used: normal and build dependencies on any platform, under their real names.
+    pub(crate) needs: Vec<String>,
+}
+
+/// The folder that holds the workspace.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
+
+/// All crates of this workspace.
+pub(crate) fn members() -> Result<Vec<Member>, String> {
+    let metadata = output_of(&mut cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+    read(&metadata)
+}
+
+/// All crates of the workspace that `metadata`, as printed by `cargo metadata --no-deps`, describes.
+pub(crate) fn read(metadata: &str) -> Result<Vec<Member>, String> {
+    let metadata: Value =
+        serde_json::from_str(metadata).map_err(|error| format!("cargo metadata is not JSON: {error}"))?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata has no `packages`")?;
+    packages.iter().map(member).collect()
+}
+
+fn member(package: &Value) -> Result<Member, String> {
+    let text = |field: &str| package[field].as_str().map(str::to_owned);
+    let name = text("name").ok_or("a package in cargo metadata has no `name`")?;
+    let manifest = text("manifest_path").ok_or_else(|| format!("{name} has no `manifest_path`"))?;
+    let folder = Path::new(&manifest).parent().ok_or_else(|| format!("{name} lies in no folder"))?.to_owned();
+    let dependencies =
+        package["dependencies"].as_array().ok_or_else(|| format!("{name} has no `dependencies`"))?;
+    // The kind is absent for a normal dependency.
+    let needs = dependencies.iter().filter(|dependency| dependency["kind"].as_str() != Some("dev"));
+    Ok(Member {
+        is_published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
+        has_description: text("description").is_some_and(|description| !description.trim().is_empty()),
+        rust_version: text("rust_version").unwrap_or_default(),
+        features: package["features"]
+            .as_object()
+            .map(|features| features.keys().filter(|feature| *feature != "default").cloned().collect())
+            .unwrap_or_default(),
+        needs: needs.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)).collect(),
+        name,
+        folder,
+    })
+}
