@@ -38,6 +38,9 @@ fn a_failed_test_counts_once_although_the_whole_run_failed_too() {
 fn a_binary_that_dies_before_its_result_counts_as_one_failure() {
     let output = format!("{TWO_BINARIES}\nrunning 7 tests\ntest a ... ok\n");
     assert_eq!(count(&output, false), Tally { passed: 3, failed: 1, skipped: 1 });
+
+    let beside_a_failure = output.replace("2 passed; 0 failed", "1 passed; 1 failed");
+    assert_eq!(count(&beside_a_failure, false), Tally { passed: 2, failed: 2, skipped: 1 });
 }
 
 #[test]
