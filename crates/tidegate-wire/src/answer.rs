@@ -1,0 +1,103 @@
+//! The bodies of answers that are not refusals.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use tidegate::{LimitStatus, Timestamp};
+use utoipa::ToSchema;
+
+use crate::retry_after::millis_up;
+
+/// The answer to an admitted check or reservation.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Admitted<'a> {
+    /// Always `admit`.
+    #[schema(value_type = String, example = "admit")]
+    pub decision: &'static str,
+    /// The permit to settle or release when the work is done. Only present when something must be given back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub permit: Option<Cow<'a, str>>,
+    /// Units left of the tightest limit; absent when no limit matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<u64>,
+    /// What each limit has left, in the order of the policy.
+    pub limits: &'a [LimitAnswer<'a>],
+    /// The shadow limits that would have refused.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub shadow: &'a [&'a str],
+}
+
+/// What one limit has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LimitAnswer<'a> {
+    /// The name of the limit.
+    #[schema(value_type = String, example = "per-user")]
+    pub name: &'a str,
+    /// The most it ever admits at once, in units.
+    pub limit: u64,
+    /// Units left.
+    pub remaining: u64,
+    /// Milliseconds until nothing of it is used any more, rounded up.
+    pub reset_ms: u64,
+}
+
+impl<'a> LimitAnswer<'a> {
+    /// Of a limit that was charged or looked at.
+    pub fn of(status: &LimitStatus<'a>, now: Timestamp) -> Self {
+        Self {
+            name: status.name,
+            limit: status.limit,
+            remaining: status.remaining,
+            reset_ms: millis_up(status.reset_at.saturating_since(now)),
+        }
+    }
+}
+
+/// The answer to a report.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Reported<'a> {
+    /// Units left of the tightest limit; absent when no limit matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<u64>,
+    /// What each limit has left.
+    pub limits: &'a [LimitAnswer<'a>],
+}
+
+/// The answer to a refund.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct RefundAnswer {
+    /// `applied`, or `already_applied` when the same key came before.
+    #[schema(value_type = String, example = "applied")]
+    pub refund: &'static str,
+}
+
+/// The answer to settling or releasing a permit.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct SettleAnswer {
+    /// Always `settled`.
+    #[schema(value_type = String, example = "settled")]
+    pub permit: &'static str,
+}
+
+/// The answer to a reset.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct ResetAnswer {
+    /// How many counters were in use or blocked, and are not any more.
+    pub counters: usize,
+}
+
+/// The answer to a block.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct BlockAnswer {
+    /// The instant until which the key is refused, RFC 3339; absent when the block was lifted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked_until: Option<String>,
+}
+
+/// Appends an answer as JSON.
+pub fn write<T: Serialize>(answer: &T, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, answer)
+        .expect("text and numbers always serialise, and a vector takes all bytes");
+}

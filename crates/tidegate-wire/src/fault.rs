@@ -1,0 +1,260 @@
+//! What is wrong with a message that could not be taken as a request: the answer to its sender.
+//!
+//! A fault is not a refusal: nothing was decided and nothing was charged. Its body is a problem (RFC 9457) of type
+//! `about:blank` with a stable `error` code, a sentence, what to do about it, and the place where that is known.
+
+use core::fmt;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::text::shortened;
+
+/// The longest sentence of a fault in bytes: what a stranger sent is quoted only in part.
+pub const DETAIL_BYTES_MAX: usize = 400;
+
+/// What is wrong, as a closed and stable list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultCode {
+    /// The body is not the JSON that the route takes.
+    MalformedBody,
+    /// The query or a header of a gateway subrequest cannot be taken.
+    MalformedQuery,
+    /// The request asks for something this version does not have.
+    NotAvailable,
+    /// No such route.
+    UnknownRoute,
+    /// No such namespace.
+    UnknownNamespace,
+    /// No such limit, or it does not apply to the request.
+    UnknownLimit,
+    /// No such permit: never given, already settled, or expired.
+    UnknownPermit,
+    /// The route exists, with another method.
+    MethodNotAllowed,
+    /// The body did not arrive in time.
+    BodyTimeout,
+    /// The body is larger than the bound.
+    BodyTooLarge,
+    /// More headers, or longer ones, than the bound.
+    HeadersTooLarge,
+    /// The address is longer than the bound.
+    UriTooLong,
+    /// As many permits or refund keys are kept as the bound allows.
+    TooManyKept,
+    /// A defect of the daemon. Nothing is known to be charged.
+    Internal,
+}
+
+impl FaultCode {
+    /// Every code.
+    pub const ALL: [Self; 14] = [
+        Self::MalformedBody,
+        Self::MalformedQuery,
+        Self::NotAvailable,
+        Self::UnknownRoute,
+        Self::UnknownNamespace,
+        Self::UnknownLimit,
+        Self::UnknownPermit,
+        Self::MethodNotAllowed,
+        Self::BodyTimeout,
+        Self::BodyTooLarge,
+        Self::HeadersTooLarge,
+        Self::UriTooLong,
+        Self::TooManyKept,
+        Self::Internal,
+    ];
+
+    /// The name in bodies and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MalformedBody => "malformed_body",
+            Self::MalformedQuery => "malformed_query",
+            Self::NotAvailable => "not_available",
+            Self::UnknownRoute => "unknown_route",
+            Self::UnknownNamespace => "unknown_namespace",
+            Self::UnknownLimit => "unknown_limit",
+            Self::UnknownPermit => "unknown_permit",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::BodyTimeout => "body_timeout",
+            Self::BodyTooLarge => "body_too_large",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::UriTooLong => "uri_too_long",
+            Self::TooManyKept => "too_many_kept",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The HTTP status.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::MalformedBody | Self::MalformedQuery | Self::NotAvailable => 400,
+            Self::UnknownRoute | Self::UnknownNamespace | Self::UnknownLimit | Self::UnknownPermit => 404,
+            Self::MethodNotAllowed => 405,
+            Self::BodyTimeout => 408,
+            Self::BodyTooLarge => 413,
+            Self::UriTooLong => 414,
+            Self::HeadersTooLarge => 431,
+            Self::Internal => 500,
+            Self::TooManyKept => 503,
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self.status() {
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            408 => "Request Timeout",
+            413 => "Content Too Large",
+            414 => "URI Too Long",
+            431 => "Request Header Fields Too Large",
+            503 => "Service Unavailable",
+            _ => "Internal Server Error",
+        }
+    }
+}
+
+/// One fault, as its sender is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub code: FaultCode,
+    /// What is wrong, as a sentence that shows the value.
+    pub detail: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+    /// Where in the body, as a path of keys.
+    pub field: Option<String>,
+    /// Where in the body, as a line and a column from 1.
+    pub position: Option<(usize, usize)>,
+    /// Seconds after which trying again may help.
+    pub retry_after_seconds: Option<u64>,
+}
+
+impl Fault {
+    /// A fault with a sentence.
+    pub fn new(code: FaultCode, detail: impl fmt::Display) -> Self {
+        let detail = shortened(&detail.to_string(), DETAIL_BYTES_MAX).into_owned();
+        Self { code, detail, fix: None, field: None, position: None, retry_after_seconds: None }
+    }
+
+    /// The same fault with what to do about it.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// The same fault in this field of the body.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// The same fault, with the wait after which trying again may help.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// Appends the body.
+    pub fn write_body(&self, out: &mut Vec<u8>) {
+        let body = FaultBody {
+            r#type: "about:blank".into(),
+            title: self.code.title().into(),
+            status: self.code.status(),
+            error: self.code.as_str().into(),
+            detail: self.detail.as_str().into(),
+            fix: self.fix.as_deref().map(Into::into),
+            field: self.field.as_deref().map(Into::into),
+            line: self.position.map(|(line, _)| line),
+            column: self.position.map(|(_, column)| column),
+        };
+        serde_json::to_writer(out, &body)
+            .expect("text and numbers always serialise, and a vector takes all bytes");
+    }
+
+    /// The fault of a body that could not be read as a `T`.
+    ///
+    /// `body` is read once more to find the path of the value that is wrong; the first reading does not keep track.
+    pub fn of_body<'a, T: Deserialize<'a>>(error: &serde_json::Error, body: &'a [u8]) -> Self {
+        let mut fault = Self::new(FaultCode::MalformedBody, sentence(error));
+        if error.line() > 0 {
+            fault.position = Some((error.line(), error.column()));
+        }
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        if let Err(located) = serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+            let path = located.path().to_string();
+            if path != "." && path != "?" {
+                fault.field = Some(shortened(&path, 200).into_owned());
+            }
+        }
+        fault.fix = suggestion(error);
+        fault
+    }
+}
+
+/// The message without the position, which stands beside it.
+fn sentence(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.rfind(" at line ") {
+        Some(end) if error.line() > 0 => message[..end].to_owned(),
+        _ => message,
+    }
+}
+
+/// For an unknown key: the known one that it resembles most.
+fn suggestion(error: &serde_json::Error) -> Option<String> {
+    let message = error.to_string();
+    let rest = message.strip_prefix("unknown field `")?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let (nearest, distance) = known
+        .iter()
+        .map(|name| (*name, strsim::damerau_levenshtein(&shortened(unknown, 64), name)))
+        .min_by_key(|(_, distance)| *distance)?;
+    if distance <= 1 + nearest.len() / 3 {
+        return Some(format!("did you mean \"{nearest}\"?"));
+    }
+    Some(format!("leave it out; known are {}", known.join(", ")))
+}
+
+/// The body of an answer to a message that could not be taken: problem details (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FaultBody<'a> {
+    /// Always `about:blank`: the status says the kind.
+    #[schema(value_type = String)]
+    r#type: Cow<'a, str>,
+    /// The phrase of the status.
+    #[schema(value_type = String)]
+    title: Cow<'a, str>,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong: one of a closed, stable list.
+    #[schema(value_type = String)]
+    error: Cow<'a, str>,
+    /// What is wrong, for people.
+    #[schema(value_type = String)]
+    detail: Cow<'a, str>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    fix: Option<Cow<'a, str>>,
+    /// Where in the body, as a path of keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    field: Option<Cow<'a, str>>,
+    /// Where in the body: the line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    /// Where in the body: the column, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! What Tidegate says on the wire, and how it reads what it is asked: status codes, `RateLimit` fields, problem
+//! details and the bodies of the HTTP API.
+//!
+//! Everything here is a pure function from values to bytes or from bytes to values, so that each door answers with the
+//! same words. The start is [`reason::Meaning`]: what a [`tidegate::Reason`] is called in every protocol.
+//!
+//! ```
+//! use tidegate::Reason;
+//! use tidegate_wire::reason::Meaning;
+//!
+//! let meaning = Meaning::of(Reason::RateExceeded);
+//! assert_eq!((meaning.status, meaning.grpc as u8), (429, 8));
+//! ```
+
+pub mod answer;
+pub mod fault;
+pub mod operation;
+pub mod pairs;
+pub mod problem;
+pub mod ratelimit;
+pub mod reason;
+pub mod retry_after;
+pub mod text;
+
+pub use fault::{Fault, FaultCode};
+pub use ratelimit::Allowance;
+pub use reason::Meaning;

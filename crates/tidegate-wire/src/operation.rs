@@ -1,0 +1,380 @@
+//! What the HTTP API can be asked: one body for each route, strict, borrowed from the bytes that came.
+//!
+//! An unknown key is an error, so that a misspelt `cost` never becomes a cost of 1.
+
+use core::fmt;
+use core::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+use tidegate::{Class, Cost};
+use utoipa::ToSchema;
+
+use crate::fault::{Fault, FaultCode};
+use crate::pairs::Pairs;
+use crate::text::Text;
+
+/// The longest time a reservation may stay unsettled, and the default.
+pub const RESERVATION_MAX: Duration = Duration::from_hours(24);
+
+/// How long a reservation stays unsettled unless the request says otherwise.
+pub const RESERVATION_DEFAULT: Duration = Duration::from_mins(1);
+
+/// The longest time a key may be blocked in one call: a year.
+pub const BLOCK_MAX: Duration = Duration::from_hours(366 * 24);
+
+/// The longest key of a refund in bytes.
+pub const REFUND_KEY_BYTES_MAX: usize = 256;
+
+/// The body of `POST /v1/check`: may this request go ahead?
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Check<'a> {
+    /// The namespace whose limits apply.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "api")]
+    pub namespace: Text<'a>,
+    /// What limits match on and count by: an object of strings, at most 64.
+    #[serde(borrow, default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    pub attributes: Pairs<'a>,
+    /// What the request weighs, in units. Default 1; 0 is an error, see `peek`.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    pub cost: Weight,
+    /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` (default) or `sheddable`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub class: Criticality,
+    /// The read or write of a partitioned table that it makes.
+    #[serde(borrow, default)]
+    pub access: Option<AccessBody<'a>>,
+    /// Only look: the same answer, and nothing is charged. Default false.
+    #[serde(default)]
+    pub peek: bool,
+    /// How long to wait for a place. Waiting is not available in this version: only 0 is taken.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+impl Check<'_> {
+    /// The fault of what this version does not have, if the request asks for it.
+    pub fn unavailable(&self) -> Option<Fault> {
+        (self.wait_ms > 0).then(|| {
+            Fault::new(
+                FaultCode::NotAvailable,
+                format_args!(
+                    "wait_ms {}: waiting for a place is not available in this version",
+                    self.wait_ms
+                ),
+            )
+            .field("wait_ms")
+            .fix("leave it out, and come back after Retry-After")
+        })
+    }
+}
+
+/// The body of `POST /v1/report`: this was done; charge it whether or not there is room.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report<'a> {
+    /// The namespace whose limits are charged.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "api")]
+    pub namespace: Text<'a>,
+    /// What limits match on and count by.
+    #[serde(borrow, default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    pub attributes: Pairs<'a>,
+    /// What it weighed, in units. Default 1.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    pub cost: Weight,
+}
+
+/// The body of `POST /v1/refund`: give back what an earlier request was charged.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Refund<'a> {
+    /// The namespace whose limits were charged.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "api")]
+    pub namespace: Text<'a>,
+    /// The attributes of the request that was charged.
+    #[serde(borrow, default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    pub attributes: Pairs<'a>,
+    /// What to give back, in units. Default 1.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    pub cost: Weight,
+    /// The key of this refund, 1 to 256 bytes: sent again with the same key within an hour, it gives nothing back twice.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "order-1815")]
+    pub refund_key: Text<'a>,
+}
+
+impl Refund<'_> {
+    /// The fault of the key, if it is empty or too long.
+    pub fn fault(&self) -> Option<Fault> {
+        let length = self.refund_key.len();
+        (length == 0 || length > REFUND_KEY_BYTES_MAX).then(|| {
+            Fault::new(
+                FaultCode::MalformedBody,
+                format_args!("refund_key has {length} bytes; it takes 1 to 256"),
+            )
+            .field("refund_key")
+            .fix("send a name of the thing refunded, such as the identifier of the order or request")
+        })
+    }
+}
+
+/// The body of `POST /v1/reserve`: charge an estimate now, settle with the true cost later.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reserve<'a> {
+    /// The namespace whose limits apply.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "api")]
+    pub namespace: Text<'a>,
+    /// What limits match on and count by.
+    #[serde(borrow, default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    pub attributes: Pairs<'a>,
+    /// The estimate, in units. Default 1.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    pub cost: Weight,
+    /// How much the request matters.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub class: Criticality,
+    /// The read or write of a partitioned table that it makes.
+    #[serde(borrow, default)]
+    pub access: Option<AccessBody<'a>>,
+    /// After how long an unsettled reservation expires, in milliseconds: 1 to 86400000 (a day), default 60000. It then
+    /// keeps its charge and gives back what it lent.
+    #[serde(default)]
+    pub expires_ms: Option<u64>,
+}
+
+impl Reserve<'_> {
+    /// After how long the reservation expires, or the fault of a value that is out of range.
+    pub fn expires_after(&self) -> Result<Duration, Fault> {
+        let Some(millis) = self.expires_ms else { return Ok(RESERVATION_DEFAULT) };
+        let span = Duration::from_millis(millis);
+        if millis == 0 || span > RESERVATION_MAX {
+            let detail = format_args!("expires_ms {millis} is out of range; it takes 1 to 86400000, a day");
+            return Err(Fault::new(FaultCode::MalformedBody, detail).field("expires_ms"));
+        }
+        Ok(span)
+    }
+}
+
+/// The body of `POST /v1/settle`: how the work ended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settle<'a> {
+    /// The permit, as `check` or `reserve` gave it.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    pub permit: Text<'a>,
+    /// How it ended; default `succeeded`. Not together with `cost`.
+    #[serde(default)]
+    pub outcome: Option<OutcomeBody>,
+    /// What it truly cost, in units; 0 gives everything back. More than was charged is charged now.
+    #[serde(default, deserialize_with = "true_cost")]
+    #[schema(value_type = Option<u64>)]
+    pub cost: Option<u64>,
+}
+
+impl Settle<'_> {
+    /// The fault of saying both how it ended and what it cost.
+    pub fn fault(&self) -> Option<Fault> {
+        (self.outcome.is_some_and(|outcome| outcome != OutcomeBody::Succeeded) && self.cost.is_some()).then(
+            || {
+                Fault::new(
+                    FaultCode::MalformedBody,
+                    "a failed or cancelled request has no true cost to settle with",
+                )
+                .field("cost")
+                .fix("send either \"cost\" or \"outcome\"")
+            },
+        )
+    }
+}
+
+/// How the work of a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeBody {
+    /// It was done.
+    Succeeded,
+    /// It was tried and failed; what was spent stays spent.
+    Failed,
+    /// It was never started: everything is given back.
+    Cancelled,
+}
+
+/// The body of `POST /v1/release`: give back what a permit lent.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Release<'a> {
+    /// The permit, as `check` or `reserve` gave it.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    pub permit: Text<'a>,
+}
+
+/// The body of `POST /v1/reset`: forget what is used, and lift blocks.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reset<'a> {
+    /// The namespace.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "api")]
+    pub namespace: Text<'a>,
+    /// The attributes that name the counters.
+    #[serde(borrow, default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    pub attributes: Pairs<'a>,
+    /// Only the counter of this limit. Default: of all limits that match.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    pub limit: Option<Text<'a>>,
+}
+
+/// The body of `POST /v1/block`: refuse a key under one limit for a while.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Block<'a> {
+    /// The namespace.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "api")]
+    pub namespace: Text<'a>,
+    /// The attributes that name the counter.
+    #[serde(borrow, default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    pub attributes: Pairs<'a>,
+    /// The limit under which the key is blocked.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "per-user")]
+    pub limit: Text<'a>,
+    /// For how long, in milliseconds from now; 0 lifts the block. At most a year.
+    pub for_ms: u64,
+}
+
+impl Block<'_> {
+    /// For how long, or the fault of a value that is out of range.
+    pub fn span(&self) -> Result<Duration, Fault> {
+        let span = Duration::from_millis(self.for_ms);
+        if span > BLOCK_MAX {
+            let detail = format_args!("for_ms {} is more than a year", self.for_ms);
+            return Err(Fault::new(FaultCode::MalformedBody, detail)
+                .field("for_ms")
+                .fix("send at most 31622400000 and block again before it ends"));
+        }
+        Ok(span)
+    }
+}
+
+/// The read or write of a partitioned table.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccessBody<'a> {
+    /// The table.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    pub table: Text<'a>,
+    /// The key within the table.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    pub key: Text<'a>,
+    /// Whether it reads or writes.
+    pub kind: AccessKind,
+    /// How many bytes it moves. Default 1, which is one unit.
+    #[serde(default = "one_byte")]
+    pub size: u64,
+}
+
+const fn one_byte() -> u64 {
+    1
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessKind {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// A cost as it stands in a body: 1 to `u64::MAX`, 1 if left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight(pub Cost);
+
+impl<'de> Deserialize<'de> for Weight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WeightVisitor;
+        impl de::Visitor<'_> for WeightVisitor {
+            type Value = Weight;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a whole number from 1 to 18446744073709551615, written without quotes or fraction",
+                )
+            }
+
+            fn visit_u64<E: de::Error>(self, units: u64) -> Result<Weight, E> {
+                Cost::new(units).map(Weight).ok_or_else(|| {
+                    E::custom(
+                        "cost 0 charges nothing; to look without charging send \"peek\": true to /v1/check",
+                    )
+                })
+            }
+        }
+        deserializer.deserialize_u64(WeightVisitor)
+    }
+}
+
+/// The cost to settle with, which may be 0.
+fn true_cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    struct TrueCost;
+    impl de::Visitor<'_> for TrueCost {
+        type Value = Option<u64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number from 0 to 18446744073709551615, written without quotes or fraction")
+        }
+
+        fn visit_u64<E: de::Error>(self, units: u64) -> Result<Option<u64>, E> {
+            Ok(Some(units))
+        }
+    }
+    deserializer.deserialize_u64(TrueCost)
+}
+
+/// A class as it stands in a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Criticality(pub Class);
+
+impl<'de> Deserialize<'de> for Criticality {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Text::deserialize(deserializer)?;
+        name.parse().map(Criticality).map_err(de::Error::custom)
+    }
+}
+
+/// Reads a body.
+pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault> {
+    serde_json::from_slice(body).map_err(|error| {
+        if body.is_empty() {
+            return Fault::new(FaultCode::MalformedBody, "the body is empty; this route takes a JSON object");
+        }
+        Fault::of_body::<T>(&error, body)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The attributes of a request: an object of strings.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use serde::{Deserialize, Deserializer, de};
+use smallvec::SmallVec;
+use tidegate::Attributes;
+
+use crate::text::{Text, shortened};
+
+/// The longest name of an attribute in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// The longest value of an attribute in bytes. A longer one is an error: cutting it would join counters.
+pub const VALUE_BYTES_MAX: usize = 4096;
+
+/// The attributes of a request as they stand in its body, in the order they were written.
+///
+/// At most [`Attributes::MAX`], each name once, names of 1 to [`NAME_BYTES_MAX`] and values of up to
+/// [`VALUE_BYTES_MAX`] bytes; anything else is an error. A value may be empty, which is not the same as absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pairs<'a>(SmallVec<[(Text<'a>, Text<'a>); 8]>);
+
+/// Pairs as [`Attributes`] takes them.
+pub type BorrowedPairs<'a> = SmallVec<[(&'a str, &'a str); 8]>;
+
+/// Why an attribute cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PairError {
+    /// One more than [`Attributes::MAX`].
+    TooMany,
+    /// A name that stands twice.
+    Twice(String),
+    /// A name that is empty or longer than [`NAME_BYTES_MAX`].
+    Name(String),
+    /// The value of this attribute is longer than [`VALUE_BYTES_MAX`].
+    Value(String),
+}
+
+impl fmt::Display for PairError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => {
+                write!(f, "more than {} attributes; send only those that limits use", Attributes::MAX)
+            }
+            Self::Twice(name) => write!(f, "attribute \"{name}\" stands twice; send it once"),
+            Self::Name(name) => {
+                write!(
+                    f,
+                    "attribute name \"{name}\" is empty or longer than {NAME_BYTES_MAX} bytes; shorten it"
+                )
+            }
+            Self::Value(name) => {
+                write!(
+                    f,
+                    "the value of attribute \"{name}\" is longer than {VALUE_BYTES_MAX} bytes; send a hash of it"
+                )
+            }
+        }
+    }
+}
+
+impl<'a> Pairs<'a> {
+    /// Adds one attribute, unless it breaks a bound.
+    pub fn push(&mut self, name: Text<'a>, value: Text<'a>) -> Result<(), PairError> {
+        let shown = |name: &str| shortened(name, 64).into_owned();
+        if self.0.len() >= Attributes::MAX {
+            return Err(PairError::TooMany);
+        }
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(PairError::Name(shown(&name)));
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(PairError::Value(shown(&name)));
+        }
+        // A few names each of a few bytes: comparing all of them beats hashing any.
+        if self.0.iter().any(|(known, _)| **known == *name) {
+            return Err(PairError::Twice(shown(&name)));
+        }
+        self.0.push((name, value));
+        Ok(())
+    }
+
+    /// The value of the attribute called `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// The pairs, borrowed, as [`Attributes::new`] takes them.
+    pub fn borrowed(&self) -> BorrowedPairs<'_> {
+        self.0.iter().map(|(name, value)| (&**name, &**value)).collect()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor(PhantomData))
+    }
+}
+
+/// Names the lifetime of the result, because a `SmallVec` of borrowed text does not shorten to it by itself.
+struct PairsVisitor<'a>(PhantomData<&'a str>);
+
+impl<'de: 'a, 'a> de::Visitor<'de> for PairsVisitor<'a> {
+    type Value = Pairs<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings, like {\"user\": \"ada\"}")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'a>, A::Error> {
+        let mut pairs = Pairs::default();
+        while let Some(name) = map.next_key::<Text<'a>>()? {
+            let Value(value) = map.next_value()?;
+            pairs.push(name, value).map_err(de::Error::custom)?;
+        }
+        Ok(pairs)
+    }
+}
+
+/// The value of an attribute. Numbers and booleans are refused rather than converted, because `1` and `1.0` would then
+/// be two counters.
+struct Value<'a>(Text<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ValueVisitor;
+        impl<'de> de::Visitor<'de> for ValueVisitor {
+            type Value = Value<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string; write the value of an attribute in quotes")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Value<'de>, E> {
+                Ok(Value(Text(text.into())))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Value<'de>, E> {
+                Ok(Value(Text(text.to_owned().into())))
+            }
+        }
+        deserializer.deserialize_str(ValueVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(json: &str) -> String {
+        serde_json::from_str::<Pairs<'_>>(json).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn attributes_are_read_in_their_order() {
+        let pairs: Pairs<'_> = serde_json::from_str(r#"{"b":"2","a":""}"#).unwrap();
+        assert_eq!(pairs.borrowed().as_slice(), [("b", "2"), ("a", "")]);
+        assert_eq!((pairs.get("a"), pairs.get("c")), (Some(""), None));
+    }
+
+    #[test]
+    fn values_that_are_no_strings_are_refused_with_what_to_do() {
+        for value in ["1", "1.5", "true", "null", "[]", "{}"] {
+            let message = error(&format!(r#"{{"user":{value}}}"#));
+            assert!(message.contains("write the value of an attribute in quotes"), "{message}");
+        }
+        assert!(error(r#"["user"]"#).contains("an object of strings"), "{}", error(r#"["user"]"#));
+    }
+
+    #[test]
+    fn every_bound_holds_at_its_value_and_not_above() {
+        let many = |count: usize| {
+            let all: Vec<String> = (0..count).map(|index| format!(r#""n{index}":"v""#)).collect();
+            format!("{{{}}}", all.join(","))
+        };
+        assert!(serde_json::from_str::<Pairs<'_>>(&many(Attributes::MAX)).is_ok());
+        assert!(error(&many(Attributes::MAX + 1)).contains("more than 64 attributes"));
+        let named = |length: usize| format!(r#"{{"{}":"v"}}"#, "n".repeat(length));
+        assert!(serde_json::from_str::<Pairs<'_>>(&named(NAME_BYTES_MAX)).is_ok());
+        assert!(error(&named(NAME_BYTES_MAX + 1)).contains("longer than 128 bytes"));
+        assert!(error(&named(0)).contains("is empty"));
+        let valued = |length: usize| format!(r#"{{"a":"{}"}}"#, "v".repeat(length));
+        assert!(serde_json::from_str::<Pairs<'_>>(&valued(VALUE_BYTES_MAX)).is_ok());
+        assert!(error(&valued(VALUE_BYTES_MAX + 1)).contains("longer than 4096 bytes"));
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_an_error_rather_than_a_choice() {
+        assert!(error(r#"{"user":"a","user":"b"}"#).contains("stands twice"));
+    }
+}

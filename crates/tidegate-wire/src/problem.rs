@@ -1,0 +1,207 @@
+//! The body of a refusal: problem details (RFC 9457) with the types of draft-ietf-httpapi-ratelimit-headers.
+//!
+//! `violated-policies` is the draft's: the names of the violated limits. Everything beyond it is Tidegate's: the reason
+//! in a word, the limit that binds longest, the counter it speaks of, and for each violated limit what it had left.
+
+use core::fmt;
+use core::time::Duration;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use tidegate::{Reason, Refusal, Retry, Timestamp};
+use utoipa::ToSchema;
+
+use crate::reason::{Meaning, RetryKind};
+use crate::retry_after::millis;
+
+/// The media type of refusals and faults.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// The body of a refusal.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RefusalBody<'a> {
+    /// The problem type of the draft: `…#quota-exceeded` or `…#temporary-reduced-capacity`.
+    #[schema(value_type = String)]
+    r#type: &'static str,
+    /// The title of the type.
+    #[schema(value_type = String)]
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What happened, for people.
+    detail: String,
+    /// The names of all violated limits, the one that binds longest first.
+    #[serde(rename = "violated-policies")]
+    #[schema(value_type = Vec<String>)]
+    violated_policies: Vec<&'a str>,
+    /// Always `refuse`.
+    #[schema(value_type = String, example = "refuse")]
+    decision: &'static str,
+    /// Why, as one word of a closed list.
+    #[schema(value_type = String, example = "rate_exceeded")]
+    reason: &'static str,
+    /// Who refused: `limits`, `capacity` or `overload`.
+    #[schema(value_type = String, example = "limits")]
+    plane: &'static str,
+    /// The namespace.
+    #[schema(value_type = String)]
+    namespace: &'a str,
+    /// The limit that binds longest (or the table, node or resource).
+    #[schema(value_type = String)]
+    limit: &'a str,
+    /// The attributes and values that name the counter.
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    scope: Scope<'a>,
+    /// Units left of that limit.
+    remaining: u64,
+    /// What to do: come back `at` an instant, `backoff`, or `never`.
+    #[schema(value_type = String, example = "at")]
+    retry: &'static str,
+    /// Milliseconds until coming back is of use, rounded up; absent unless `retry` is `at`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    /// All violated limits, the one that binds longest first.
+    violated: Vec<ViolatedBody<'a>>,
+}
+
+/// One violated limit.
+#[derive(Debug, Serialize, ToSchema)]
+struct ViolatedBody<'a> {
+    /// Its name.
+    #[schema(value_type = String)]
+    name: &'a str,
+    /// Why it refused.
+    #[schema(value_type = String)]
+    reason: &'static str,
+    /// The most it ever admits at once, in units.
+    limit: u64,
+    /// Units left.
+    remaining: u64,
+    /// Milliseconds until it would admit the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+}
+
+/// Pairs that serialise as an object.
+#[derive(Debug)]
+struct Scope<'a>(Vec<(&'a str, &'a str)>);
+
+impl Serialize for Scope<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'a> RefusalBody<'a> {
+    /// The body of `refusal` when it is answered at `now` with `status`.
+    pub fn new(refusal: &'a Refusal<'_>, status: u16, now: Timestamp) -> Self {
+        let problem = Meaning::of(refusal.reason()).problem;
+        Self {
+            r#type: problem.uri(),
+            title: problem.title(),
+            status,
+            detail: Sentence { refusal, now }.to_string(),
+            violated_policies: refusal.violated.iter().map(|one| &*one.name).collect(),
+            decision: "refuse",
+            reason: refusal.reason().as_str(),
+            plane: refusal.plane().as_str(),
+            namespace: &refusal.namespace,
+            limit: refusal.name(),
+            scope: Scope(refusal.scope.iter().map(|(name, value)| (&**name, &**value)).collect()),
+            remaining: refusal.remaining(),
+            retry: RetryKind::from(refusal.retry()).as_str(),
+            retry_after_ms: millis(refusal.retry(), now),
+            violated: refusal
+                .violated
+                .iter()
+                .map(|one| ViolatedBody {
+                    name: &one.name,
+                    reason: one.reason.as_str(),
+                    limit: one.limit,
+                    remaining: one.remaining,
+                    retry_after_ms: millis(one.retry, now),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What happened, as a sentence for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Sentence<'a, 'r> {
+    /// The refusal.
+    pub refusal: &'a Refusal<'r>,
+    /// When it is told.
+    pub now: Timestamp,
+}
+
+impl fmt::Display for Sentence<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let refusal = self.refusal;
+        let name = refusal.name();
+        let first = &refusal.violated[0];
+        let of = Counter(refusal);
+        match (&refusal.detail, refusal.reason()) {
+            (Some(detail), _) => f.write_str(detail)?,
+            (None, Reason::RateExceeded | Reason::QuotaExceeded) => {
+                write!(
+                    f,
+                    "limit \"{name}\" is used up{of}: {} of {} units left",
+                    first.remaining, first.limit
+                )?;
+            }
+            (None, Reason::ConcurrencyExceeded) => {
+                write!(f, "all {} permits of limit \"{name}\" are held{of}", first.limit)?;
+            }
+            (None, Reason::Blocked) => write!(f, "limit \"{name}\" is blocked{of}")?,
+            (None, Reason::CostExceedsLimit) => {
+                write!(f, "the cost is larger than limit \"{name}\" ever holds, {} units", first.limit)?;
+            }
+            (None, Reason::TableFull) => write!(f, "there is no memory for another key of limit \"{name}\"")?,
+            (None, Reason::StoreUnavailable) => {
+                write!(f, "the store that decides limit \"{name}\" does not answer")?;
+            }
+            (None, reason) => write!(f, "\"{name}\" refused: {}", reason.as_str().replace('_', " "))?,
+        }
+        match refusal.retry() {
+            Retry::At(instant) => write!(f, "; come back in {}", Span(instant.saturating_since(self.now))),
+            Retry::Backoff => f.write_str("; come back later, and less often each time"),
+            Retry::Never => f.write_str("; the same request will never be admitted"),
+        }
+    }
+}
+
+/// `for user=ada, app=x`, or nothing for a counter that all share.
+struct Counter<'a, 'r>(&'a Refusal<'r>);
+
+impl fmt::Display for Counter<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, value)) in self.0.scope.iter().enumerate() {
+            write!(f, "{}{name}={value}", if index == 0 { " for " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// A wait as people say it, rounded up: milliseconds below ten seconds, then seconds, minutes, hours.
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = crate::retry_after::millis_up(self.0).max(1);
+        let up = |unit: u64| millis.div_ceil(unit);
+        match millis {
+            0..10_000 => write!(f, "{millis} ms"),
+            10_000..600_000 => write!(f, "{} s", up(1000)),
+            600_000..36_000_000 => write!(f, "{} min", up(60_000)),
+            _ => write!(f, "{} h", up(3_600_000)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use smallvec::smallvec;
+use tidegate::Violated;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_secs(1_795_210_800);
+
+fn violated(name: &'static str, reason: Reason, retry: Retry) -> Violated<'static> {
+    Violated {
+        name: name.into(),
+        reason,
+        retry,
+        limit: 200,
+        remaining: 0,
+        window: Some(Duration::from_secs(2)),
+    }
+}
+
+fn refusal(reason: Reason, retry: Retry) -> Refusal<'static> {
+    let scope = smallvec![("user".into(), "ada".into())];
+    Refusal::new("api", scope, violated("per-user", reason, retry))
+}
+
+fn at(millis: u64) -> Retry {
+    Retry::At(NOW.saturating_add(Duration::from_millis(millis)))
+}
+
+fn body(refusal: &Refusal<'_>) -> String {
+    serde_json::to_string_pretty(&RefusalBody::new(refusal, 429, NOW)).unwrap()
+}
+
+#[test]
+fn a_refusal_says_which_limit_why_when_to_come_back_and_how_much_was_left() {
+    let mut two = refusal(Reason::RateExceeded, at(10));
+    two.violated.push(violated("per-app", Reason::RateExceeded, at(4)));
+    assert_eq!(
+        body(&two),
+        r#"{
+  "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+  "title": "Quota Exceeded",
+  "status": 429,
+  "detail": "limit \"per-user\" is used up for user=ada: 0 of 200 units left; come back in 10 ms",
+  "violated-policies": [
+    "per-user",
+    "per-app"
+  ],
+  "decision": "refuse",
+  "reason": "rate_exceeded",
+  "plane": "limits",
+  "namespace": "api",
+  "limit": "per-user",
+  "scope": {
+    "user": "ada"
+  },
+  "remaining": 0,
+  "retry": "at",
+  "retry_after_ms": 10,
+  "violated": [
+    {
+      "name": "per-user",
+      "reason": "rate_exceeded",
+      "limit": 200,
+      "remaining": 0,
+      "retry_after_ms": 10
+    },
+    {
+      "name": "per-app",
+      "reason": "rate_exceeded",
+      "limit": 200,
+      "remaining": 0,
+      "retry_after_ms": 4
+    }
+  ]
+}"#
+    );
+}
+
+#[test]
+fn a_refusal_for_ever_or_for_unknown_time_names_no_time() {
+    for (retry, word) in [(Retry::Never, "never"), (Retry::Backoff, "backoff")] {
+        let text = body(&refusal(Reason::CostExceedsLimit, retry));
+        assert!(text.contains(&format!("\"retry\": \"{word}\"")), "{text}");
+        assert!(!text.contains("retry_after_ms"), "{text}");
+    }
+}
+
+#[test]
+fn every_reason_has_a_sentence_and_a_body_that_parses() {
+    for reason in Reason::ALL {
+        let refusal = refusal(reason, at(10));
+        let sentence = Sentence { refusal: &refusal, now: NOW }.to_string();
+        assert!(sentence.contains("per-user") && sentence.ends_with("come back in 10 ms"), "{sentence}");
+        let body: serde_json::Value = serde_json::from_str(&body(&refusal)).unwrap();
+        assert_eq!(body["reason"], reason.as_str());
+        assert_eq!(body["plane"], reason.plane().as_str());
+    }
+}
+
+#[test]
+fn what_a_caller_sent_cannot_break_out_of_the_body() {
+    let mut hostile = refusal(Reason::RateExceeded, at(10));
+    hostile.scope = smallvec![("user".into(), "a\",\"reason\":\"none\u{0}\r\n".into())];
+    let parsed: serde_json::Value = serde_json::from_str(&body(&hostile)).unwrap();
+    assert_eq!(parsed["reason"], "rate_exceeded");
+    assert_eq!(parsed["scope"]["user"], "a\",\"reason\":\"none\u{0}\r\n");
+}
+
+#[test]
+fn waits_are_told_in_the_unit_that_people_use_and_rounded_up() {
+    for (millis, text) in [
+        (0, "1 ms"),
+        (9_999, "9999 ms"),
+        (10_001, "11 s"),
+        (600_001, "11 min"),
+        (36_000_000, "10 h"),
+        (u64::MAX, "5124095576031 h"),
+    ] {
+        assert_eq!(Span(Duration::from_millis(millis)).to_string(), text);
+    }
+}

@@ -1,0 +1,220 @@
+//! The `RateLimit` and `RateLimit-Policy` fields of draft-ietf-httpapi-ratelimit-headers-10, and the older ones.
+//!
+//! Both are lists of strings with parameters (structured fields, RFC 9651), one item for each limit:
+//!
+//! ```text
+//! RateLimit-Policy: "per-user";q=200;w=2, "parallel";q=32;qu="concurrent-requests"
+//! RateLimit: "per-user";r=150;t=1, "parallel";r=31
+//! ```
+//!
+//! `q` is the most a limit ever admits at once, `w` its window and `t` the time until it is whole again, both in whole
+//! seconds rounded up. In a refusal the `t` of a violated limit is the wait until it would admit the request, and the
+//! longest of them equals `Retry-After`. Structured fields hold integers of at most 15 digits; larger numbers are shown
+//! as [`INTEGER_MAX`].
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use sfv::{Integer, KeyRef, ListSerializer, StringRef};
+use tidegate::{LimitStatus, Timestamp, Violated};
+
+use crate::retry_after::{seconds, seconds_up};
+
+/// The largest integer of a structured field.
+pub const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+/// What one limit has left, as the fields show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance<'a> {
+    /// The name of the limit.
+    pub name: &'a str,
+    /// The most it ever admits at once, in units.
+    pub limit: u64,
+    /// Units left.
+    pub remaining: u64,
+    /// Seconds until it is whole again, or until it would admit what was refused; `None` when waiting is of no use.
+    pub wait_seconds: Option<u64>,
+    /// The span it counts over; `None` for concurrency.
+    pub window: Option<Duration>,
+}
+
+impl<'a> Allowance<'a> {
+    /// Of a limit that was charged or looked at.
+    pub fn of(status: &LimitStatus<'a>, now: Timestamp) -> Self {
+        Self {
+            name: status.name,
+            limit: status.limit,
+            remaining: status.remaining,
+            wait_seconds: status.window.map(|_| seconds_up(status.reset_at.saturating_since(now))),
+            window: status.window,
+        }
+    }
+
+    /// Of a limit that was violated.
+    pub fn violated(violated: &'a Violated<'_>, now: Timestamp) -> Self {
+        Self {
+            name: &violated.name,
+            limit: violated.limit,
+            remaining: violated.remaining,
+            wait_seconds: seconds(violated.retry, now),
+            window: violated.window,
+        }
+    }
+}
+
+/// The limit with the least left; of several the one that takes longest to come back. `None` if there is none.
+pub fn tightest<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>) -> Option<Allowance<'a>> {
+    allowances.into_iter().min_by_key(|one| (one.remaining, u64::MAX - one.wait_seconds.unwrap_or(u64::MAX)))
+}
+
+/// Appends the value of `RateLimit-Policy`; nothing if there are no limits, and then the field must be left out.
+pub fn write_policy<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>, out: &mut String) {
+    let mut list = ListSerializer::with_buffer(out);
+    for one in allowances {
+        let name = policy_name(one.name);
+        let item = list.bare_item(string(&name)).parameter(KeyRef::constant("q"), integer(one.limit));
+        let _ = match one.window {
+            Some(window) => item.parameter(KeyRef::constant("w"), integer(seconds_up(window).max(1))),
+            None => item.parameter(KeyRef::constant("qu"), CONCURRENT_REQUESTS),
+        };
+    }
+}
+
+/// Appends the value of `RateLimit`; nothing if there are no limits, and then the field must be left out.
+pub fn write_ratelimit<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>, out: &mut String) {
+    let mut list = ListSerializer::with_buffer(out);
+    for one in allowances {
+        let name = policy_name(one.name);
+        let item = list.bare_item(string(&name)).parameter(KeyRef::constant("r"), integer(one.remaining));
+        if let Some(seconds) = one.wait_seconds {
+            let _ = item.parameter(KeyRef::constant("t"), integer(seconds));
+        }
+    }
+}
+
+/// The quota unit of limits that have no window: how many may run at a time.
+const CONCURRENT_REQUESTS: &StringRef = StringRef::constant("concurrent-requests");
+
+fn integer(value: u64) -> Integer {
+    let digits = i64::try_from(value.min(INTEGER_MAX)).expect("15 digits fit 63 bits");
+    Integer::try_from(digits)
+        .expect("at most INTEGER_MAX, which is the largest integer of a structured field")
+}
+
+fn string(name: &str) -> &StringRef {
+    StringRef::from_str(name).expect("policy_name leaves nothing but printable ASCII")
+}
+
+/// The name of a limit as a structured string can hold it.
+///
+/// Such strings are printable ASCII. Every other byte of the UTF-8 name, and `%` itself, is written as `%` and two
+/// hexadecimal digits, so that different names stay different. Quotes and backslashes are escaped by the serialiser.
+pub fn policy_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && *byte != b'%';
+    if name.as_bytes().iter().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
+    let mut encoded = String::with_capacity(name.len() * 3);
+    for byte in name.bytes() {
+        if is_plain(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            encoded.extend(hex_digits(byte));
+        }
+    }
+    Cow::Owned(encoded)
+}
+
+fn hex_digits(byte: u8) -> [char; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sfv::{BareItem, ListEntry, Parser};
+
+    fn allowance(name: &str) -> Allowance<'_> {
+        Allowance {
+            name,
+            limit: 200,
+            remaining: 150,
+            wait_seconds: Some(1),
+            window: Some(Duration::from_secs(2)),
+        }
+    }
+
+    fn fields(allowances: &[Allowance<'_>]) -> (String, String) {
+        let (mut policy, mut current) = (String::new(), String::new());
+        write_policy(allowances.iter().copied(), &mut policy);
+        write_ratelimit(allowances.iter().copied(), &mut current);
+        (policy, current)
+    }
+
+    #[test]
+    fn one_item_stands_for_each_limit() {
+        let parallel =
+            Allowance { name: "parallel", limit: 32, remaining: 31, wait_seconds: None, window: None };
+        let (policy, current) = fields(&[allowance("per-user"), parallel]);
+        assert_eq!(policy, r#""per-user";q=200;w=2, "parallel";q=32;qu="concurrent-requests""#);
+        assert_eq!(current, r#""per-user";r=150;t=1, "parallel";r=31"#);
+        assert_eq!(fields(&[]), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn windows_below_a_second_count_as_one_and_numbers_above_15_digits_as_the_largest() {
+        let one = Allowance {
+            limit: u64::MAX,
+            remaining: u64::MAX,
+            wait_seconds: Some(u64::MAX),
+            window: Some(Duration::from_millis(250)),
+            ..allowance("a")
+        };
+        let (policy, current) = fields(&[one]);
+        assert_eq!(policy, r#""a";q=999999999999999;w=1"#);
+        assert_eq!(current, r#""a";r=999999999999999;t=999999999999999"#);
+    }
+
+    #[test]
+    fn names_that_a_header_cannot_hold_are_encoded_and_stay_different() {
+        let (policy, _) = fields(&[allowance("a\"b\\c"), allowance("gr\u{fc}n\r\nx: y"), allowance("100%")]);
+        assert_eq!(policy, r#""a\"b\\c";q=200;w=2, "gr%C3%BCn%0D%0Ax: y";q=200;w=2, "100%25";q=200;w=2"#);
+    }
+
+    #[test]
+    fn the_tightest_limit_has_the_least_left_and_then_takes_longest() {
+        let loose = allowance("loose");
+        let short = Allowance { remaining: 3, ..allowance("short") };
+        let long = Allowance { remaining: 3, wait_seconds: Some(60), ..allowance("long") };
+        assert_eq!(tightest([loose, short, long]).unwrap().name, "long");
+        assert_eq!(tightest([]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_names_and_numbers_give_fields_that_parse_back(
+            names in proptest::collection::vec(any::<String>(), 1..5), limit: u64, remaining: u64, wait: Option<u64>,
+        ) {
+            let items: Vec<_> = names
+                .iter()
+                .map(|name| Allowance { limit, remaining, wait_seconds: wait, ..allowance(name) })
+                .collect();
+            let (policy, current) = fields(&items);
+            for (field, parameter, value) in [(policy, "q", limit), (current, "r", remaining)] {
+                prop_assert!(field.bytes().all(|byte| matches!(byte, 0x20..=0x7e)));
+                let parsed: sfv::List = Parser::new(&field).parse().unwrap();
+                prop_assert_eq!(parsed.len(), names.len());
+                for (entry, name) in parsed.iter().zip(&names) {
+                    let ListEntry::Item(item) = entry else { panic!("no inner lists") };
+                    let BareItem::String(shown) = &item.bare_item else { panic!("a string") };
+                    prop_assert_eq!(shown.as_str(), policy_name(name));
+                    let BareItem::Integer(number) = item.params[KeyRef::constant(parameter)] else { panic!() };
+                    prop_assert_eq!(i64::from(number), i64::try_from(value.min(INTEGER_MAX)).unwrap());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What each [`Reason`] is in every protocol: one table, so that all doors agree.
+
+use tidegate::Reason;
+
+/// What a refusal for one reason looks like from outside, unless a policy says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// The HTTP status.
+    pub status: u16,
+    /// The gRPC status code.
+    pub grpc: GrpcCode,
+    /// The problem type of the body.
+    pub problem: ProblemType,
+    /// What the caller may do about it.
+    pub retry: RetryKind,
+}
+
+/// The gRPC status codes a refusal may have, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum GrpcCode {
+    /// The answer would come after the deadline.
+    DeadlineExceeded = 4,
+    /// The caller used up what it was promised.
+    ResourceExhausted = 8,
+    /// The system cannot do it now.
+    Unavailable = 14,
+}
+
+/// The problem types of draft-ietf-httpapi-ratelimit-headers that refusals use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemType {
+    /// The caller went over one or more of its limits.
+    QuotaExceeded,
+    /// Not the caller's doing: there is less to give right now.
+    TemporaryReducedCapacity,
+}
+
+impl ProblemType {
+    /// The URI, the `type` of the body.
+    pub const fn uri(self) -> &'static str {
+        match self {
+            Self::QuotaExceeded => "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            Self::TemporaryReducedCapacity => {
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+            }
+        }
+    }
+
+    /// The title, the same for every problem of this type.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::QuotaExceeded => "Quota Exceeded",
+            Self::TemporaryReducedCapacity => "Temporary Reduced Capacity",
+        }
+    }
+}
+
+/// What the caller may do about a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryKind {
+    /// Come back at the instant that is named.
+    At,
+    /// Come back later, and less often each time.
+    Backoff,
+    /// Not come back with the same request.
+    Never,
+}
+
+impl RetryKind {
+    /// The name in bodies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::At => "at",
+            Self::Backoff => "backoff",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl From<tidegate::Retry> for RetryKind {
+    fn from(retry: tidegate::Retry) -> Self {
+        match retry {
+            tidegate::Retry::At(_) => Self::At,
+            tidegate::Retry::Backoff => Self::Backoff,
+            tidegate::Retry::Never => Self::Never,
+        }
+    }
+}
+
+impl Meaning {
+    /// The meaning of `reason`. A single refusal may be more definite about its retry than the table: a request that
+    /// lacks an attribute is `blocked` for ever.
+    pub const fn of(reason: Reason) -> Self {
+        use {GrpcCode as Grpc, ProblemType as Problem, RetryKind as Retry};
+        let (status, grpc, problem, retry) = match reason {
+            Reason::RateExceeded
+            | Reason::QuotaExceeded
+            | Reason::ConcurrencyExceeded
+            | Reason::Blocked
+            | Reason::TableThroughputExceeded
+            | Reason::AccountThroughputExceeded
+            | Reason::KeyRangeThroughputExceeded
+            | Reason::OnDemandMaximumExceeded => {
+                (429, Grpc::ResourceExhausted, Problem::QuotaExceeded, Retry::At)
+            }
+            Reason::CostExceedsLimit => (429, Grpc::ResourceExhausted, Problem::QuotaExceeded, Retry::Never),
+            Reason::NodeSaturated
+            | Reason::ReplicaSaturated
+            | Reason::Migrating
+            | Reason::Deferred
+            | Reason::FeatureDisabled
+            | Reason::StoreUnavailable
+            | Reason::TableFull => (503, Grpc::Unavailable, Problem::TemporaryReducedCapacity, Retry::At),
+            Reason::OverloadShed | Reason::QueueFull => {
+                (503, Grpc::Unavailable, Problem::TemporaryReducedCapacity, Retry::Backoff)
+            }
+            Reason::DeadlineUnmeetable => {
+                (503, Grpc::DeadlineExceeded, Problem::TemporaryReducedCapacity, Retry::Never)
+            }
+        };
+        Self { status, grpc, problem, retry }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of DESIGN section 7, written as it stands there.
+    const TABLE: &str = "
+        rate_exceeded 429 8 quota-exceeded at
+        quota_exceeded 429 8 quota-exceeded at
+        concurrency_exceeded 429 8 quota-exceeded at
+        blocked 429 8 quota-exceeded at
+        cost_exceeds_limit 429 8 quota-exceeded never
+        table_throughput_exceeded 429 8 quota-exceeded at
+        account_throughput_exceeded 429 8 quota-exceeded at
+        key_range_throughput_exceeded 429 8 quota-exceeded at
+        on_demand_maximum_exceeded 429 8 quota-exceeded at
+        node_saturated 503 14 temporary-reduced-capacity at
+        replica_saturated 503 14 temporary-reduced-capacity at
+        migrating 503 14 temporary-reduced-capacity at
+        overload_shed 503 14 temporary-reduced-capacity backoff
+        queue_full 503 14 temporary-reduced-capacity backoff
+        deferred 503 14 temporary-reduced-capacity at
+        feature_disabled 503 14 temporary-reduced-capacity at
+        deadline_unmeetable 503 4 temporary-reduced-capacity never
+        store_unavailable 503 14 temporary-reduced-capacity at
+        table_full 503 14 temporary-reduced-capacity at
+    ";
+
+    #[test]
+    fn every_reason_means_what_the_published_table_says() {
+        let rows: Vec<&str> = TABLE.lines().map(str::trim).filter(|row| !row.is_empty()).collect();
+        assert_eq!(rows.len(), Reason::ALL.len());
+        for (reason, row) in Reason::ALL.into_iter().zip(rows) {
+            let Meaning { status, grpc, problem, retry } = Meaning::of(reason);
+            let (_, kind) = problem.uri().rsplit_once('#').unwrap();
+            assert_eq!(format!("{reason} {status} {} {kind} {}", grpc as u8, retry.as_str()), row);
+        }
+    }
+}
