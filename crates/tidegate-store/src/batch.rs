@@ -1,0 +1,214 @@
+//! What a store is asked: operations on counters that belong together.
+
+use core::fmt;
+
+use smallvec::SmallVec;
+use tidegate::limit::Mode;
+use tidegate::{Algorithm, Cost, Timestamp};
+
+use crate::{Key, StoreError};
+
+/// The name of one batch: 128 bits that no other batch has, drawn at random or counted by one member.
+///
+/// A batch that is sent again, because its answer did not arrive, is sent under the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u128);
+
+impl fmt::Display for RequestId {
+    /// 32 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Who holds a permit of a [`Algorithm::Concurrency`] limit: 128 bits that no other holder has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderId(pub u128);
+
+/// Operations that a store carries out in one atomic step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Its name. The same id again gives the same answer and changes nothing; see [`crate::Store`].
+    pub id: RequestId,
+    /// Whether the operations stand and fall together.
+    pub mode: BatchMode,
+    /// In the order they take effect. The same key may stand several times: each operation is decided on what those
+    /// before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and answers with the store's time.
+    pub operations: SmallVec<[Operation; 4]>,
+}
+
+impl Batch {
+    /// The most operations in one batch. More are refused whole with [`StoreError::TooLarge`].
+    pub const OPERATIONS_MAX: usize = 64;
+
+    /// A batch of which all operations take effect or none: none as soon as one that [binds](Operation::mode) is
+    /// refused.
+    pub fn all_or_nothing(id: RequestId, operations: impl IntoIterator<Item = Operation>) -> Self {
+        Self { id, mode: BatchMode::AllOrNothing, operations: operations.into_iter().collect() }
+    }
+
+    /// A batch of which each operation takes effect or not by itself.
+    pub fn each(id: RequestId, operations: impl IntoIterator<Item = Operation>) -> Self {
+        Self { id, mode: BatchMode::Each, operations: operations.into_iter().collect() }
+    }
+
+    /// A batch under the new id `id` that takes back what `batch` charged, as far as it is still there.
+    pub fn undo_of(batch: &Self, id: RequestId) -> Self {
+        let mut operations = SmallVec::<[Operation; 4]>::new();
+        for charged in batch.operations.iter().rev().filter(|operation| operation.kind.may_charge()) {
+            // One undo takes back everything the batch did to a key.
+            if operations.iter().all(|undo| undo.key != charged.key) {
+                let kind = Kind::Undo { batch: batch.id };
+                operations.push(Operation { kind, ..charged.clone() });
+            }
+        }
+        Self { id, mode: BatchMode::Each, operations }
+    }
+
+    /// Whether a store may be asked this at all: [`StoreError::TooLarge`] if there are too many operations,
+    /// [`StoreError::Unsupported`] if one does not go with its algorithm. Stores call it first.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let size = self.operations.len();
+        if size > Self::OPERATIONS_MAX {
+            return Err(StoreError::TooLarge {
+                what: "operations in a batch",
+                size,
+                max: Self::OPERATIONS_MAX,
+            });
+        }
+        self.operations.iter().try_for_each(Operation::check)
+    }
+
+    /// Whether it changes nothing whatever the answer, so that a store need not remember its id.
+    pub fn is_read_only(&self) -> bool {
+        self.operations.iter().all(|operation| matches!(operation.kind, Kind::Peek { .. }))
+    }
+}
+
+/// Whether the operations of a batch stand and fall together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BatchMode {
+    /// If one operation that binds is refused, none takes effect, whatever its kind, and every state is as before, bit
+    /// for bit.
+    AllOrNothing,
+    /// Each operation takes effect unless it is itself refused. The batch is still one step: no other batch comes in
+    /// between.
+    Each,
+}
+
+/// One operation on one counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The counter.
+    pub key: Key,
+    /// How it counts, with the numbers in force for this key. When they differ from those of an earlier operation,
+    /// what is used stays used.
+    ///
+    /// A key belongs to one algorithm: it is part of the identity the key is made of. Another algorithm under the same
+    /// key finds it empty, and takes it over when it charges.
+    pub algorithm: Algorithm,
+    /// What to do.
+    pub kind: Kind,
+    /// [`Mode::Enforce`]: refused, it refuses an all-or-nothing batch. [`Mode::Shadow`]: it is charged if there is
+    /// room, says so if not, and refuses nothing.
+    pub mode: Mode,
+}
+
+impl Operation {
+    /// An operation that binds.
+    pub fn new(key: Key, algorithm: Algorithm, kind: Kind) -> Self {
+        Self { key, algorithm, kind, mode: Mode::Enforce }
+    }
+
+    /// The operation by which a request asks to be admitted: [`Kind::Acquire`] for a concurrency limit, which takes
+    /// one permit whatever the cost, and [`Kind::Check`] for any other.
+    pub fn admit(key: Key, algorithm: Algorithm, cost: Cost, holder: HolderId) -> Self {
+        let kind = match algorithm {
+            Algorithm::Concurrency(_) => Kind::Acquire { holder },
+            _ => Kind::Check { cost },
+        };
+        Self::new(key, algorithm, kind)
+    }
+
+    /// The same operation, refusing nothing.
+    #[must_use]
+    pub fn shadow(self) -> Self {
+        Self { mode: Mode::Shadow, ..self }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let permits = matches!(self.algorithm, Algorithm::Concurrency(_));
+        let what = match self.kind {
+            Kind::Check { .. } | Kind::Report { .. } | Kind::Refund { .. } if permits => {
+                "check, report or refund of a concurrency limit; acquire and release its permits"
+            }
+            Kind::Acquire { .. } | Kind::Release { .. } if !permits => {
+                "permits of a limit that is not a concurrency limit; check and refund it"
+            }
+            _ => return Ok(()),
+        };
+        Err(StoreError::Unsupported { what: what.to_owned() })
+    }
+}
+
+/// What to do with a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Charge `cost` if there is room. Not for concurrency limits.
+    Check {
+        /// What it weighs.
+        cost: Cost,
+    },
+    /// What [`Kind::Check`] (or, for a concurrency limit, [`Kind::Acquire`] of a new holder) would answer. Changes
+    /// nothing and refuses nothing: its verdict does not refuse the batch.
+    Peek {
+        /// What would be charged; a concurrency limit does not look at it.
+        cost: Cost,
+    },
+    /// Charge `cost` whether or not there is room or a block, as for work already done. Never refused; the debt is
+    /// bounded by [`tidegate::algorithm::REPORT_DEBT_LIMITS`], for rolling limits by
+    /// [`tidegate::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
+    Report {
+        /// What was used.
+        cost: Cost,
+    },
+    /// Give `cost` back, never more than is used; of a rolling limit the newest units. Not for concurrency limits.
+    Refund {
+        /// What to give back.
+        cost: Cost,
+    },
+    /// Take back what an earlier batch charged to this key by check, report or acquire, all of it. Nothing if that
+    /// batch is not known (it never arrived, was refused, or is forgotten), was already undone, or if the key was reset
+    /// since: the answer says how much. Refunds, resets, releases and blocks stay.
+    Undo {
+        /// The batch.
+        batch: RequestId,
+    },
+    /// Take one permit of a concurrency limit if one is free, and hold it until [`Kind::Release`] or until it expires.
+    /// A holder that has one keeps that one and its expiry starts anew.
+    Acquire {
+        /// Who holds it.
+        holder: HolderId,
+    },
+    /// Give a permit back; nothing if the holder has none (any more).
+    Release {
+        /// Who held it.
+        holder: HolderId,
+    },
+    /// Forget everything used, and lift a block.
+    Reset,
+    /// Refuse every check and acquire of the key before `until`, an instant of the store's clock. What is used goes on
+    /// draining. An instant that has passed lifts the block; the latest block counts, even if it ends earlier.
+    Block {
+        /// The first instant at which it is no longer blocked.
+        until: Timestamp,
+    },
+}
+
+impl Kind {
+    /// Whether it may leave a charge that an [`Kind::Undo`] takes back.
+    pub const fn may_charge(self) -> bool {
+        matches!(self, Self::Check { .. } | Self::Report { .. } | Self::Acquire { .. })
+    }
+}

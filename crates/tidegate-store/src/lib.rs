@@ -1,0 +1,13 @@
+//! State kept elsewhere: the contract every store keeps, a store in memory, and the suite that proves either.
+
+pub mod answer;
+pub mod batch;
+pub mod error;
+pub mod key;
+pub mod store;
+
+pub use answer::{Answer, Outcome};
+pub use batch::{Batch, BatchMode, HolderId, Kind, Operation, RequestId};
+pub use error::StoreError;
+pub use key::Key;
+pub use store::{DynStore, Running, Store};

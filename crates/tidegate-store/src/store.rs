@@ -1,0 +1,74 @@
+//! The contract itself.
+
+use core::future::Future;
+use core::pin::Pin;
+use std::sync::Arc;
+
+use tidegate::Algorithm;
+
+use crate::{Answer, Batch, StoreError};
+
+/// Keeps counters outside of the caller, and moves one batch at a time.
+///
+/// A store makes *read, decide, write* atomic and adds nothing to the decision, which is the pure code of
+/// [`crate::record`]. It promises:
+///
+/// - **Atomic.** A batch is one step: what others see is before all of it or after all of it.
+/// - **Denied means unchanged.** A refused all-or-nothing batch leaves every counter bit for bit as it was.
+/// - **The store's clock.** `now` is the store's own, the same for all operations of a batch. It may step back, which
+///   never admits more.
+/// - **Once.** A batch under an id the store remembers gives the same answer, admitted or refused, and changes nothing.
+///   How many ids, and for how long, are named bounds of each store; the oldest goes first. Sending a forgotten batch
+///   again charges it again: less is admitted than could be, never more. Batches that [only
+///   peek](Batch::is_read_only) need not be remembered, nor those that ended in an error.
+/// - **An unknown outcome counts as charged.** After an error with [`StoreError::is_outcome_unknown`] the batch may
+///   have taken effect, wholly or not at all.
+/// - **Bounded.** More than [`Batch::OPERATIONS_MAX`] operations are an error, keys are at most
+///   [`crate::Key::BYTES_MAX`] bytes, and the number of counters or bytes is a named bound of the store.
+///
+/// The future may be dropped at any time; the batch has then taken effect wholly or not at all.
+pub trait Store: Send + Sync {
+    /// Carries out one batch.
+    fn run(&self, batch: &Batch) -> impl Future<Output = Result<Answer, StoreError>> + Send;
+
+    /// Whether it can decide this algorithm at all; otherwise a batch with it is [`StoreError::Unsupported`]. Default:
+    /// every one.
+    fn supports(&self, algorithm: &Algorithm) -> bool {
+        let _ = algorithm;
+        true
+    }
+}
+
+/// The future of a [`DynStore`].
+pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + Send + 'a>>;
+
+/// A [`Store`] whose kind is chosen at run time; every store is one, and `Arc<dyn DynStore>` is again a store. It costs
+/// one allocation a batch.
+pub trait DynStore: Send + Sync {
+    /// [`Store::run`].
+    fn run_boxed<'a>(&'a self, batch: &'a Batch) -> Running<'a>;
+
+    /// [`Store::supports`].
+    fn supports_dyn(&self, algorithm: &Algorithm) -> bool;
+}
+
+impl<S: Store> DynStore for S {
+    fn run_boxed<'a>(&'a self, batch: &'a Batch) -> Running<'a> {
+        Box::pin(self.run(batch))
+    }
+
+    fn supports_dyn(&self, algorithm: &Algorithm) -> bool {
+        self.supports(algorithm)
+    }
+}
+
+impl Store for Arc<dyn DynStore> {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        // Of the store inside: the pointer is itself a `DynStore` and would call itself.
+        (**self).run_boxed(batch).await
+    }
+
+    fn supports(&self, algorithm: &Algorithm) -> bool {
+        (**self).supports_dyn(algorithm)
+    }
+}
