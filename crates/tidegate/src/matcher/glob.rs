@@ -1,0 +1,187 @@
+//! Globs, as expressions that take linear time.
+//!
+//! Written here rather than taken from `globset`, whose `?` and `[..]` stand for one byte: `?` would not match `é`.
+
+use core::fmt::{self, Write};
+
+use regex::Regex;
+
+use super::{MatcherError, PatternKind, check_length, compile, shortened};
+
+/// A glob that matches a whole value.
+#[derive(Clone)]
+pub struct GlobPattern {
+    pattern: Box<str>,
+    compiled: Compiled,
+}
+
+/// Most globs in policies are a text with one star at an end, which needs no expression.
+#[derive(Clone)]
+enum Compiled {
+    Exact(Box<str>),
+    Prefix(Box<str>),
+    Suffix(Box<str>),
+    Expression(Regex),
+}
+
+impl GlobPattern {
+    pub(super) fn new(pattern: &str) -> Result<Self, MatcherError> {
+        check_length(PatternKind::Glob, pattern)?;
+        let parts = Parser::parse(pattern)
+            .map_err(|problem| MatcherError::Glob { pattern: shortened(pattern), problem })?;
+        let compiled = match &*parts {
+            [] => Compiled::Exact("".into()),
+            [Part::Text(text)] => Compiled::Exact(text.as_str().into()),
+            [Part::Run] => Compiled::Prefix("".into()),
+            [Part::Text(text), Part::Run] => Compiled::Prefix(text.as_str().into()),
+            [Part::Run, Part::Text(text)] => Compiled::Suffix(text.as_str().into()),
+            parts => Compiled::Expression(compile(PatternKind::Glob, pattern, &expression(parts))?),
+        };
+        Ok(Self { pattern: pattern.into(), compiled })
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.pattern
+    }
+
+    pub(super) fn matches(&self, value: &str) -> bool {
+        match &self.compiled {
+            Compiled::Exact(text) => **text == *value,
+            Compiled::Prefix(start) => value.starts_with(&**start),
+            Compiled::Suffix(end) => value.ends_with(&**end),
+            Compiled::Expression(regex) => regex.is_match(value),
+        }
+    }
+}
+
+impl fmt::Debug for GlobPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GlobPattern").field(&self.pattern).finish()
+    }
+}
+
+enum Part {
+    Text(String),
+    /// `*`
+    Run,
+    /// `?`
+    One,
+    /// `[a-z]`, from and to inclusive.
+    Class {
+        outside: bool,
+        ranges: Vec<(char, char)>,
+    },
+    /// `{`, `,` and `}` of alternatives.
+    Open,
+    Or,
+    Close,
+}
+
+struct Parser<'a> {
+    rest: core::iter::Peekable<core::str::Chars<'a>>,
+    parts: Vec<Part>,
+}
+
+impl<'a> Parser<'a> {
+    fn parse(pattern: &'a str) -> Result<Vec<Part>, &'static str> {
+        let mut parser = Self { rest: pattern.chars().peekable(), parts: Vec::new() };
+        let mut depth = 0_usize;
+        while let Some(c) = parser.rest.next() {
+            match c {
+                // Two runs in a row match what one does.
+                '*' if matches!(parser.parts.last(), Some(Part::Run)) => {}
+                '*' => parser.parts.push(Part::Run),
+                '?' => parser.parts.push(Part::One),
+                '[' => parser.class()?,
+                '{' => {
+                    depth += 1;
+                    parser.parts.push(Part::Open);
+                }
+                ',' if depth > 0 => parser.parts.push(Part::Or),
+                '}' => {
+                    depth = depth.checked_sub(1).ok_or("} closes nothing; write \\} for the character")?;
+                    parser.parts.push(Part::Close);
+                }
+                '\\' => {
+                    let escaped = parser.rest.next().ok_or(LONE_ESCAPE)?;
+                    parser.text(escaped);
+                }
+                c => parser.text(c),
+            }
+        }
+        if depth > 0 {
+            return Err("{ is not closed; add }, or write \\{ for the character");
+        }
+        Ok(parser.parts)
+    }
+
+    fn text(&mut self, c: char) {
+        match self.parts.last_mut() {
+            Some(Part::Text(text)) => text.push(c),
+            _ => self.parts.push(Part::Text(c.into())),
+        }
+    }
+
+    fn class(&mut self) -> Result<(), &'static str> {
+        let outside = self.rest.next_if(|c| matches!(c, '!' | '^')).is_some();
+        let mut ranges = Vec::new();
+        // A `]` that comes first is one of the class.
+        while ranges.is_empty() || self.rest.peek() != Some(&']') {
+            let from = self.class_char()?;
+            let mut ahead = self.rest.clone();
+            // A `-` that comes last is one of the class.
+            let is_range = ahead.next() == Some('-') && ahead.next() != Some(']');
+            let to = if is_range {
+                self.rest.next();
+                self.class_char()?
+            } else {
+                from
+            };
+            if from > to {
+                return Err(
+                    "a class has a range that ends before it starts; write the lower character first",
+                );
+            }
+            ranges.push((from, to));
+        }
+        self.rest.next();
+        self.parts.push(Part::Class { outside, ranges });
+        Ok(())
+    }
+
+    fn class_char(&mut self) -> Result<char, &'static str> {
+        match self.rest.next() {
+            Some('\\') => self.rest.next().ok_or(LONE_ESCAPE),
+            Some(c) => Ok(c),
+            None => Err("[ is not closed; add ], or write \\[ for the character"),
+        }
+    }
+}
+
+const LONE_ESCAPE: &str = "\\ at the end stands before nothing; write \\\\ for the character";
+
+/// A regular expression that matches what the parts match, from the first character to the last.
+fn expression(parts: &[Part]) -> String {
+    let mut out = String::from("(?s)^(?:");
+    for part in parts {
+        match part {
+            Part::Text(text) => out.push_str(&regex::escape(text)),
+            Part::Run => out.push_str(".*"),
+            Part::One => out.push('.'),
+            Part::Class { outside, ranges } => {
+                out.push_str(if *outside { "[^" } else { "[" });
+                for (from, to) in ranges {
+                    write!(out, "\\x{{{:x}}}-\\x{{{:x}}}", u32::from(*from), u32::from(*to))
+                        .expect("a string takes whatever is written to it");
+                }
+                out.push(']');
+            }
+            Part::Open => out.push_str("(?:"),
+            Part::Or => out.push('|'),
+            Part::Close => out.push(')'),
+        }
+    }
+    out.push_str(")$");
+    out
+}
