@@ -34,7 +34,8 @@ impl Answer {
 
 /// What became of one operation.
 ///
-/// In a refused batch the verdict is what the operation met, and the rest is the counter as it still is.
+/// In a refused batch the verdict is what the operation met, and the rest is the counter as it still is. Otherwise
+/// usage is as this operation left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -50,9 +51,9 @@ pub struct Outcome {
     pub units: u64,
     /// The largest number of units the limit admits at once.
     pub limit: u64,
-    /// Units used after the batch, rounded up; above the limit when in debt or when the limit was lowered.
+    /// Units used, rounded up; above the limit when in debt or when the limit was lowered.
     pub used: u64,
-    /// Units left after the batch, rounded down; 0 when in debt.
+    /// Units left, rounded down; 0 when in debt.
     pub remaining: u64,
     /// The first instant at which nothing is used any more if nothing else is charged; the store's `now` if nothing is.
     pub reset_at: Timestamp,

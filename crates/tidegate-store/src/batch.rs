@@ -26,7 +26,7 @@ impl fmt::Display for RequestId {
 pub struct HolderId(pub u128);
 
 /// Operations that a store carries out in one atomic step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Batch {
     /// Its name. The same id again gives the same answer and changes nothing; see [`crate::Store`].
     pub id: RequestId,
@@ -97,7 +97,7 @@ pub enum BatchMode {
 }
 
 /// One operation on one counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// The counter.
     pub key: Key,

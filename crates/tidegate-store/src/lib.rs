@@ -4,10 +4,15 @@ pub mod answer;
 pub mod batch;
 pub mod error;
 pub mod key;
+pub mod memory;
+pub mod record;
 pub mod store;
+
+mod step;
 
 pub use answer::{Answer, Outcome};
 pub use batch::{Batch, BatchMode, HolderId, Kind, Operation, RequestId};
 pub use error::StoreError;
 pub use key::Key;
+pub use memory::{MemoryConfig, MemoryStats, MemoryStore};
 pub use store::{DynStore, Running, Store};

@@ -1,0 +1,396 @@
+//! One counter as a store keeps it, and what each operation does to it: pure functions without a clock.
+//!
+//! Limits whose state is one word are decided by [`tidegate::algorithm::Counter`] itself, so that every store answers
+//! as a gate in memory would. Rolling limits keep the instants of their units, concurrency limits their permits. A record
+//! that holds nothing is the same as none.
+
+mod permit_set;
+mod unit_log;
+mod word;
+
+#[cfg(test)]
+mod tests;
+
+use core::mem::discriminant;
+
+use tidegate::algorithm::{Charged, State, Verdict};
+use tidegate::{Algorithm, Cost, Timestamp};
+
+use self::permit_set::{Acquired, PermitSet};
+use self::unit_log::UnitLog;
+use crate::{HolderId, Kind, Operation, Outcome, RequestId};
+
+/// One counter: what is used, by which numbers it was counted, and until when the key is blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What `usage` was counted by.
+    algorithm: Algorithm,
+    usage: Usage,
+    /// The first instant at which it is not blocked; [`Timestamp::MIN`] if it was not.
+    blocked_until: Timestamp,
+    /// The batch that began it: charges made before a reset belong to another record.
+    origin: RequestId,
+    /// How often the numbers have changed.
+    revision: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Usage {
+    Word(State),
+    Units(UnitLog),
+    Permits(PermitSet),
+}
+
+impl Usage {
+    fn none(algorithm: &Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Rolling(_) => Self::Units(UnitLog::default()),
+            Algorithm::Concurrency(_) => Self::Permits(PermitSet::default()),
+            _ => Self::Word(State::EMPTY),
+        }
+    }
+}
+
+/// A charge that one operation made, as it takes to undo it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    by: RequestId,
+    origin: RequestId,
+    revision: u32,
+    what: MadeOf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MadeOf {
+    Word(Charged),
+    Units { at: Timestamp, units: u64 },
+    Permit(HolderId),
+}
+
+/// What an operation did to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Whether it was admitted; if not, the record is unchanged.
+    pub verdict: Verdict,
+    /// As [`Outcome::units`].
+    pub units: u64,
+    /// What to remember to be able to undo it.
+    pub made: Option<Made>,
+}
+
+impl Applied {
+    const NOTHING: Self = Self { verdict: Verdict::Admit, units: 0, made: None };
+}
+
+impl Record {
+    /// A counter of `algorithm` with nothing used, begun by the batch `origin`.
+    pub fn new(algorithm: Algorithm, origin: RequestId) -> Self {
+        let usage = Usage::none(&algorithm);
+        Self { algorithm, usage, blocked_until: Timestamp::MIN, origin, revision: 0 }
+    }
+
+    /// Whether a store can decide `algorithm` with records.
+    pub fn supports(algorithm: &Algorithm) -> bool {
+        word::counts(algorithm) || matches!(algorithm, Algorithm::Rolling(_) | Algorithm::Concurrency(_))
+    }
+
+    /// Whether `operation` would be admitted, changing nothing; kinds that are never refused are.
+    pub fn verdict(&self, operation: &Operation, now: Timestamp) -> Verdict {
+        let verdict = match operation.kind {
+            Kind::Check { cost } | Kind::Peek { cost } => self.room(&operation.algorithm, cost, now),
+            Kind::Acquire { holder } => match self.ask(&operation.algorithm, holder, now) {
+                // Who has a permit keeps it through a block.
+                Acquired::Renewed => return Verdict::Admit,
+                Acquired::Taken => Verdict::Admit,
+                Acquired::Refused(verdict) => verdict,
+            },
+            _ => return Verdict::Admit,
+        };
+        match (verdict, self.blocked(now)) {
+            (Verdict::Admit, Some(until)) => Verdict::Wait { until },
+            (Verdict::Wait { until }, Some(blocked)) => Verdict::Wait { until: until.max(blocked) },
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// Whether there is room for `cost`, block or not.
+    fn room(&self, algorithm: &Algorithm, cost: Cost, now: Timestamp) -> Verdict {
+        match (algorithm, &self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => log.decide(rolling, cost.units(), now),
+            (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
+                permits.decide(concurrency, now)
+            }
+            (Algorithm::Rolling(rolling), _) => UnitLog::default().decide(rolling, cost.units(), now),
+            (Algorithm::Concurrency(concurrency), _) => PermitSet::default().decide(concurrency, now),
+            _ => word::decide(algorithm, self.word_under(algorithm, now), cost, now).0,
+        }
+    }
+
+    fn ask(&self, algorithm: &Algorithm, holder: HolderId, now: Timestamp) -> Acquired {
+        match (algorithm, &self.usage) {
+            (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
+                permits.ask(concurrency, holder, now)
+            }
+            (Algorithm::Concurrency(concurrency), _) => PermitSet::default().ask(concurrency, holder, now),
+            _ => Acquired::Taken,
+        }
+    }
+
+    /// The word under the numbers of `algorithm`; empty if it is of another algorithm.
+    fn word_under(&self, algorithm: &Algorithm, now: Timestamp) -> State {
+        match self.usage {
+            Usage::Word(state) if self.algorithm == *algorithm => state,
+            Usage::Word(state) => word::carry_over(algorithm, state, &self.algorithm, now),
+            Usage::Units(_) | Usage::Permits(_) => State::EMPTY,
+        }
+    }
+
+    /// The first instant at which the key is no longer blocked, if it is.
+    fn blocked(&self, now: Timestamp) -> Option<Timestamp> {
+        (self.blocked_until > now).then_some(self.blocked_until)
+    }
+
+    /// What is used and left under `algorithm`, as an outcome that admits.
+    pub fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
+        let limit = algorithm.limit();
+        let mut outcome = Outcome { blocked_until: self.blocked(now), ..Outcome::unused(limit, now) };
+        match (algorithm, &self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => {
+                outcome.used = log.used(rolling.window(), now);
+                outcome.reset_at = log.reset_at(rolling.window(), now);
+            }
+            (Algorithm::Concurrency(_), Usage::Permits(permits)) => {
+                outcome.used = permits.held(now);
+                outcome.reset_at = permits.reset_at(now);
+            }
+            _ => {
+                let state = self.word_under(algorithm, now);
+                outcome.used = word::used(algorithm, state, now);
+                outcome.reset_at = word::reset_at(algorithm, state, now);
+                outcome.remaining = word::remaining(algorithm, state, now);
+                return outcome;
+            }
+        }
+        outcome.remaining = limit.saturating_sub(outcome.used);
+        outcome
+    }
+
+    /// Carries `operation` out for the batch `by`, or refuses it and changes nothing. `charges` are what an undo takes
+    /// back, in the order they were made; other kinds do not look at it.
+    pub fn apply(
+        &mut self,
+        operation: &Operation,
+        by: RequestId,
+        charges: &[Made],
+        now: Timestamp,
+    ) -> Applied {
+        let verdict = self.verdict(operation, now);
+        if verdict != Verdict::Admit || matches!(operation.kind, Kind::Peek { .. }) {
+            return Applied { verdict, ..Applied::NOTHING };
+        }
+        match operation.kind {
+            Kind::Reset | Kind::Block { .. } | Kind::Peek { .. } => {}
+            _ if discriminant(&self.algorithm) == discriminant(&operation.algorithm) => {
+                self.take_numbers(&operation.algorithm, now);
+            }
+            // Another algorithm starts anew with its first charge; a block is on the key and stays.
+            kind if kind.may_charge() => {
+                let blocked_until = self.blocked_until;
+                *self = Self { blocked_until, ..Self::new(operation.algorithm.clone(), by) };
+            }
+            _ => return Applied::NOTHING,
+        }
+        match operation.kind {
+            Kind::Check { cost } => self.charge(cost, by, now),
+            Kind::Report { cost } => self.report(cost, by, now),
+            Kind::Refund { cost } => Applied { units: self.refund(cost.units(), now), ..Applied::NOTHING },
+            Kind::Undo { .. } => {
+                // The last charge first: undoing it exactly leaves what the one before it left.
+                let units =
+                    charges.iter().rev().map(|made| self.undo(made, now)).fold(0, u64::saturating_add);
+                Applied { units, ..Applied::NOTHING }
+            }
+            Kind::Acquire { holder } => self.acquire(holder, by, now),
+            Kind::Release { holder } => {
+                let Usage::Permits(permits) = &mut self.usage else { return Applied::NOTHING };
+                Applied { units: u64::from(permits.release(holder, now)), ..Applied::NOTHING }
+            }
+            Kind::Reset => {
+                *self = Self::new(self.algorithm.clone(), by);
+                Applied::NOTHING
+            }
+            Kind::Block { until } => {
+                self.blocked_until = if until > now { until } else { Timestamp::MIN };
+                Applied::NOTHING
+            }
+            Kind::Peek { .. } => Applied::NOTHING,
+        }
+    }
+
+    /// Counts by the numbers of `algorithm`, the same one, from now on; what is used stays used.
+    fn take_numbers(&mut self, algorithm: &Algorithm, now: Timestamp) {
+        if self.algorithm == *algorithm {
+            return;
+        }
+        if matches!(self.usage, Usage::Word(_)) {
+            self.usage = Usage::Word(self.word_under(algorithm, now));
+        }
+        self.algorithm = algorithm.clone();
+        self.revision = self.revision.wrapping_add(1);
+    }
+
+    fn made(&self, by: RequestId, what: MadeOf) -> Made {
+        Made { by, origin: self.origin, revision: self.revision, what }
+    }
+
+    /// Charges what there is room for.
+    fn charge(&mut self, cost: Cost, by: RequestId, now: Timestamp) -> Applied {
+        let what = match (&self.algorithm, &mut self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => {
+                let at = log.charge(rolling.window(), cost.units(), now);
+                MadeOf::Units { at, units: cost.units() }
+            }
+            (algorithm, Usage::Word(state)) => {
+                let before = *state;
+                *state = word::decide(algorithm, before, cost, now).1;
+                MadeOf::Word(Charged { before, after: *state, cost })
+            }
+            _ => return Applied::NOTHING,
+        };
+        Applied { verdict: Verdict::Admit, units: cost.units(), made: Some(self.made(by, what)) }
+    }
+
+    /// Charges whether or not there is room.
+    fn report(&mut self, cost: Cost, by: RequestId, now: Timestamp) -> Applied {
+        let (units, what) = match (&self.algorithm, &mut self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => {
+                let Some((at, units)) = log.report(rolling, cost.units(), now) else {
+                    return Applied::NOTHING;
+                };
+                (units, MadeOf::Units { at, units })
+            }
+            (algorithm, Usage::Word(state)) => {
+                let before = *state;
+                *state = word::charge(algorithm, before, cost, now);
+                let booked =
+                    word::used(algorithm, *state, now).saturating_sub(word::used(algorithm, before, now));
+                // Only what was booked can be taken back.
+                let Some(cost) = Cost::new(booked.min(cost.units())) else { return Applied::NOTHING };
+                (cost.units(), MadeOf::Word(Charged { before, after: *state, cost }))
+            }
+            _ => return Applied::NOTHING,
+        };
+        Applied { verdict: Verdict::Admit, units, made: Some(self.made(by, what)) }
+    }
+
+    fn refund(&mut self, units: u64, now: Timestamp) -> u64 {
+        match (&self.algorithm, &mut self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => log.refund(rolling.window(), units, now),
+            (algorithm, Usage::Word(state)) => {
+                let before = word::used(algorithm, *state, now);
+                if let Some(cost) = Cost::new(units) {
+                    *state = word::refund(algorithm, *state, cost, now);
+                }
+                before.saturating_sub(word::used(algorithm, *state, now))
+            }
+            _ => 0,
+        }
+    }
+
+    fn acquire(&mut self, holder: HolderId, by: RequestId, now: Timestamp) -> Applied {
+        let (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) =
+            (&self.algorithm, &mut self.usage)
+        else {
+            return Applied::NOTHING;
+        };
+        match permits.acquire(concurrency, holder, by, now) {
+            Acquired::Taken => {
+                Applied { units: 1, made: Some(self.made(by, MadeOf::Permit(holder))), ..Applied::NOTHING }
+            }
+            Acquired::Renewed => Applied::NOTHING,
+            Acquired::Refused(verdict) => Applied { verdict, ..Applied::NOTHING },
+        }
+    }
+
+    /// Takes a charge back, as far as it is still there. How many units.
+    fn undo(&mut self, made: &Made, now: Timestamp) -> u64 {
+        if made.origin != self.origin {
+            return 0;
+        }
+        match (made.what, &self.algorithm, &mut self.usage) {
+            (MadeOf::Word(charged), algorithm, Usage::Word(state)) => {
+                // Under other numbers the states before and after mean something else.
+                if made.revision != self.revision {
+                    return self.refund(charged.cost.units(), now);
+                }
+                let before = word::used(algorithm, *state, now);
+                *state = word::undo(algorithm, *state, &charged, now);
+                before.saturating_sub(word::used(algorithm, *state, now))
+            }
+            (MadeOf::Units { at, units }, _, Usage::Units(log)) => log.take_out(at, units),
+            (MadeOf::Permit(holder), _, Usage::Permits(permits)) => {
+                u64::from(permits.release_taken_by(holder, made.by, now))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it holds nothing at all, so that it need not be kept.
+    pub fn is_empty(&self) -> bool {
+        let unused = match &self.usage {
+            Usage::Word(state) => *state == State::EMPTY,
+            Usage::Units(log) => log.is_empty(),
+            Usage::Permits(permits) => permits.is_empty(),
+        };
+        unused && self.blocked_until == Timestamp::MIN
+    }
+
+    /// Whether from `now` on it answers as one that holds nothing.
+    pub fn is_drained(&self, now: Timestamp) -> bool {
+        let unused = match (&self.algorithm, &self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => log.used(rolling.window(), now) == 0,
+            (_, Usage::Permits(permits)) => permits.held(now) == 0,
+            (algorithm, Usage::Word(state)) => word::is_drained(algorithm, *state, now),
+            _ => true,
+        };
+        unused && self.blocked(now).is_none()
+    }
+
+    /// When it is drained if nothing else happens; `now` if it is.
+    pub fn drained_at(&self, now: Timestamp) -> Timestamp {
+        self.status(&self.algorithm, now).reset_at.max(self.blocked_until)
+    }
+
+    /// Takes it up again after the clock was seen to step back: what lies further ahead than use explains is brought
+    /// back as far as it does, so that a clock that was wrong for a while keeps no key out for longer. Never admits
+    /// more. See [`tidegate::algorithm::Counter::on_load`].
+    pub fn on_load(&mut self, now: Timestamp) {
+        match (&self.algorithm, &mut self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),
+            (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
+                permits.on_load(concurrency, now);
+            }
+            (algorithm, Usage::Word(state)) => *state = word::on_load(algorithm, *state, now),
+            _ => {}
+        }
+    }
+
+    /// Heap bytes beside the record itself.
+    pub fn bytes(&self) -> usize {
+        match &self.usage {
+            Usage::Word(_) => 0,
+            Usage::Units(log) => log.bytes(),
+            Usage::Permits(permits) => permits.bytes(),
+        }
+    }
+
+    /// The most heap bytes that so many further charges of `algorithm` add; `None` stands for no record yet.
+    pub fn growth(record: Option<&Self>, algorithm: &Algorithm, charges: usize) -> usize {
+        match (algorithm, record.map(|record| &record.usage)) {
+            (Algorithm::Rolling(_), Some(Usage::Units(log))) => log.growth(charges),
+            (Algorithm::Rolling(_), _) => UnitLog::default().growth(charges),
+            (Algorithm::Concurrency(_), _) => PermitSet::growth(charges),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! One batch over the records of its keys: what it would do, and doing it. Pure; a store makes it atomic.
+//!
+//! Operations on different keys do not touch each other, so whether a batch is refused is found by looking. Only where a
+//! key stands twice are the operations on it tried on a copy first.
+
+use core::mem;
+
+use smallvec::SmallVec;
+use tidegate::Timestamp;
+use tidegate::algorithm::Verdict;
+use tidegate::limit::Mode;
+
+use crate::record::{Applied, Made, Record};
+use crate::{Answer, Batch, BatchMode, Key, Kind, Operation, Outcome, RequestId};
+
+/// As many as the operations of a batch, or its keys.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
+
+/// A batch with its different keys, and which one each operation is about.
+#[derive(Debug)]
+pub(crate) struct Keyed<'a> {
+    pub(crate) batch: &'a Batch,
+    pub(crate) distinct: Few<&'a Key>,
+    /// For each operation, the index of its key.
+    of: Few<usize>,
+}
+
+impl<'a> Keyed<'a> {
+    pub(crate) fn new(batch: &'a Batch) -> Self {
+        let mut keys = Self { batch, distinct: Few::new(), of: Few::new() };
+        for operation in &batch.operations {
+            // A batch has at most 64 operations, and nearly always fewer than four.
+            let known = keys.distinct.iter().position(|known| **known == operation.key);
+            keys.of.push(known.unwrap_or_else(|| {
+                keys.distinct.push(&operation.key);
+                keys.distinct.len() - 1
+            }));
+        }
+        keys
+    }
+
+    /// The operations on the key of this index.
+    fn operations(&self, key: usize) -> impl Iterator<Item = (usize, &'a Operation)> {
+        let all = self.batch.operations.iter().enumerate().zip(&self.of);
+        all.filter(move |(_, of)| **of == key).map(|(operation, _)| operation)
+    }
+}
+
+/// What a batch would do.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    verdicts: Few<Verdict>,
+    /// Whether nothing may take effect.
+    pub(crate) refused: bool,
+}
+
+/// What a batch did.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) answer: Answer,
+    /// The charges it made, each with the index of its key, in order.
+    pub(crate) made: Few<(usize, Made)>,
+}
+
+/// The record of one key while a batch is carried out.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) record: Option<Record>,
+    /// Whether there is room for what the batch would add to it. If not, what adds something is admitted uncounted.
+    pub(crate) has_room: bool,
+}
+
+/// Decides a batch over `records`, one for each of its keys, changing nothing. `charges` are, for each operation, what
+/// it would undo.
+pub(crate) fn plan(
+    keyed: &Keyed<'_>,
+    records: &[Option<&Record>],
+    charges: &[Few<Made>],
+    now: Timestamp,
+) -> Plan {
+    let mut verdicts = Few::from_elem(Verdict::Admit, keyed.batch.operations.len());
+    for (key, record) in records.iter().enumerate() {
+        if keyed.operations(key).nth(1).is_none() {
+            for (index, operation) in keyed.operations(key) {
+                verdicts[index] = verdict(*record, operation, keyed.batch.id, now);
+            }
+            continue;
+        }
+        let mut tried = record.cloned();
+        for (index, operation) in keyed.operations(key) {
+            verdicts[index] = apply(&mut tried, operation, keyed.batch.id, &charges[index], now).verdict;
+        }
+    }
+    let refused = keyed.batch.mode == BatchMode::AllOrNothing
+        && keyed
+            .batch
+            .operations
+            .iter()
+            .zip(&verdicts)
+            .any(|(operation, verdict)| binds(operation, *verdict));
+    Plan { verdicts, refused }
+}
+
+/// Whether an operation with this verdict refuses an all-or-nothing keyed.batch.
+fn binds(operation: &Operation, verdict: Verdict) -> bool {
+    verdict != Verdict::Admit
+        && operation.mode == Mode::Enforce
+        && !matches!(operation.kind, Kind::Peek { .. })
+}
+
+impl Plan {
+    /// The answer of a batch that was refused: what each operation met, and the counters as they still are.
+    pub(crate) fn refusal(&self, keyed: &Keyed<'_>, records: &[Option<&Record>], now: Timestamp) -> Answer {
+        let operations = keyed.batch.operations.iter().zip(&keyed.of).zip(&self.verdicts);
+        let outcomes = operations.map(|((operation, key), verdict)| Outcome {
+            verdict: *verdict,
+            ..status(records[*key], operation, now)
+        });
+        Answer::new(outcomes.collect(), true, now)
+    }
+
+    /// The most heap bytes the batch adds to the key of this index, beyond `entry` for a record that there is none of
+    /// yet.
+    pub(crate) fn growth(
+        &self,
+        keyed: &Keyed<'_>,
+        key: usize,
+        record: Option<&Record>,
+        entry: usize,
+    ) -> usize {
+        let admitted = keyed.operations(key).filter(|(index, _)| self.verdicts[*index] == Verdict::Admit);
+        let mut growing =
+            admitted.map(|(_, operation)| operation).filter(|operation| may_grow(operation)).peekable();
+        let Some(first) = growing.peek() else { return 0 };
+        let entry = if record.is_none() { entry } else { 0 };
+        let algorithm = &first.algorithm;
+        entry + Record::growth(record, algorithm, growing.count())
+    }
+}
+
+/// Carries a batch out on the records it was planned on. Call it only if the plan does not refuse it.
+pub(crate) fn carry_out(
+    keyed: &Keyed<'_>,
+    slots: &mut [Slot],
+    charges: &[Few<Made>],
+    now: Timestamp,
+) -> Done {
+    let mut outcomes = Few::new();
+    let mut made = Few::<(usize, Made)>::new();
+    for ((operation, key), charges) in keyed.batch.operations.iter().zip(&keyed.of).zip(charges) {
+        let slot = &mut slots[*key];
+        let counted = slot.has_room || !may_grow(operation);
+        if !counted {
+            outcomes.push(Outcome { counted, ..status(slot.record.as_ref(), operation, now) });
+            continue;
+        }
+        let applied = apply(&mut slot.record, operation, keyed.batch.id, charges, now);
+        if operation.kind == Kind::Reset {
+            made.retain(|(of, _)| of != key);
+        }
+        made.extend(applied.made.map(|charge| (*key, charge)));
+        let status = status(slot.record.as_ref(), operation, now);
+        outcomes.push(Outcome { verdict: applied.verdict, units: applied.units, ..status });
+    }
+    Done { answer: Answer::new(outcomes, false, now), made }
+}
+
+/// Whether an operation may add to what is kept.
+fn may_grow(operation: &Operation) -> bool {
+    operation.kind.may_charge() || matches!(operation.kind, Kind::Block { .. })
+}
+
+fn verdict(record: Option<&Record>, operation: &Operation, by: RequestId, now: Timestamp) -> Verdict {
+    match record {
+        Some(record) => record.verdict(operation, now),
+        None if may_grow(operation) || matches!(operation.kind, Kind::Peek { .. }) => {
+            Record::new(operation.algorithm.clone(), by).verdict(operation, now)
+        }
+        None => Verdict::Admit,
+    }
+}
+
+fn status(record: Option<&Record>, operation: &Operation, now: Timestamp) -> Outcome {
+    match record {
+        Some(record) => record.status(&operation.algorithm, now),
+        None => Outcome::unused(operation.algorithm.limit(), now),
+    }
+}
+
+/// [`Record::apply`] where there may be no record before or after.
+fn apply(
+    record: &mut Option<Record>,
+    operation: &Operation,
+    by: RequestId,
+    charges: &[Made],
+    now: Timestamp,
+) -> Applied {
+    let mut present = mem::take(record).unwrap_or_else(|| Record::new(operation.algorithm.clone(), by));
+    let applied = present.apply(operation, by, charges, now);
+    if !present.is_empty() {
+        *record = Some(present);
+    }
+    applied
+}
