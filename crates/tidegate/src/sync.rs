@@ -4,16 +4,20 @@
 //! whole-word operations.
 
 #[cfg(not(tidegate_loom))]
-pub(crate) use portable_atomic::{AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence};
+pub(crate) use portable_atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence};
 #[cfg(not(tidegate_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
+#[cfg(not(tidegate_loom))]
+pub(crate) use std::thread::yield_now;
 
 #[cfg(tidegate_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use self::model::AtomicU128;
+#[cfg(tidegate_loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(tidegate_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(tidegate_loom)]
-pub(crate) use self::model::AtomicU128;
+pub(crate) use loom::thread::yield_now;
 
 /// Locks `mutex`, going on with the value a panicking thread left: every critical section in this crate leaves
 /// its data whole at each step.

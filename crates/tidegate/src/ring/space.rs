@@ -1,0 +1,138 @@
+//! The memory of the rings of one table: headers and instants out of one byte budget.
+//!
+//! What was taken from the system once is kept and reused, never freed, so that a reader with an old handle reads
+//! an old header and not something else. Memory is taken when needed, a segment at a time.
+
+use std::sync::OnceLock;
+
+use super::arena::{Arena, GRANULE, Range};
+use super::header::Header;
+use super::segments::{Handle, Places, Segments};
+use crate::sync::{AtomicU32, Mutex, lock};
+
+/// What a ring costs beside its instants: its header, and what its going may leave in the books: a free range in
+/// two half full B-trees, and its number.
+pub(super) const RING_BYTES: usize = 64 + 48;
+
+/// What an instant costs.
+pub(super) const INSTANT_BYTES: usize = 4;
+
+/// The share of the budget that headers may take: a half, so that a flood of rings of one instant each cannot use
+/// up for ever, as headers, what later rings need for their instants.
+const HEADER_SHARE: usize = 2;
+
+/// Headers are created 2^9 at a time: 56 KiB of the budget.
+const HEADER_SEGMENT_BITS: u32 = 9;
+
+/// The arena goes on to the next 64 KiB of the slab when what it has is held.
+const SLOTS_AT_A_TIME: usize = 1 << 14;
+
+/// Headers, instants, and who has which.
+#[derive(Debug)]
+pub(super) struct Space {
+    bytes: usize,
+    headers: Segments<Header, HEADER_SEGMENT_BITS>,
+    slots_max: usize,
+    /// As many slots as the budget has bytes for, made when the first is needed. The system gives memory to those
+    /// that are written to, and the arena goes on only when it has to.
+    slots: OnceLock<Box<[AtomicU32]>>,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    arena: Arena,
+    headers: Places,
+}
+
+impl Space {
+    pub(super) fn new(bytes: usize) -> Self {
+        let headers_max = (bytes / HEADER_SHARE / RING_BYTES).min(u32::MAX as usize);
+        let slots_max = (bytes / INSTANT_BYTES).min(u32::MAX as usize);
+        Self {
+            bytes,
+            headers: Segments::new(headers_max),
+            slots_max,
+            slots: OnceLock::new(),
+            books: Mutex::new(Books::default()),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of rings in use and of their instants.
+    pub(super) fn bytes_used(&self) -> usize {
+        let books = lock(&self.books);
+        books.headers.in_use() * RING_BYTES
+            + (books.arena.len() - books.arena.free()) as usize * INSTANT_BYTES
+    }
+
+    /// Bytes not taken from the system yet. A segment of headers that is shorter than it could be leaves none for
+    /// another.
+    fn bytes_left(&self, books: &Books) -> usize {
+        let taken = books.headers.created() * RING_BYTES + books.arena.len() as usize * INSTANT_BYTES;
+        self.bytes.saturating_sub(taken)
+    }
+
+    #[inline]
+    pub(super) fn header(&self, index: u32) -> Option<&Header> {
+        self.headers.get(index)
+    }
+
+    /// The slots of `range`; none if it does not lie in the slab.
+    #[inline]
+    pub(super) fn slots(&self, range: Range) -> &[AtomicU32] {
+        let slab = self.slots.get().map_or(&[][..], |slab| slab);
+        let start = range.start as usize;
+        slab.get(start..start + range.len as usize).unwrap_or_default()
+    }
+
+    /// A slab of zeros: zeroed memory from the system that, optimised, nobody touches on the way.
+    fn slab(&self) -> Box<[AtomicU32]> {
+        vec![0; self.slots_max].into_iter().map(AtomicU32::new).collect()
+    }
+
+    /// Takes a header that nobody uses.
+    pub(super) fn take_header(&self) -> Option<(u32, &Header)> {
+        let mut books = lock(&self.books);
+        let affordable = self.bytes_left(&books) / RING_BYTES;
+        let index = books.headers.take(|start| {
+            let more = self.headers.room(start, affordable);
+            self.headers.create(start, more, Header::new);
+            more
+        })?;
+        Some((index, self.headers.get(index)?))
+    }
+
+    /// Gives back a header together with the range it had.
+    pub(super) fn give_back(&self, header: Handle, range: Range) {
+        let mut books = lock(&self.books);
+        books.arena.release(range);
+        books.headers.give_back(header);
+    }
+
+    /// Takes a range of at least `len` instants, if the budget has one.
+    pub(super) fn take_range(&self, len: u32) -> Option<Range> {
+        let len = len.checked_next_multiple_of(GRANULE)?;
+        let mut books = lock(&self.books);
+        loop {
+            if let Some(range) = books.arena.allocate(len) {
+                return Some(range);
+            }
+            let left =
+                (self.bytes_left(&books) / INSTANT_BYTES).min(self.slots_max - books.arena.len() as usize);
+            if left == 0 {
+                return None;
+            }
+            self.slots.get_or_init(|| self.slab());
+            books.arena.extend(left.min(SLOTS_AT_A_TIME) as u32);
+        }
+    }
+
+    /// Gives back a range.
+    pub(super) fn give_back_range(&self, range: Range) {
+        lock(&self.books).arena.release(range);
+    }
+}
