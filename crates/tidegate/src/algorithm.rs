@@ -8,6 +8,7 @@
 mod bucket;
 mod calendar;
 mod fixed;
+mod ratio;
 mod rolling;
 mod sliding_counter;
 
@@ -118,6 +119,17 @@ pub trait Counter {
     /// is used stays used (rounded up), so that a raised limit admits the difference at once and a lowered one
     /// refuses at once.
     fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
+
+    /// The state of a key that is taken up again at `now`, from storage or after its owner saw the clock step back.
+    ///
+    /// A state that lies further ahead than any use explains is brought back to the furthest that use does, so that
+    /// a clock that was wrong for a while keeps no key out for longer than that. This never admits more than if the clock
+    /// had not stepped. Windows are kept as they are, since a window index never decreases.
+    #[must_use]
+    fn on_load(&self, state: State, now: Timestamp) -> State {
+        let _ = now;
+        state
+    }
 }
 
 /// How many times its own size a limit may be in debt after reports.
@@ -189,6 +201,11 @@ impl Algorithm {
         }
     }
 
+    /// Whether its whole state is one word: it is a [`Counter`].
+    pub(crate) const fn is_counter(&self) -> bool {
+        !matches!(self, Self::Rolling(_) | Self::Concurrency(_))
+    }
+
     /// Whether it counts over an hour or longer: a *quota* rather than a *rate*.
     pub fn is_quota(&self) -> bool {
         let counts_over = match self {
@@ -228,6 +245,12 @@ pub enum AlgorithmError {
     /// The time zone is not in the IANA database.
     #[error("time zone \"{0}\" does not exist; use an IANA name such as Europe/Berlin or UTC")]
     Zone(String),
+    /// The unit of a calendar is none.
+    #[error("calendar unit \"{0}\" is not one; use minute, hour, day, week, month or year")]
+    CivilUnit(String),
+    /// The first day of a week is none.
+    #[error("\"{0}\" is not a day of the week; use monday to sunday")]
+    Weekday(String),
     /// The hold of a permit is zero or longer than [`WINDOW_MAX`].
     #[error("hold {} is not between 1us and 366d; use the longest time a request may take", crate::rate::format_span(*.0))]
     Hold(Duration),

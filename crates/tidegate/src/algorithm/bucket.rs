@@ -1,0 +1,283 @@
+//! Token bucket, as GCRA: a bucket of `burst` units that refills at `rate`.
+//!
+//! **Promise.** What is admitted between any two instants is at most `burst` plus what `rate` gives between them,
+//! and a request that keeps this is admitted. Rates are exact ratios: nothing is lost or won over a year of traffic.
+//!
+//! **State.** One instant, counted from 1970 in *ticks*: the time at which what is used will have drained (GCRA's
+//! theoretical arrival time, `tat` below). What is used is the distance from `now` to it. A tick is a fixed part
+//! of a unit, so a charge moves the instant by a whole number of ticks whatever the rate, and no rounding adds up.
+//!
+//! **Ticks.** Let the rate be `n` units each `p` nanoseconds in lowest terms. A unit is `S` ticks; the clock makes
+//! `n * S / p` ticks a nanosecond.
+//!
+//! * `n <= 4`: `S = p`, and the clock makes `n` ticks a nanosecond. Every figure is exact to the nanosecond. So are
+//!   all rates of the form 1, 2, 3, 4 or their multiples that divide the span: 100/s, 75/s, 5/10m, 1000/1h.
+//! * `n > 4`: `S = floor(4p / n)`, and the clock makes between 3 and 4 ticks a nanosecond. It reads an instant, as a clock
+//!   does, as the last tick before it. On that clock the bucket is exact; against instants of whole nanoseconds it
+//!   is never late, and early by less than one tick, which is a third of a nanosecond.
+//!
+//! More is not to be had in 64 bits: with `n` different remainders within each nanosecond, and 61 bits needed to say
+//! which nanosecond, either a burst made at one instant loses its last unit or a client that comes back may be
+//! admitted a fraction of a nanosecond early. The burst is what people count.
+//!
+//! **Time.** An instant that lies earlier than one already seen finds more used, never less. That an answer both never admits
+//! more after a step back and keeps nobody waiting longer than a drain is impossible for a word that a refusal
+//! must not change, since the instants passed while waiting are the ones another step back would land on; so
+//! the wait is bounded when a state is taken up again ([`Counter::on_load`]), which may write.
+//!
+//! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on nothing is admitted.
+//!
+//! Reference: ITU-T I.371 annex A and ATM Forum Traffic Management 4.1, section 4.4 (the virtual scheduling form).
+
+use core::time::Duration;
+
+use super::ratio::Ratio;
+use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX};
+use crate::cost::Cost;
+use crate::rate::Rate;
+use crate::time::{Timestamp, duration_nanos};
+
+#[cfg(test)]
+mod tests;
+
+/// A bucket of `burst` units that refills at `rate`, with an optional bounded debt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Bucket {
+    rate: Rate,
+    burst: u64,
+    debt: u64,
+    scale: Scale,
+    /// `burst` in ticks.
+    full: u64,
+    /// `burst + debt` in ticks.
+    overdrawn: u64,
+    /// The most that may be used, after reports, in ticks.
+    deepest: u64,
+}
+
+impl Bucket {
+    /// A bucket that holds `burst` units and refills at `rate`.
+    ///
+    /// `burst` is at least 1 and at most what `rate` refills in 366 days.
+    pub fn new(rate: Rate, burst: u64) -> Result<Self, AlgorithmError> {
+        Self::checked(rate, burst, 0)
+    }
+
+    /// The same bucket, in which a check may overdraw by at most `units` as long as at least one unit is left.
+    ///
+    /// 0 (the default) allows no debt; `burst` and debt together drain within 366 days.
+    pub fn with_debt(self, units: u64) -> Result<Self, AlgorithmError> {
+        Self::checked(self.rate, self.burst, units)
+    }
+
+    fn checked(rate: Rate, burst: u64, debt: u64) -> Result<Self, AlgorithmError> {
+        if burst == 0 {
+            return Err(AlgorithmError::BurstZero);
+        }
+        let held = burst.saturating_add(debt);
+        if drain_ns(held, rate) > u128::from(duration_nanos(WINDOW_MAX)) {
+            return Err(AlgorithmError::DrainTooLong { burst: held, rate });
+        }
+        let scale = Scale::of(rate);
+        // At most 366 days of 4 ticks a nanosecond, below 2^57; the report debt is 101 times that, below 2^64.
+        let full = scale.ticks(burst);
+        let overdrawn = scale.ticks(held);
+        let deepest = full.saturating_add(full.saturating_mul(REPORT_DEBT_LIMITS)).max(overdrawn);
+        Ok(Self { rate, burst, debt, scale, full, overdrawn, deepest })
+    }
+
+    /// The rate it refills at.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Units it holds when full, at least 1.
+    pub const fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// Units a check may overdraw; 0 unless [`Bucket::with_debt`] allowed more.
+    pub const fn debt(&self) -> u64 {
+        self.debt
+    }
+
+    /// The time in which an empty bucket is full again, rounded up to the nanosecond; at most 366 days.
+    pub fn full_drain(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(drain_ns(self.burst, self.rate)).unwrap_or(u64::MAX))
+    }
+
+    /// The largest `used` in ticks at which a charge of that many ticks is admitted. The charge fits when the bucket
+    /// is as the limit allows at all.
+    fn used_at_most(&self, charge: u64) -> u64 {
+        let within_burst = self.full.saturating_sub(charge);
+        if self.debt == 0 {
+            return within_burst;
+        }
+        // One unit must be left before, and no more than the debt be missing after.
+        let into_debt = (self.full - self.scale.unit).min(self.overdrawn - charge);
+        within_burst.max(into_debt)
+    }
+
+    /// The answer where there is no room. Kept apart because it divides, and refusals may take their time.
+    #[cold]
+    fn refuse(&self, tat: u64, cost: Cost, now: Timestamp) -> Verdict {
+        let largest = self.burst.saturating_add(self.debt);
+        if cost.units() > largest {
+            return Verdict::Never { largest };
+        }
+        let charge = self.scale.ticks(cost.units());
+        let until = self.scale.instant(tat.saturating_sub(self.used_at_most(charge))).max(now);
+        // Past the end of the ticks there is no instant at which it would be admitted.
+        let in_range = tat.max(self.scale.level(until)).checked_add(charge).is_some();
+        Verdict::Wait { until: if in_range { until } else { Timestamp::MAX } }
+    }
+}
+
+impl Counter for Bucket {
+    #[inline]
+    fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State) {
+        let tat = state.to_bits();
+        let level = self.scale.level(now);
+        let used = tat.saturating_sub(level);
+        let charge = self.scale.ticks(cost.units());
+        let fits = used.saturating_add(charge) <= self.full
+            || (self.debt > 0 && charge <= self.overdrawn && used <= self.used_at_most(charge));
+        if fits && let Some(next) = tat.max(level).checked_add(charge) {
+            return (Verdict::Admit, State::from_bits(next));
+        }
+        (self.refuse(tat, cost, now), state)
+    }
+
+    fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {
+        let tat = state.to_bits();
+        let level = self.scale.level(now);
+        let next = tat.max(level).saturating_add(self.scale.ticks(cost.units()));
+        // Never below what is booked already, which after a step back may lie beyond the bound.
+        State::from_bits(next.min(level.saturating_add(self.deepest)).max(tat))
+    }
+
+    fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State {
+        let tat = state.to_bits();
+        let drained = tat.min(self.scale.level(now));
+        State::from_bits(tat.saturating_sub(self.scale.ticks(cost.units())).max(drained))
+    }
+
+    /// Why this never gives back too much: let the charge have been `c` ticks, and let charges of `C` ticks together
+    /// have been made on top, at instants no later than `now`. GCRA's state is the largest of "start plus everything
+    /// since" over all starts: the state before, or the clock at any of the charges. Without the charge taken back
+    /// it would therefore be at most the larger of `before + C` and `level(now) + C`. With it, the state moved from
+    /// `after` to `state` by at least `C`, and `after` is at least `before + c`; so the first is at most
+    /// `state - c` and the second at most `level(now) + (state - after)`.
+    ///
+    /// Where that is not so, because `now` is earlier than a charge on top or because something else was given back in
+    /// between, this may give back what refilled in between, and never more than the cost.
+    fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State {
+        if state == charged.after {
+            return charged.before;
+        }
+        let (tat, after) = (state.to_bits(), charged.after.to_bits());
+        // A report may have been booked only in part.
+        let booked =
+            self.scale.ticks(charged.cost.units()).min(after.saturating_sub(charged.before.to_bits()));
+        let on_top = self.scale.level(now).saturating_add(tat.saturating_sub(after));
+        State::from_bits(tat.saturating_sub(booked).max(on_top).min(tat))
+    }
+
+    fn limit(&self) -> u64 {
+        self.burst
+    }
+
+    fn used(&self, state: State, now: Timestamp) -> u64 {
+        state.to_bits().saturating_sub(self.scale.level(now)).div_ceil(self.scale.unit)
+    }
+
+    fn reset_at(&self, state: State, now: Timestamp) -> Timestamp {
+        self.scale.instant(state.to_bits()).max(now)
+    }
+
+    #[inline]
+    fn is_drained(&self, state: State, now: Timestamp) -> bool {
+        state.to_bits() <= self.scale.level(now)
+    }
+
+    fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State {
+        let tat = state.to_bits();
+        let level = self.scale.level(now);
+        if self.scale == from.scale {
+            return State::from_bits(tat.min(level.saturating_add(self.deepest)));
+        }
+        let used = tat.saturating_sub(from.scale.level(now));
+        if used == 0 {
+            return State::EMPTY;
+        }
+        let ticks = (u128::from(used) * u128::from(self.scale.unit)).div_ceil(u128::from(from.scale.unit));
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX).min(self.deepest);
+        State::from_bits(level.saturating_add(ticks))
+    }
+
+    /// At most the largest legal debt ahead: a word does not say whether it is ahead because of reports or because
+    /// the clock stepped back, so the bound is that of reports. It is never less than a full bucket, so that a step
+    /// back admits no more than no step.
+    fn on_load(&self, state: State, now: Timestamp) -> State {
+        State::from_bits(state.to_bits().min(self.scale.level(now).saturating_add(self.deepest)))
+    }
+}
+
+/// Nanoseconds in which `units` drain, rounded up.
+fn drain_ns(units: u64, rate: Rate) -> u128 {
+    (u128::from(units) * u128::from(rate.per_ns())).div_ceil(u128::from(rate.units()))
+}
+
+/// How instants and units are counted in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Scale {
+    /// Ticks in a unit, at least 1.
+    unit: u64,
+    /// Ticks the clock makes in `per_ns` nanoseconds; at most 4 and at least 1 a nanosecond.
+    ticks: u64,
+    per_ns: u64,
+    clock: Ratio,
+}
+
+impl Scale {
+    fn of(rate: Rate) -> Self {
+        let divisor = gcd(rate.units(), rate.per_ns());
+        let (units, per_ns) = (rate.units() / divisor, rate.per_ns() / divisor);
+        // A span is below 2^55, so neither product overflows; `units <= per_ns`, so a unit is at least 4 ticks.
+        let unit = if units <= 4 { per_ns } else { 4 * per_ns / units };
+        let ticks = units * unit;
+        let divisor = gcd(ticks, per_ns);
+        let (ticks, per_ns) = (ticks / divisor, per_ns / divisor);
+        Self { unit, ticks, per_ns, clock: Ratio::new(ticks, per_ns) }
+    }
+
+    /// `units` in ticks, saturating.
+    #[inline]
+    fn ticks(&self, units: u64) -> u64 {
+        units.saturating_mul(self.unit)
+    }
+
+    /// What the clock reads at `now`: ticks since 1970, saturating.
+    #[inline]
+    fn level(&self, now: Timestamp) -> u64 {
+        self.clock.of(now.as_nanos())
+    }
+
+    /// The first instant at which the clock reads at least `level`.
+    fn instant(&self, level: u64) -> Timestamp {
+        let nanos = if self.per_ns == 1 {
+            level.div_ceil(self.ticks)
+        } else {
+            // At least one tick a nanosecond: never more nanoseconds than ticks.
+            (u128::from(level) * u128::from(self.per_ns)).div_ceil(u128::from(self.ticks)) as u64
+        };
+        Timestamp::from_nanos(nanos)
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,394 @@
+//! Civil windows: minutes, hours, days, weeks, months or years as a clock on a wall in a time zone shows them.
+//!
+//! **Promise.** At most `limit` units in each window. A day is from midnight to midnight where the zone is, whether that is
+//! 23, 24 or 25 hours; weeks, months and years are made of such days. The rules of all zones are compiled in.
+//!
+//! **Windows.** A window begins when the label of its unit (`2026-11-20 21h`, `2026-11-20`, `2026-11`) is shown for the
+//! first time and ends when a later one is. So a label that is shown twice, because clocks were set back, is one
+//! window: the hour that is repeated in autumn lasts two hours, and where clocks go back over several hours, the last of
+//! them lasts until a later one is shown. A label that is skipped is no window: in Apia, 2011-12-29 was followed by
+//! 2011-12-31. Minutes are the exception: a minute is always 60 seconds, from a whole minute of UTC to the next, since all
+//! offsets in use are whole minutes; holding the minute for the whole repeated hour would serve nobody.
+//!
+//! **State.** The start of the window in the high bits, in steps shorter than any window of the unit (so that each has
+//! its own number and later ones larger numbers), and the units counted in it in the low bits: between 34 and 54.
+//!
+//! **Time.** A window stays in force until its end is reached, also while `now` lies before its start: a step back never
+//! admits more than no step.
+//!
+//! **Limit changes.** What is used stays used, also when zone or first day of the week change: it counts in
+//! the window that `now` lies in. Another unit starts fresh.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::str::FromStr;
+use core::time::Duration;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use portable_atomic::{AtomicU64, Ordering};
+
+use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use crate::cost::Cost;
+use crate::time::Timestamp;
+
+mod civil;
+#[cfg(test)]
+mod tests;
+
+use civil::Window;
+
+/// A unit of civil time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CivilUnit {
+    /// From a whole minute to the next.
+    Minute,
+    /// From a whole hour to the next.
+    Hour,
+    /// From midnight to midnight.
+    Day,
+    /// Seven days, from Monday unless told otherwise.
+    Week,
+    /// From the first of a month to the first of the next.
+    Month,
+    /// From the first of January to the next.
+    Year,
+}
+
+impl CivilUnit {
+    /// The name in policies: `minute`, `hour`, `day`, `week`, `month`, `year`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+
+    /// Its length where one figure has to stand for all: a month is 30 days, a year 365.
+    pub const fn nominal(self) -> Duration {
+        match self {
+            Self::Minute => Duration::from_mins(1),
+            Self::Hour => Duration::from_hours(1),
+            Self::Day => Duration::from_hours(24),
+            Self::Week => Duration::from_hours(7 * 24),
+            Self::Month => Duration::from_hours(30 * 24),
+            Self::Year => Duration::from_hours(365 * 24),
+        }
+    }
+}
+
+impl fmt::Display for CivilUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for CivilUnit {
+    type Err = AlgorithmError;
+
+    /// Reads what [`CivilUnit::as_str`] gives.
+    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
+        [Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year]
+            .into_iter()
+            .find(|unit| unit.as_str() == text)
+            .ok_or_else(|| AlgorithmError::CivilUnit(text.to_owned()))
+    }
+}
+
+/// The day a week begins on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Weekday {
+    /// Monday, as in ISO 8601.
+    #[default]
+    Monday,
+    /// Tuesday.
+    Tuesday,
+    /// Wednesday.
+    Wednesday,
+    /// Thursday.
+    Thursday,
+    /// Friday.
+    Friday,
+    /// Saturday.
+    Saturday,
+    /// Sunday.
+    Sunday,
+}
+
+impl Weekday {
+    const ALL: [Self; 7] = [
+        Self::Monday,
+        Self::Tuesday,
+        Self::Wednesday,
+        Self::Thursday,
+        Self::Friday,
+        Self::Saturday,
+        Self::Sunday,
+    ];
+
+    /// The name in policies, in lower case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Monday => "monday",
+            Self::Tuesday => "tuesday",
+            Self::Wednesday => "wednesday",
+            Self::Thursday => "thursday",
+            Self::Friday => "friday",
+            Self::Saturday => "saturday",
+            Self::Sunday => "sunday",
+        }
+    }
+}
+
+impl fmt::Display for Weekday {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Weekday {
+    type Err = AlgorithmError;
+
+    /// Reads what [`Weekday::as_str`] gives.
+    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
+        let found = Self::ALL.into_iter().find(|day| day.as_str() == text);
+        found.ok_or_else(|| AlgorithmError::Weekday(text.to_owned()))
+    }
+}
+
+/// At most `limit` units in each civil window of a zone.
+///
+/// Two are equal if limit, unit, name of the zone and first day of the week are.
+pub struct Calendar {
+    limit: u64,
+    unit: CivilUnit,
+    zone: String,
+    week_start: Weekday,
+    rules: TimeZone,
+    count_bits: u32,
+    /// The most that is counted: what reports may add, or what the bits hold.
+    count_max: u64,
+    /// The window found last, so that time-zone arithmetic is done once a window rather than once a decision.
+    ///
+    /// One word that is whole by itself, written over by whoever finds another window: nothing is published
+    /// through it, so it needs no order with anything. It is not `crate::sync`'s, as a cache adds no interleaving that could
+    /// change an answer, and loom's atomics live inside a model only.
+    found: AtomicU64,
+}
+
+/// A window and what was counted in it.
+#[derive(Clone, Copy)]
+struct Counted {
+    window: u64,
+    count: u64,
+}
+
+impl Calendar {
+    /// At most `limit` units in each civil `unit` of the IANA time zone `zone` (`Europe/Berlin`, `UTC`); limit 0
+    /// admits nothing.
+    ///
+    /// The largest limit is what the bits beside the window's number hold; reports into debt saturate there too.
+    pub fn new(limit: u64, unit: CivilUnit, zone: &str) -> Result<Self, AlgorithmError> {
+        let Ok(rules) = TimeZoneDatabase::bundled().get(zone) else {
+            return Err(AlgorithmError::Zone(zone.to_owned()));
+        };
+        // The database ignores case; one zone has one name.
+        let zone = rules.iana_name().unwrap_or(zone).to_owned();
+        let count_bits = civil::number_of(unit, Window::LAST_START).leading_zeros();
+        let largest = (1 << count_bits) - 1;
+        if limit > largest {
+            return Err(AlgorithmError::LimitTooLarge { limit, largest });
+        }
+        let count_max = limit.saturating_mul(1 + REPORT_DEBT_LIMITS).min(largest);
+        let (week_start, found) = (Weekday::default(), AtomicU64::new(0));
+        Ok(Self { limit, unit, zone, week_start, rules, count_bits, count_max, found })
+    }
+
+    /// The same with weeks that begin on `day` rather than Monday. Changes nothing for other units.
+    #[must_use]
+    pub fn with_week_start(self, day: Weekday) -> Self {
+        Self { week_start: day, found: AtomicU64::new(0), ..self }
+    }
+
+    /// The most units in a window.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The unit of civil time.
+    pub const fn unit(&self) -> CivilUnit {
+        self.unit
+    }
+
+    /// The name of the time zone, as the IANA database writes it.
+    pub fn zone(&self) -> &str {
+        &self.zone
+    }
+
+    /// The day weeks begin on.
+    pub const fn week_start(&self) -> Weekday {
+        self.week_start
+    }
+
+    /// The window that holds `second`.
+    #[inline]
+    fn window_at(&self, second: u64) -> Window {
+        let found = Window::from_bits(self.found.load(Ordering::Relaxed));
+        if found.holds(second) { found } else { self.find(second) }
+    }
+
+    #[cold]
+    fn find(&self, second: u64) -> Window {
+        let window = Window::find(&self.rules, self.unit, self.week_start, second);
+        self.found.store(window.to_bits(), Ordering::Relaxed);
+        window
+    }
+
+    #[inline]
+    fn number_at(&self, now: Timestamp) -> u64 {
+        civil::number_of(self.unit, self.window_at(now.as_secs()).start())
+    }
+
+    /// The first instant after the window of this number, saturating.
+    fn end(&self, number: u64) -> Timestamp {
+        Window::find(&self.rules, self.unit, self.week_start, civil::second_within(self.unit, number)).end()
+    }
+
+    #[inline]
+    fn read(&self, state: State) -> Counted {
+        let bits = state.to_bits();
+        Counted { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
+    }
+
+    #[inline]
+    fn write(&self, counted: Counted) -> State {
+        State::from_bits(counted.window << self.count_bits | counted.count)
+    }
+
+    /// What counts at `now`: the window of `state` until its end, afterwards the one that holds `now`.
+    #[inline]
+    fn in_force(&self, state: State, now: Timestamp) -> Counted {
+        let counted = self.read(state);
+        let window = self.number_at(now);
+        if window > counted.window { Counted { window, count: 0 } } else { counted }
+    }
+}
+
+impl Counter for Calendar {
+    #[inline]
+    fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State) {
+        let counted = self.in_force(state, now);
+        let count = counted.count.saturating_add(cost.units());
+        if count <= self.limit {
+            (Verdict::Admit, self.write(Counted { count, ..counted }))
+        } else if cost.units() > self.limit {
+            (Verdict::Never { largest: self.limit }, state)
+        } else {
+            (Verdict::Wait { until: self.end(counted.window) }, state)
+        }
+    }
+
+    fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {
+        let counted = self.in_force(state, now);
+        let count = counted.count.saturating_add(cost.units()).min(self.count_max).max(counted.count);
+        self.write(Counted { count, ..counted })
+    }
+
+    fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State {
+        let counted = self.read(state);
+        if self.in_force(state, now).window != counted.window {
+            return state;
+        }
+        self.write(Counted { count: counted.count.saturating_sub(cost.units()), ..counted })
+    }
+
+    fn undo(&self, state: State, charged: &Charged, _now: Timestamp) -> State {
+        if state == charged.after {
+            return charged.before;
+        }
+        let (before, after, counted) =
+            (self.read(charged.before), self.read(charged.after), self.read(state));
+        if counted.window != after.window {
+            return state;
+        }
+        // A report may have been booked only in part.
+        let earlier = if before.window == after.window { before.count } else { 0 };
+        let booked = after.count.saturating_sub(earlier).min(charged.cost.units());
+        self.write(Counted { count: counted.count.saturating_sub(booked), ..counted })
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn used(&self, state: State, now: Timestamp) -> u64 {
+        self.in_force(state, now).count
+    }
+
+    fn reset_at(&self, state: State, now: Timestamp) -> Timestamp {
+        let counted = self.in_force(state, now);
+        if counted.count == 0 { now } else { self.end(counted.window) }
+    }
+
+    #[inline]
+    fn is_drained(&self, state: State, now: Timestamp) -> bool {
+        let counted = self.in_force(state, now);
+        // An empty window that lies ahead still keeps the windows before it from being used.
+        counted.count == 0 && counted.window <= self.number_at(now)
+    }
+
+    fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State {
+        if self.unit != from.unit {
+            return State::EMPTY;
+        }
+        // The bits depend on the unit only, so another limit reads the same state.
+        if (&self.zone, self.week_start) == (&from.zone, from.week_start) {
+            return state;
+        }
+        match from.used(state, now) {
+            0 => State::EMPTY,
+            count => self.write(Counted { window: self.number_at(now), count }),
+        }
+    }
+}
+
+impl Clone for Calendar {
+    fn clone(&self) -> Self {
+        Self {
+            zone: self.zone.clone(),
+            rules: self.rules.clone(),
+            // What was found holds for the copy too.
+            found: AtomicU64::new(self.found.load(Ordering::Relaxed)),
+            ..*self
+        }
+    }
+}
+
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calendar")
+            .field("limit", &self.limit)
+            .field("unit", &self.unit)
+            .field("zone", &self.zone)
+            .field("week_start", &self.week_start)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        (self.limit, self.unit, &self.zone, self.week_start)
+            == (other.limit, other.unit, &other.zone, other.week_start)
+    }
+}
+
+impl Eq for Calendar {}
+
+impl Hash for Calendar {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.limit, self.unit, &self.zone, self.week_start).hash(hasher);
+    }
+}
