@@ -1,5 +1,6 @@
 //! The answer "no": which limit, why, when to come back, how much was left.
 
+use core::cmp::Ordering;
 use core::fmt;
 use core::time::Duration;
 use std::borrow::Cow;
@@ -181,14 +182,14 @@ impl Retry {
         }
     }
 
-    /// Orders by how long it binds: an instant, a later instant, backoff, never.
-    pub(crate) fn binds_longer_than(self, other: Self) -> bool {
+    /// Orders by how long it binds, longest first: never, backoff, a later instant, an earlier one.
+    pub fn longest_first(one: Self, other: Self) -> Ordering {
         let rank = |retry| match retry {
             Self::At(instant) => (0, instant),
             Self::Backoff => (1, Timestamp::MIN),
             Self::Never => (2, Timestamp::MIN),
         };
-        rank(self) > rank(other)
+        rank(other).cmp(&rank(one))
     }
 }
 
@@ -214,7 +215,7 @@ pub struct Violated<'a> {
 
 /// A refused request: the limit that binds longest, and all that were violated.
 ///
-/// Borrows from the request and the policy, so that refusing allocates nothing; [`Refusal::into_owned`] keeps it.
+/// Borrows from the request and the policy, so that refusing copies no text; [`Refusal::into_owned`] keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal<'a> {
     /// The namespace of the request.
@@ -225,18 +226,16 @@ pub struct Refusal<'a> {
     pub violated: SmallVec<[Violated<'a>; 2]>,
     /// A sentence for people where the reason alone does not say enough.
     pub detail: Option<Cow<'a, str>>,
+    /// How long to stay away at least where `retry` names no instant ([`Retry::Backoff`]).
+    pub retry_hint: Option<Duration>,
 }
 
 impl<'a> Refusal<'a> {
     /// A refusal by one limit (or table, node, resource).
-    pub fn new(
-        namespace: impl Into<Cow<'a, str>>,
-        scope: ScopeValues<'a>,
-        violated: Violated<'a>,
-    ) -> Self {
+    pub fn new(namespace: impl Into<Cow<'a, str>>, scope: ScopeValues<'a>, violated: Violated<'a>) -> Self {
         let mut all = SmallVec::new();
         all.push(violated);
-        Self { namespace: namespace.into(), scope, violated: all, detail: None }
+        Self { namespace: namespace.into(), scope, violated: all, detail: None, retry_hint: None }
     }
 
     fn binding(&self) -> &Violated<'a> {
@@ -287,6 +286,7 @@ impl<'a> Refusal<'a> {
                 })
                 .collect(),
             detail: self.detail.map(own),
+            retry_hint: self.retry_hint,
         }
     }
 }

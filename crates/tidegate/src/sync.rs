@@ -4,7 +4,9 @@
 //! whole-word operations.
 
 #[cfg(not(tidegate_loom))]
-pub(crate) use portable_atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence};
+pub(crate) use portable_atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence,
+};
 #[cfg(not(tidegate_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(tidegate_loom))]

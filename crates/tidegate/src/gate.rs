@@ -1,0 +1,89 @@
+//! The gate: all limits of a namespace that match a request are charged, or none is.
+//!
+//! **What it guarantees.** A refused request leaves every limit as it was. In sequence nothing is even written: the
+//! gate first reads the state of every matching limit and decides; only when all admit does it write, each limit by one
+//! compare-and-swap from the very state it decided on. When another thread came in between, that limit is decided
+//! anew, and if it now refuses, what was already charged is taken back with [`Counter::undo`]. A neighbour may for a
+//! moment be refused for a charge that is then given back; never the reverse.
+//!
+//! **What a refusal says.** The limit that binds longest comes first, and every violated one is listed.
+//!
+//! [`Counter::undo`]: crate::algorithm::Counter::undo
+
+mod build;
+mod charge;
+mod decide;
+mod operations;
+mod permit;
+
+#[cfg(all(test, tidegate_loom))]
+mod loom;
+#[cfg(all(test, not(tidegate_loom)))]
+mod tests;
+
+use core::fmt;
+use std::sync::Arc;
+
+pub use build::{GateBuilder, GateError};
+pub use decide::Decision;
+pub use operations::{ExactLimit, Peek, TableFull};
+pub use permit::{LimitStatus, Permit};
+
+use crate::limit::Limit;
+use crate::scope::Names;
+use crate::table::KeyTable;
+
+/// The limits of one namespace over a table of keyed state.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Timestamp};
+///
+/// let per_user = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
+/// let gate = Gate::builder("api").limit(per_user).build()?;
+/// match gate.check(&[("user", "ada")], Cost::ONE, Timestamp::from(SystemTime::now())) {
+///     Decision::Admit(permit) => println!("go ahead: {permit:?}"),
+///     Decision::Refuse(refusal) => println!("{refusal}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Gate {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) table: Arc<KeyTable>,
+    pub(crate) names: Names,
+    pub(crate) limits: Box<[build::Compiled]>,
+    /// Leaves limits with `Consistency::Exact` to the caller, who asks a store.
+    pub(crate) exact_elsewhere: bool,
+    pub(crate) block_spec: crate::table::SpecId,
+}
+
+impl Gate {
+    /// A gate for `namespace` without limits yet; without limits it admits everything.
+    pub fn builder(namespace: impl Into<Arc<str>>) -> GateBuilder {
+        GateBuilder::new(namespace.into())
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The limits, in the order they were given.
+    pub fn limits(&self) -> impl ExactSizeIterator<Item = &Limit> {
+        self.limits.iter().map(|compiled| &compiled.limit)
+    }
+
+    /// The table that holds the state of its keys.
+    pub fn table(&self) -> &Arc<KeyTable> {
+        &self.table
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("namespace", &self.namespace)
+            .field("limits", &self.limits.iter().map(|compiled| &compiled.limit.name).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,375 @@
+//! From limits as they are written to limits as they are checked on every request.
+
+use core::hash::Hasher;
+use core::sync::atomic::AtomicBool;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Gate;
+use crate::algorithm::Algorithm;
+use crate::algorithm::{WINDOW_MAX, WINDOW_MIN};
+use crate::limit::Missing;
+use crate::limit::{Condition, Consistency, Limit, OnExceed};
+use crate::matcher::Matcher;
+use crate::scope::{Keyed, Names, Part, Scope, Values};
+use crate::table::{KeyTable, Spec, SpecId, Specs, TableConfig};
+
+/// Why limits make no gate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GateError {
+    /// A name that is empty or too long.
+    #[error("limit \"{0}\": a name has 1 to 128 bytes; shorten it")]
+    Name(String),
+    /// Two limits of one name.
+    #[error("limit \"{0}\" stands twice; rename one of them")]
+    DuplicateName(String),
+    /// More attributes in a key than [`Limit::KEY_PARTS_MAX`].
+    #[error("limit \"{limit}\": {parts} attributes in `key`; use at most 16")]
+    KeyTooLong {
+        /// The limit.
+        limit: String,
+        /// The attributes in its key.
+        parts: usize,
+    },
+    /// An attribute twice in a key.
+    #[error("limit \"{limit}\": attribute \"{attribute}\" stands twice in `key`; remove one")]
+    DuplicateKeyPart {
+        /// The limit.
+        limit: String,
+        /// The attribute.
+        attribute: String,
+    },
+    /// An override for an attribute the limit does not count by, or for none.
+    #[error(
+        "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is none; use one of them"
+    )]
+    OverrideAttribute {
+        /// The limit.
+        limit: String,
+        /// The attribute; empty if the override names none.
+        attribute: String,
+    },
+    /// An override with another algorithm.
+    #[error("limit \"{limit}\": an override for {given} of a limit that uses {expected}; use {expected}")]
+    OverrideAlgorithm {
+        /// The limit.
+        limit: String,
+        /// The algorithm of the limit.
+        expected: &'static str,
+        /// The algorithm of the override.
+        given: &'static str,
+    },
+    /// A block of no length or longer than 366 days.
+    #[error("limit \"{0}\": `block` is not between 1us and 366d; use a span in that range")]
+    Block(String),
+    /// More limits in a namespace than [`GateBuilder::LIMITS_MAX`].
+    #[error("namespace \"{namespace}\" has {limits} limits; use at most 1024, or split it")]
+    TooManyLimits {
+        /// The namespace.
+        namespace: String,
+        /// Its limits.
+        limits: usize,
+    },
+    /// More distinct attributes than [`GateBuilder::ATTRIBUTES_MAX`].
+    #[error("namespace \"{namespace}\" looks at {attributes} attributes; use at most 256")]
+    TooManyAttributes {
+        /// The namespace.
+        namespace: String,
+        /// The attributes its limits look at.
+        attributes: usize,
+    },
+    /// The table holds as many distinct sets of numbers as it can tell apart.
+    #[error("limit \"{0}\": the table already tells {max} different sets of numbers apart; use fewer distinct overrides", max = Specs::MAX)]
+    TooManySpecs(String),
+}
+
+/// Makes a [`Gate`].
+#[derive(Debug)]
+pub struct GateBuilder {
+    namespace: Arc<str>,
+    limits: Vec<Limit>,
+    table: Option<Arc<KeyTable>>,
+    exact_elsewhere: bool,
+}
+
+impl GateBuilder {
+    /// The most limits in a namespace.
+    pub const LIMITS_MAX: usize = 1024;
+    /// The most distinct attributes the limits of a namespace look at.
+    pub const ATTRIBUTES_MAX: usize = 256;
+    /// The seed of a table that was not given: placement is then the same in every process. Give a table with a
+    /// random seed wherever strangers choose keys.
+    const SEED: [u64; 4] = [0x7469_6465, 0x6761_7465, 0x6b65_7973, 0x7365_6564];
+
+    pub(super) fn new(namespace: Arc<str>) -> Self {
+        Self { namespace, limits: Vec::new(), table: None, exact_elsewhere: false }
+    }
+
+    /// Adds a limit. The order of limits is the order of answers; it does not change decisions.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Adds limits.
+    #[must_use]
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits.extend(limits);
+        self
+    }
+
+    /// Keeps the state of keys in `table`, which other gates may share. Without one, the gate makes its own with
+    /// [`TableConfig::BYTES_DEFAULT`] and a fixed seed.
+    #[must_use]
+    pub fn table(mut self, table: Arc<KeyTable>) -> Self {
+        self.table = Some(table);
+        self
+    }
+
+    /// Leaves the limits with `Consistency::Exact` out of every decision: the caller asks a store about them, with
+    /// [`Gate::exact_limits`]. Without this call the gate decides them itself, as the only member there is.
+    #[must_use]
+    pub fn exact_in_store(mut self) -> Self {
+        self.exact_elsewhere = true;
+        self
+    }
+
+    /// Checks the limits and makes the gate.
+    pub fn build(self) -> Result<Gate, GateError> {
+        let Self { namespace, limits, table, exact_elsewhere } = self;
+        if limits.len() > Self::LIMITS_MAX {
+            return Err(GateError::TooManyLimits { namespace: namespace.to_string(), limits: limits.len() });
+        }
+        let table = table.unwrap_or_else(|| Arc::new(KeyTable::new(TableConfig::seeded(Self::SEED))));
+        let attributes = distinct_attributes(&limits);
+        if attributes > Self::ATTRIBUTES_MAX {
+            return Err(GateError::TooManyAttributes { namespace: namespace.to_string(), attributes });
+        }
+        let mut names = Names::default();
+        let mut compiled: Vec<Compiled> = Vec::with_capacity(limits.len());
+        for limit in limits {
+            if compiled.iter().any(|other| other.limit.name == limit.name) {
+                return Err(GateError::DuplicateName(limit.name));
+            }
+            compiled.push(Compiled::new(&namespace, limit, &table, &mut names)?);
+        }
+        let block_spec = table
+            .specs
+            .intern(Spec::BlockedUntil)
+            .ok_or_else(|| GateError::TooManySpecs("block".to_owned()))?;
+        let limits = compiled.into_boxed_slice();
+        Ok(Gate { namespace, table, names, limits, exact_elsewhere, block_spec })
+    }
+}
+
+fn distinct_attributes(limits: &[Limit]) -> usize {
+    let mut all: Vec<&str> = limits
+        .iter()
+        .flat_map(|limit| {
+            let keys = limit.key.iter().map(|part| part.attribute.as_str());
+            keys.chain(limit.matches.iter().map(|condition| condition.attribute.as_str()))
+        })
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all.len()
+}
+
+/// A limit ready to be checked.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) limit: Limit,
+    conditions: Box<[(u16, Matcher)]>,
+    pub(crate) scope: Scope,
+    pub(crate) spec: SpecId,
+    overrides: Option<Overrides>,
+    /// Whether any key of this limit was ever blocked; until then nobody looks for blocks.
+    pub(crate) has_blocks: AtomicBool,
+}
+
+impl Compiled {
+    fn new(namespace: &str, limit: Limit, table: &KeyTable, names: &mut Names) -> Result<Self, GateError> {
+        check_limit(&limit)?;
+        let too_many = || GateError::TooManySpecs(limit.name.clone());
+        let spec = table.specs.intern(Spec::Algorithm(limit.algorithm.clone())).ok_or_else(too_many)?;
+        let conditions = limit
+            .matches
+            .iter()
+            .map(|Condition { attribute, matcher }| (names.intern(attribute), matcher.clone()))
+            .collect();
+        let parts: Box<[Part]> = limit.key.iter().map(|part| Part::new(part, names)).collect();
+        let scope = Scope::new(parts, limit.missing, identity(namespace, &limit, table));
+        let overrides = Overrides::new(&limit, &scope, table)?;
+        Ok(Self { conditions, scope, spec, overrides, has_blocks: AtomicBool::new(false), limit })
+    }
+
+    /// Whether the request with these values is one this limit speaks of.
+    #[inline]
+    pub(crate) fn matches(&self, values: &Values<'_>) -> bool {
+        self.conditions.iter().all(|(attribute, matcher)| matcher.matches(values[usize::from(*attribute)]))
+    }
+
+    /// The key of a request under this limit.
+    #[inline]
+    pub(crate) fn key(&self, values: &Values<'_>, table: &KeyTable) -> Keyed {
+        self.scope.key(values, table)
+    }
+
+    /// The algorithm for a request: the limit's, or that of the override that fits best.
+    #[inline]
+    pub(crate) fn numbers(&self, values: &Values<'_>, table: &KeyTable) -> (&Algorithm, SpecId) {
+        match &self.overrides {
+            None => (&self.limit.algorithm, self.spec),
+            Some(overrides) => match overrides.find(values, table) {
+                Some((index, spec)) => (&self.limit.overrides[index].algorithm, spec),
+                None => (&self.limit.algorithm, self.spec),
+            },
+        }
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.limit.consistency == Consistency::Exact
+    }
+}
+
+fn check_limit(limit: &Limit) -> Result<(), GateError> {
+    let name = || limit.name.clone();
+    if limit.name.is_empty() || limit.name.len() > Limit::NAME_BYTES_MAX {
+        return Err(GateError::Name(limit.name.chars().take(Limit::NAME_BYTES_MAX).collect()));
+    }
+    if limit.key.len() > Limit::KEY_PARTS_MAX {
+        return Err(GateError::KeyTooLong { limit: name(), parts: limit.key.len() });
+    }
+    for (index, part) in limit.key.iter().enumerate() {
+        if limit.key[..index].iter().any(|earlier| earlier.attribute == part.attribute) {
+            return Err(GateError::DuplicateKeyPart { limit: name(), attribute: part.attribute.clone() });
+        }
+    }
+    if let OnExceed::Block(span) = limit.on_exceed
+        && !(WINDOW_MIN..=WINDOW_MAX).contains(&span)
+    {
+        return Err(GateError::Block(name()));
+    }
+    for one in &limit.overrides {
+        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&limit.algorithm) {
+            return Err(GateError::OverrideAlgorithm {
+                limit: name(),
+                expected: limit.algorithm.name(),
+                given: one.algorithm.name(),
+            });
+        }
+        let foreign =
+            one.when.iter().find(|(attribute, _)| !limit.key.iter().any(|part| part.attribute == *attribute));
+        if let Some((attribute, _)) = foreign {
+            return Err(GateError::OverrideAttribute { limit: name(), attribute: attribute.clone() });
+        }
+        if one.when.is_empty() {
+            return Err(GateError::OverrideAttribute { limit: name(), attribute: String::new() });
+        }
+    }
+    Ok(())
+}
+
+/// What makes two limits of a namespace the same one across a reload and on every member: name, key attributes,
+/// algorithm, window unit. Numbers are not part of it.
+pub(super) fn identity_bytes(limit: &Limit) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    let mut write = |text: &str| {
+        bytes.extend((text.len() as u64).to_be_bytes());
+        bytes.extend(text.as_bytes());
+    };
+    write(&limit.name);
+    for part in &limit.key {
+        write(&part.attribute);
+        write(&part.ipv6_prefix.map_or(String::new(), |prefix| prefix.to_string()));
+    }
+    write(limit.algorithm.name());
+    match &limit.algorithm {
+        Algorithm::SlidingCounter(_) => write("approximate"),
+        Algorithm::Calendar(calendar) => {
+            write(calendar.unit().as_str());
+            write(calendar.zone());
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// The identity of a limit in its namespace, as the number that seeds its keys.
+fn identity(namespace: &str, limit: &Limit, table: &KeyTable) -> u64 {
+    let mut hasher = table.hasher();
+    hasher.write_u64(namespace.len() as u64);
+    hasher.write(namespace.as_bytes());
+    hasher.write(&identity_bytes(limit));
+    hasher.finish()
+}
+
+/// The overrides of a limit, found by the values they name.
+///
+/// Overrides that name the same attributes share a map from the hash of the values; the groups with more attributes
+/// are looked at first.
+#[derive(Debug)]
+struct Overrides {
+    groups: Box<[OverrideGroup]>,
+}
+
+#[derive(Debug)]
+struct OverrideGroup {
+    scope: Scope,
+    by_values: HashMap<u64, (usize, SpecId), ahash::RandomState>,
+}
+
+impl Overrides {
+    fn new(limit: &Limit, scope: &Scope, table: &KeyTable) -> Result<Option<Self>, GateError> {
+        if limit.overrides.is_empty() {
+            return Ok(None);
+        }
+        // Which parts of the key an override names, as the positions in the key.
+        let named = |index: usize| -> Vec<usize> {
+            let when = &limit.overrides[index].when;
+            (0..limit.key.len())
+                .filter(|part| when.iter().any(|(attribute, _)| *attribute == limit.key[*part].attribute))
+                .collect()
+        };
+        let mut groups: Vec<(Vec<usize>, OverrideGroup)> = Vec::new();
+        for index in 0..limit.overrides.len() {
+            let parts = named(index);
+            let at = groups.iter().position(|(known, _)| *known == parts).unwrap_or_else(|| {
+                let scope =
+                    Scope::new(parts.iter().map(|part| scope.parts[*part]).collect(), Missing::Skip, 0);
+                let by_values = HashMap::with_hasher(ahash::RandomState::with_seeds(0, 0, 0, 0));
+                groups.push((parts, OverrideGroup { scope, by_values }));
+                groups.len() - 1
+            });
+            let one = &limit.overrides[index];
+            let spec = table
+                .specs
+                .intern(Spec::Algorithm(one.algorithm.clone()))
+                .ok_or_else(|| GateError::TooManySpecs(limit.name.clone()))?;
+            let group = &mut groups[at].1;
+            let highest = group.scope.parts.iter().map(|part| part.attribute).max().unwrap_or(0);
+            let mut values: Values<'_> = smallvec::smallvec![None; usize::from(highest) + 1];
+            for (position, part) in groups[at].0.iter().zip(&groups[at].1.scope.parts) {
+                let attribute = &limit.key[*position].attribute;
+                let value =
+                    one.when.iter().find(|(name, _)| name == attribute).map(|(_, value)| value.as_str());
+                values[usize::from(part.attribute)] = value;
+            }
+            if let Keyed::On(key) = groups[at].1.scope.key(&values, table) {
+                // The first of two overrides for the same values counts.
+                groups[at].1.by_values.entry(key.0).or_insert((index, spec));
+            }
+        }
+        groups.sort_by_key(|(parts, _)| core::cmp::Reverse(parts.len()));
+        Ok(Some(Self { groups: groups.into_iter().map(|(_, group)| group).collect() }))
+    }
+
+    fn find(&self, values: &Values<'_>, table: &KeyTable) -> Option<(usize, SpecId)> {
+        self.groups.iter().find_map(|group| match group.scope.key(values, table) {
+            Keyed::On(key) => group.by_values.get(&key.0).copied(),
+            Keyed::Skipped | Keyed::Lacks(_) => None,
+        })
+    }
+}

@@ -1,0 +1,422 @@
+//! Charging one limit, and taking the charge back.
+
+use super::Gate;
+use super::decide::{Answer, Probe};
+use super::permit::Permit;
+use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State, Verdict};
+use crate::cost::Cost;
+use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal};
+use crate::ring::{RingCharge, RingHandle, RingRefusal};
+use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, Unwritten};
+use crate::time::Timestamp;
+
+/// What was charged to one limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charge {
+    pub(crate) key: KeyHash,
+    /// The word of the key before the charge, where the word is the state.
+    before: State,
+    /// The word after the charge; for a ring or permits, their handle.
+    after: State,
+    pub(crate) spec: SpecId,
+    pub(crate) limit: u16,
+    pub(crate) kind: ChargeKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChargeKind {
+    /// A state that is one word went from `before` to `after`.
+    Word,
+    /// Instants in a ring, or a permit: the rest is in the [`Beside`] of this charge.
+    Beside,
+    /// Nothing: the table is full, and the policy admits.
+    Uncounted,
+    /// Nothing: a shadow limit would have refused.
+    ShadowRefused,
+}
+
+/// What a charge to a ring or to permits needs to be taken back. Kept apart from [`Charge`], which most limits need
+/// alone, so that a permit stays small.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Beside {
+    Ring(RingHandle, RingCharge),
+    Permit(PermitsHandle, PermitSlot),
+}
+
+impl Charge {
+    #[inline]
+    pub(super) fn new(probe: &Probe<'_>, before: State, after: State, kind: ChargeKind) -> Self {
+        Self { key: probe.key, before, after, spec: probe.spec, limit: probe.limit, kind }
+    }
+
+    fn beside(probe: &Probe<'_>, handle: u64) -> Self {
+        Self::new(probe, State::EMPTY, State::from_bits(handle), ChargeKind::Beside)
+    }
+
+    pub(super) fn none(probe: &Probe<'_>, kind: ChargeKind) -> Self {
+        Self::new(probe, State::EMPTY, State::EMPTY, kind)
+    }
+}
+
+/// Calls `$body` with `$counter` bound to the word algorithm in `$algorithm`, or evaluates `$otherwise`.
+macro_rules! with_counter {
+    ($algorithm:expr, $counter:ident => $body:expr, $otherwise:expr) => {
+        match $algorithm {
+            Algorithm::Bucket($counter) => $body,
+            Algorithm::Fixed($counter) => $body,
+            Algorithm::Calendar($counter) => $body,
+            Algorithm::SlidingCounter($counter) => $body,
+            Algorithm::Rolling(_) | Algorithm::Concurrency(_) => $otherwise,
+        }
+    };
+}
+
+impl Gate {
+    /// The state of a probe's key under the probe's own numbers.
+    #[inline]
+    pub(super) fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
+        let Some(spec) = probe.entry.spec() else { return State::EMPTY };
+        if spec == probe.spec {
+            return probe.entry.state();
+        }
+        // The numbers have changed since the state was written: what is used stays used.
+        self.table
+            .specs
+            .get(spec)
+            .map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
+    }
+
+    /// Decides a probe by what was last read of its counter.
+    #[inline]
+    pub(super) fn answer(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
+        let state = self.state(probe, now);
+        let (verdict, next) = with_counter!(
+            probe.algorithm,
+            counter => counter.decide(state, cost, now),
+            (self.verdict_beside(probe.algorithm, state, cost, now), state)
+        );
+        probe.before = state;
+        probe.next = next;
+        probe.answer = verdict.into();
+    }
+
+    /// The verdict of an algorithm whose state stands beside the table.
+    fn verdict_beside(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> Verdict {
+        match algorithm {
+            Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
+                .and_then(|ring| self.table.rings.decide(ring, rolling, cost, now))
+                .unwrap_or(if cost.units() <= rolling.limit() {
+                    Verdict::Admit
+                } else {
+                    Verdict::Never { largest: rolling.limit() }
+                }),
+            Algorithm::Concurrency(concurrency) => PermitsHandle::from_bits(state.to_bits())
+                .and_then(|permits| self.table.permits.decide(permits, concurrency, now))
+                .unwrap_or(if concurrency.limit() > 0 {
+                    Verdict::Admit
+                } else {
+                    Verdict::Never { largest: 0 }
+                }),
+            _ => Verdict::Admit,
+        }
+    }
+
+    /// Units left at `now` of the counter of a probe that has been looked at.
+    pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
+        remaining(&self.table, probe.algorithm, self.state(probe, now), now)
+    }
+
+    /// Charges a probe whose answer was to admit; decides anew whenever the counter has changed.
+    #[inline]
+    pub(super) fn charge_decided(
+        &self,
+        probe: &mut Probe<'_>,
+        cost: Cost,
+        now: Timestamp,
+        permit: &mut Permit,
+    ) -> Result<(), Answer> {
+        match probe.algorithm {
+            Algorithm::Rolling(rolling) => {
+                let (ring, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
+                permit.push_beside(Charge::beside(probe, ring.to_bits().get()), Beside::Ring(ring, charge));
+            }
+            Algorithm::Concurrency(concurrency) => {
+                let (permits, slot) = self.acquire(probe, concurrency, now)?;
+                let beside = Beside::Permit(permits, slot);
+                permit.push_beside(Charge::beside(probe, permits.to_bits().get()), beside);
+            }
+            _ => permit.push(self.charge_word(probe, cost, now)?),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn charge_word(
+        &self,
+        probe: &mut Probe<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Charge, Answer> {
+        loop {
+            match self.table.write(probe.key, probe.entry, probe.spec, probe.next, now) {
+                Ok(_) => return Ok(Charge::new(probe, probe.before, probe.next, ChargeKind::Word)),
+                Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
+                Err(Unwritten::Moved) => {
+                    probe.entry = self.table.look(probe.key);
+                    self.answer(probe, cost, now);
+                    if probe.answer != Answer::Admit {
+                        return Err(probe.answer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The ring of a probe's key, made if there is none.
+    fn charge_ring(
+        &self,
+        probe: &mut Probe<'_>,
+        rolling: &Rolling,
+        cost: Cost,
+        now: Timestamp,
+        firmness: Firmness,
+    ) -> Result<(RingHandle, RingCharge), Answer> {
+        loop {
+            let ring = self.backing(
+                probe,
+                now,
+                RingHandle::from_bits,
+                || self.table.rings.create().map(|ring| (ring, ring.to_bits().get())),
+                |ring| self.table.rings.reclaim(ring),
+            )?;
+            let charged = match firmness {
+                Firmness::Check => self.table.rings.admit(ring, rolling, cost, now),
+                Firmness::Report => self.table.rings.charge(ring, rolling, cost, now),
+            };
+            match charged {
+                Ok(charge) => return Ok((ring, charge)),
+                Err(RingRefusal::Verdict(verdict)) => return Err(verdict.into()),
+                Err(RingRefusal::Full) => return Err(Answer::Full { until: now }),
+                Err(RingRefusal::Stale) => self.look_past(probe),
+            }
+        }
+    }
+
+    fn acquire(
+        &self,
+        probe: &mut Probe<'_>,
+        concurrency: &Concurrency,
+        now: Timestamp,
+    ) -> Result<(PermitsHandle, PermitSlot), Answer> {
+        loop {
+            let permits = self.backing(
+                probe,
+                now,
+                PermitsHandle::from_bits,
+                || self.table.permits.create().map(|permits| (permits, permits.to_bits().get())),
+                |permits| self.table.permits.reclaim(permits),
+            )?;
+            match self.table.permits.acquire(permits, concurrency, now) {
+                Ok(slot) => return Ok((permits, slot)),
+                Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
+                Err(PermitsRefusal::Full) => return Err(Answer::Full { until: now }),
+                Err(PermitsRefusal::Stale) => self.look_past(probe),
+            }
+        }
+    }
+
+    /// Looks again after a handle turned out stale. A word that still holds it counts as empty, to be overwritten.
+    fn look_past(&self, probe: &mut Probe<'_>) {
+        let seen = probe.entry;
+        probe.entry = self.table.look(probe.key);
+        if probe.entry == seen {
+            let _ = self.table.clear(seen);
+            probe.entry = self.table.look(probe.key);
+        }
+    }
+
+    /// The handle of what stands behind a probe's key, made and entered into the table if there is none.
+    fn backing<H: Copy>(
+        &self,
+        probe: &mut Probe<'_>,
+        now: Timestamp,
+        from_bits: impl Fn(u64) -> Option<H>,
+        create: impl Fn() -> Option<(H, u64)>,
+        reclaim: impl Fn(H),
+    ) -> Result<H, Answer> {
+        loop {
+            let handle = from_bits(self.state(probe, now).to_bits());
+            if let Some(handle) = handle {
+                if probe.entry.spec() == Some(probe.spec) {
+                    return Ok(handle);
+                }
+                // The numbers have changed: say so in the word, so that it drains by the new ones.
+                let state = probe.entry.state();
+                if let Ok(entry) = self.table.write(probe.key, probe.entry, probe.spec, state, now) {
+                    probe.entry = entry;
+                    return Ok(handle);
+                }
+                probe.entry = self.table.look(probe.key);
+                continue;
+            }
+            let (handle, bits) = create().ok_or(Answer::Full { until: now })?;
+            match self.table.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
+                Ok(entry) => {
+                    probe.entry = entry;
+                    return Ok(handle);
+                }
+                Err(Unwritten::Full { until }) => {
+                    reclaim(handle);
+                    return Err(Answer::Full { until });
+                }
+                Err(Unwritten::Moved) => {
+                    reclaim(handle);
+                    probe.entry = self.table.look(probe.key);
+                }
+            }
+        }
+    }
+
+    /// Charges a probe whether or not there is room. Work that is already done holds no permit.
+    pub(super) fn charge_firmly(
+        &self,
+        probe: &mut Probe<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<(), Answer> {
+        if let Algorithm::Rolling(rolling) = probe.algorithm {
+            probe.entry = self.table.look(probe.key);
+            return self.charge_ring(probe, rolling, cost, now, Firmness::Report).map(|_| ());
+        }
+        loop {
+            probe.entry = self.table.look(probe.key);
+            let state = self.state(probe, now);
+            let next =
+                with_counter!(probe.algorithm, counter => counter.charge(state, cost, now), return Ok(()));
+            match self.table.write(probe.key, probe.entry, probe.spec, next, now) {
+                Ok(_) => return Ok(()),
+                Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
+                Err(Unwritten::Moved) => {}
+            }
+        }
+    }
+
+    /// Gives `cost` units back to a probe's counter; never more than are used.
+    pub(super) fn refund_units(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
+        loop {
+            probe.entry = self.table.look(probe.key);
+            if probe.entry.is_absent() {
+                return;
+            }
+            let state = self.state(probe, now);
+            if let Algorithm::Rolling(rolling) = probe.algorithm {
+                if let Some(ring) = RingHandle::from_bits(state.to_bits()) {
+                    self.table.rings.refund(ring, rolling, cost, now);
+                }
+                return;
+            }
+            let next = with_counter!(probe.algorithm, counter => counter.refund(state, cost, now), return);
+            if self.table.write(probe.key, probe.entry, probe.spec, next, now).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Takes back every charge of a permit, last one first, as if the request had never come.
+    pub fn take_back(&self, mut permit: Permit, now: Timestamp) {
+        permit.take_back_from(&self.table, now);
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Firmness {
+    Check,
+    Report,
+}
+
+impl Beside {
+    /// Takes this charge back.
+    pub(super) fn take_back(&self, table: &KeyTable, now: Timestamp) -> bool {
+        match self {
+            Self::Ring(ring, charge) => table.rings.undo(*ring, charge, now),
+            Self::Permit(permits, slot) => table.permits.release(*permits, *slot, now),
+        }
+    }
+}
+
+impl Charge {
+    /// Takes this charge of `cost` back, unless it stands beside the table.
+    pub(super) fn take_back(&self, table: &KeyTable, cost: Cost, now: Timestamp) {
+        if self.kind != ChargeKind::Word {
+            return;
+        }
+        let charged = Charged { before: self.before, after: self.after, cost };
+        let Some(Spec::Algorithm(algorithm)) = table.specs.get(self.spec) else { return };
+        loop {
+            let entry = table.look(self.key);
+            // A key that has gone has drained, and the charge with it; one under new numbers is refunded there.
+            let (spec, state) = match entry.spec() {
+                None => return,
+                Some(spec) => (spec, entry.state()),
+            };
+            let restored = if spec == self.spec {
+                with_counter!(algorithm, counter => counter.undo(state, &charged, now), return)
+            } else {
+                let Some(Spec::Algorithm(newer)) = table.specs.get(spec) else { return };
+                with_counter!(newer, counter => counter.refund(state, cost, now), return)
+            };
+            let done = if restored == State::EMPTY {
+                table.clear(entry).is_ok()
+            } else {
+                table.write(self.key, entry, spec, restored, now).is_ok()
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// The state this charge left, as far as one word says it.
+    pub(super) fn state_after(&self, table: &KeyTable) -> State {
+        match self.kind {
+            ChargeKind::Word | ChargeKind::Beside => self.after,
+            ChargeKind::Uncounted => State::EMPTY,
+            ChargeKind::ShadowRefused => {
+                let entry: Entry = table.look(self.key);
+                if entry.spec() == Some(self.spec) { entry.state() } else { State::EMPTY }
+            }
+        }
+    }
+}
+
+/// Units left of a state under an algorithm.
+pub(super) fn remaining(table: &KeyTable, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
+    match algorithm {
+        Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
+            .and_then(|ring| table.rings.used(ring, rolling, now))
+            .map_or(rolling.limit(), |used| rolling.limit().saturating_sub(used)),
+        Algorithm::Concurrency(concurrency) => PermitsHandle::from_bits(state.to_bits())
+            .and_then(|permits| table.permits.held(permits, now))
+            .map_or(concurrency.limit(), |held| concurrency.limit().saturating_sub(held)),
+        Algorithm::Bucket(counter) => counter.remaining(state, now),
+        Algorithm::Fixed(counter) => counter.remaining(state, now),
+        Algorithm::Calendar(counter) => counter.remaining(state, now),
+        Algorithm::SlidingCounter(counter) => counter.remaining(state, now),
+    }
+}
+
+/// When nothing of a state is used any more.
+pub(super) fn reset_at(table: &KeyTable, algorithm: &Algorithm, state: State, now: Timestamp) -> Timestamp {
+    match algorithm {
+        Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
+            .and_then(|ring| table.rings.reset_at(ring, rolling, now))
+            .unwrap_or(now),
+        Algorithm::Concurrency(_) => PermitsHandle::from_bits(state.to_bits())
+            .and_then(|permits| table.permits.reset_at(permits, now))
+            .unwrap_or(now),
+        Algorithm::Bucket(counter) => counter.reset_at(state, now),
+        Algorithm::Fixed(counter) => counter.reset_at(state, now),
+        Algorithm::Calendar(counter) => counter.reset_at(state, now),
+        Algorithm::SlidingCounter(counter) => counter.reset_at(state, now),
+    }
+}

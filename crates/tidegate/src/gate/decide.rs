@@ -1,0 +1,393 @@
+//! Deciding: read every matching limit, then charge all or none.
+
+use core::sync::atomic::Ordering;
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::Gate;
+use super::build::Compiled;
+use super::charge::{Charge, ChargeKind};
+use super::permit::Permit;
+use crate::algorithm::{Algorithm, State, Verdict};
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::limit::{Mode, OnExceed};
+use crate::refusal::{Reason, Refusal, Retry, ScopeValues, Violated};
+use crate::scope::{Keyed, Part, Values};
+use crate::table::{Entry, KeyHash, SpecId, Unwritten, WhenFull};
+use crate::time::Timestamp;
+
+/// The answer of a gate.
+#[derive(Debug)]
+#[must_use = "a permit gives back what it holds when it is dropped"]
+pub enum Decision<'a> {
+    /// The request may go ahead.
+    Admit(Permit),
+    /// It may not, and this is why. Boxed: a decision is moved on every request, and a refusal is three times as
+    /// large as a permit.
+    Refuse(Box<Refusal<'a>>),
+}
+
+impl<'a> Decision<'a> {
+    /// Whether the request may go ahead.
+    pub const fn is_admit(&self) -> bool {
+        matches!(self, Self::Admit(_))
+    }
+
+    /// The refusal, if it is one.
+    pub fn refusal(self) -> Option<Refusal<'a>> {
+        match self {
+            Self::Admit(_) => None,
+            Self::Refuse(refusal) => Some(*refusal),
+        }
+    }
+}
+
+/// What one limit says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Admit,
+    Wait {
+        until: Timestamp,
+    },
+    Never {
+        largest: u64,
+    },
+    /// The key is blocked until then.
+    Blocked {
+        until: Timestamp,
+    },
+    /// The request lacks an attribute that the limit insists on.
+    Lacks {
+        attribute: u16,
+    },
+    /// The table has no room for another key before then.
+    Full {
+        until: Timestamp,
+    },
+}
+
+impl From<Verdict> for Answer {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Admit => Self::Admit,
+            Verdict::Wait { until } => Self::Wait { until },
+            Verdict::Never { largest } => Self::Never { largest },
+        }
+    }
+}
+
+/// One matching limit: where its counter is, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe<'g> {
+    pub(super) limit: u16,
+    pub(super) key: KeyHash,
+    pub(super) algorithm: &'g Algorithm,
+    pub(super) spec: SpecId,
+    pub(super) entry: Entry,
+    /// The state it was decided on.
+    pub(super) before: State,
+    /// The state after the charge, where one word is the whole state.
+    pub(super) next: State,
+    pub(super) answer: Answer,
+}
+
+/// Three limits is what a request usually meets; more are kept on the heap.
+pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
+
+impl Gate {
+    /// Charges `cost` to every limit that matches, or to none.
+    ///
+    /// The answer is the same for any order of the limits. `now` may step back or ahead; see [`Algorithm`].
+    #[inline]
+    pub fn check<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let mut probes = Probes::new();
+        self.locate(&values, &mut probes);
+        self.decide(&mut probes, &values, cost, now)
+    }
+
+    /// Decides up to [`Gate::BATCH`] requests at a time, in order, each as [`Gate::check`] would.
+    ///
+    /// The counters of all of them are located before the first is decided, so that waiting for memory overlaps:
+    /// with a million keys a batch of 16 costs half as much for each request. `decided` gets the position of the
+    /// request and its decision.
+    pub fn check_batch<'a>(
+        &'a self,
+        requests: &[(Attributes<'a>, Cost)],
+        now: Timestamp,
+        mut decided: impl FnMut(usize, Decision<'a>),
+    ) {
+        for (chunk, requests) in requests.chunks(Self::BATCH).enumerate() {
+            let mut located: SmallVec<[(Values<'a>, Probes<'a>); Self::BATCH]> = SmallVec::new();
+            let mut near = 0;
+            for (attributes, _) in requests {
+                located.push((Values::new(), Probes::new()));
+                let (values, probes) = located.last_mut().expect("just pushed");
+                self.names.read(*attributes, values);
+                self.locate(values, probes);
+                for probe in probes {
+                    near ^= self.table.touch(probe.key);
+                }
+            }
+            // The loads must not be optimised away: they are the point.
+            core::hint::black_box(near);
+            for (index, (values, probes)) in located.iter_mut().enumerate() {
+                let (_, cost) = requests[index];
+                decided(chunk * Self::BATCH + index, self.decide(probes, values, cost, now));
+            }
+        }
+    }
+
+    /// How many requests [`Gate::check_batch`] locates at a time.
+    pub const BATCH: usize = 16;
+
+    /// The counters a request with these values falls on, not yet looked at.
+    #[inline]
+    pub(super) fn locate<'g>(&'g self, values: &Values<'_>, probes: &mut Probes<'g>) {
+        for (index, limit) in self.limits.iter().enumerate() {
+            if (self.exact_elsewhere && limit.is_exact()) || !limit.matches(values) {
+                continue;
+            }
+            let (key, answer) = match limit.key(values, &self.table) {
+                Keyed::On(key) => (key, Answer::Admit),
+                Keyed::Skipped => continue,
+                Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
+            };
+            let (algorithm, spec) = limit.numbers(values, &self.table);
+            let limit = index as u16;
+            let (before, next) = (State::EMPTY, State::EMPTY);
+            probes.push(Probe { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer });
+        }
+    }
+
+    #[inline]
+    fn decide<'a>(
+        &'a self,
+        probes: &mut Probes<'a>,
+        values: &Values<'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let mut refused = false;
+        for probe in probes.iter_mut() {
+            self.assess(probe, cost, now);
+            refused |= probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce;
+        }
+        if !refused {
+            // The usual request meets one limit; its permit is built where it is returned, not moved there.
+            if let [probe] = probes.as_mut_slice()
+                && probe.answer == Answer::Admit
+                && probe.algorithm.is_counter()
+                && let Ok(charge) = self.charge_word(probe, cost, now)
+            {
+                return Decision::Admit(Permit::of_one(charge, cost, now));
+            }
+            let mut permit = Permit::new(cost, now);
+            if self.charge_all(probes, cost, now, &mut permit) {
+                return Decision::Admit(permit);
+            }
+        }
+        Decision::Refuse(Box::new(self.refuse(probes, values, now)))
+    }
+
+    /// Charges all probes and says so, or takes back what it charged; then the probes say which limit refused.
+    #[inline]
+    fn charge_all(&self, probes: &mut Probes<'_>, cost: Cost, now: Timestamp, permit: &mut Permit) -> bool {
+        for probe in probes.iter_mut() {
+            // A shadow limit that would refuse takes no charge, as if it had refused.
+            if probe.answer == Answer::Admit && self.commit(probe, cost, now, permit).is_ok() {
+                continue;
+            }
+            if self.limit_of(probe).limit.mode == Mode::Enforce {
+                permit.take_back_from(&self.table, now);
+                return false;
+            }
+            permit.push(Charge::none(probe, ChargeKind::ShadowRefused));
+        }
+        permit.hold_permits_of(&self.table);
+        true
+    }
+
+    pub(super) fn limit_of(&self, probe: &Probe<'_>) -> &Compiled {
+        &self.limits[usize::from(probe.limit)]
+    }
+
+    /// Looks at the counter of a probe and decides, writing nothing.
+    #[inline]
+    pub(super) fn assess(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
+        if matches!(probe.answer, Answer::Lacks { .. }) {
+            return;
+        }
+        // Relaxed: whoever blocked a key before this request was made is ordered before it by the caller.
+        if self.limit_of(probe).has_blocks.load(Ordering::Relaxed)
+            && let Some(until) = self.blocked_until(probe.key, now)
+        {
+            probe.answer = Answer::Blocked { until };
+            return;
+        }
+        probe.entry = self.table.look(probe.key);
+        self.answer(probe, cost, now);
+    }
+
+    /// Refuses, with the consequences that the policy attaches to it.
+    #[cold]
+    fn refuse<'a>(&'a self, probes: &Probes<'a>, values: &Values<'a>, now: Timestamp) -> Refusal<'a> {
+        let mut blocked = Probes::new();
+        for probe in probes {
+            let limit = self.limit_of(probe);
+            let mut probe = *probe;
+            if let (Mode::Enforce, OnExceed::Block(span), Answer::Wait { .. }) =
+                (limit.limit.mode, limit.limit.on_exceed, probe.answer)
+            {
+                let until = now.saturating_add(span);
+                // A table too full to remember the block leaves the refusal as it is.
+                if self.block_key(limit, probe.key, until, now).is_ok() {
+                    probe.answer = Answer::Blocked { until };
+                }
+            }
+            if matches!(probe.answer, Answer::Full { .. }) {
+                self.table.count_full();
+            }
+            blocked.push(probe);
+        }
+        self.explain_refusal(&blocked, values, now)
+    }
+
+    /// The refusal by these probes, of which at least one refuses: the longest first.
+    pub(super) fn explain_refusal<'a>(
+        &'a self,
+        probes: &Probes<'a>,
+        values: &Values<'a>,
+        now: Timestamp,
+    ) -> Refusal<'a> {
+        let mut violated: SmallVec<[(Violated<'a>, &Probe<'a>); 3]> = probes
+            .iter()
+            .filter(|probe| probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce)
+            .map(|probe| (self.violated(probe, now), probe))
+            .collect();
+        // Stable: of two that bind equally long the first in the policy is named.
+        violated.sort_by(|(one, _), (other, _)| Retry::longest_first(one.retry, other.retry));
+        let (_, binding) = violated.first().expect("only called when some limit refuses");
+        let limit = self.limit_of(binding);
+        let detail = match binding.answer {
+            Answer::Lacks { attribute } => Some(Cow::Owned(format!(
+                "the request lacks the attribute \"{}\", which limit \"{}\" requires",
+                self.names.get(attribute),
+                limit.limit.name
+            ))),
+            _ => None,
+        };
+        Refusal {
+            namespace: Cow::Borrowed(&*self.namespace),
+            scope: self.scope_values(&limit.scope.parts, values),
+            violated: violated.into_iter().map(|(one, _)| one).collect(),
+            detail,
+            retry_hint: None,
+        }
+    }
+
+    fn violated<'a>(&'a self, probe: &Probe<'a>, now: Timestamp) -> Violated<'a> {
+        let limit = self.limit_of(probe);
+        let (reason, retry) = match probe.answer {
+            Answer::Blocked { until } => (Reason::Blocked, Retry::At(until)),
+            Answer::Lacks { .. } => (Reason::Blocked, Retry::Never),
+            Answer::Full { until } => (Reason::TableFull, Retry::At(until)),
+            Answer::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
+            Answer::Admit | Answer::Wait { .. } => {
+                let until = if let Answer::Wait { until } = probe.answer { until } else { now };
+                (reason_of(probe.algorithm), Retry::At(until))
+            }
+        };
+        Violated {
+            name: Cow::Borrowed(&limit.limit.name),
+            reason,
+            retry,
+            limit: probe.algorithm.limit(),
+            remaining: self.remaining(probe, now),
+            window: probe.algorithm.window(),
+        }
+    }
+
+    pub(super) fn scope_values<'a>(&'a self, parts: &[Part], values: &Values<'a>) -> ScopeValues<'a> {
+        let present = parts.iter().filter_map(|part| {
+            let value = values[usize::from(part.attribute)]?;
+            Some((Cow::Borrowed(self.names.get(part.attribute)), part.shown(value)))
+        });
+        present.collect()
+    }
+
+    /// Charges one limit, deciding anew if its counter has changed since it was looked at. When it then refuses, the
+    /// probe says why.
+    #[inline]
+    fn commit(
+        &self,
+        probe: &mut Probe<'_>,
+        cost: Cost,
+        now: Timestamp,
+        permit: &mut Permit,
+    ) -> Result<(), Answer> {
+        match self.charge_decided(probe, cost, now, permit) {
+            Err(Answer::Full { .. }) if self.table.when_full() == WhenFull::Admit => {
+                self.table.count_full();
+                permit.push(Charge::none(probe, ChargeKind::Uncounted));
+                Ok(())
+            }
+            Err(answer) => {
+                probe.answer = answer;
+                Err(answer)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Until when the key is blocked, if it is at `now`.
+    pub(super) fn blocked_until(&self, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
+        let entry = self.table.look(key.of_block());
+        let until = Timestamp::from_nanos(entry.state().to_bits());
+        (until > now).then_some(until)
+    }
+
+    /// Blocks a key until an instant, or until later if it already is; an instant that has passed lifts the block.
+    pub(super) fn block_key(
+        &self,
+        limit: &Compiled,
+        key: KeyHash,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Timestamp> {
+        let key = key.of_block();
+        let spec = self.block_spec;
+        loop {
+            let entry = self.table.look(key);
+            if entry.is_absent() && until <= now {
+                return Ok(());
+            }
+            match self.table.write(key, entry, spec, State::from_bits(until.as_nanos()), now) {
+                Ok(_) => {
+                    // Relaxed: ordered with later requests by whatever orders those after this answer.
+                    limit.has_blocks.store(true, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(Unwritten::Moved) => {}
+                Err(Unwritten::Full { until }) => return Err(until),
+            }
+        }
+    }
+}
+
+/// The reason for which a limit with this algorithm denies.
+pub(super) fn reason_of(algorithm: &Algorithm) -> Reason {
+    match algorithm {
+        Algorithm::Concurrency(_) => Reason::ConcurrencyExceeded,
+        algorithm if algorithm.is_quota() => Reason::QuotaExceeded,
+        _ => Reason::RateExceeded,
+    }
+}

@@ -1,0 +1,236 @@
+//! What else can be done with a counter: look, charge afterwards, refund, reset, block.
+
+use super::Gate;
+use super::build::identity_bytes;
+use super::charge::{Charge, remaining, reset_at};
+use super::decide::{Answer, Probe, Probes, reason_of};
+use super::permit::{LimitStatus, Permit};
+use crate::algorithm::{Algorithm, State};
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::limit::Mode;
+use crate::refusal::{Reason, Refusal, ScopeValues};
+use crate::scope::{Keyed, Values};
+use crate::table::{Entry, KeyHash};
+use crate::time::Timestamp;
+
+/// What a request would meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peek<'a> {
+    /// The refusal it would get, if any.
+    pub refusal: Option<Refusal<'a>>,
+    /// What the matching limits have left now, in the order of the policy.
+    pub limits: Vec<LimitStatus<'a>>,
+}
+
+/// A limit that is decided in a store, with the key of a request under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExactLimit<'a> {
+    /// The position of the limit in the policy.
+    pub index: usize,
+    /// The name of the limit.
+    pub name: &'a str,
+    /// Its algorithm, with the numbers for this key.
+    pub algorithm: &'a Algorithm,
+    /// What makes it the same limit on every member and across reloads, as bytes: its name, the attributes of its
+    /// key, its algorithm; not its numbers.
+    pub identity: Vec<u8>,
+    /// The values of its key as bytes that no other tuple of values gives.
+    pub key: Vec<u8>,
+    /// The attributes of its key with their values, for people.
+    pub scope: ScopeValues<'a>,
+    /// The reason for which it denies.
+    pub reason: Reason,
+    /// Whether it only says what it would refuse.
+    pub is_shadow: bool,
+}
+
+/// A limit could not be charged or blocked: the table has no room for another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key table has no room for another key before {until}; give it more memory")]
+pub struct TableFull {
+    /// When the first of the keys in the way drains.
+    pub until: Timestamp,
+}
+
+impl Gate {
+    /// What [`Gate::check`] would answer, changing nothing.
+    pub fn peek<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) -> Peek<'a> {
+        let (values, mut probes) = self.located(attributes.into());
+        let mut refused = false;
+        for probe in &mut probes {
+            self.assess(probe, cost, now);
+            refused |= probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce;
+        }
+        let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
+        // A block for exceeding is only set by real requests.
+        let refusal = refused.then(|| self.explain_refusal(&probes, &values, now));
+        Peek { refusal, limits }
+    }
+
+    /// A permit that holds nothing, for callers that combine permits.
+    pub fn empty_permit(&self, now: Timestamp) -> Permit {
+        Permit::new(Cost::ONE, now)
+    }
+
+    /// Charges `cost` to every limit that matches whether or not there is room, as for work already done.
+    ///
+    /// The debt this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`]. Concurrency limits are left alone.
+    /// Limits for which the table has no room are not charged, and the first such is the error.
+    pub fn report<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Vec<LimitStatus<'a>>, TableFull> {
+        let mut full = None;
+        let mut limits = Vec::new();
+        for mut probe in self.located(attributes.into()).1 {
+            if matches!(probe.answer, Answer::Lacks { .. }) {
+                continue;
+            }
+            if let Err(Answer::Full { until }) = self.charge_firmly(&mut probe, cost, now) {
+                self.table.count_full();
+                full = full.or(Some(TableFull { until }));
+            }
+            probe.entry = self.table.look(probe.key);
+            limits.extend(self.status(&probe, now));
+        }
+        full.map_or(Ok(limits), Err)
+    }
+
+    /// Gives `cost` units back to every limit that matches; never more than are used.
+    ///
+    /// Repeating it gives back again: whoever needs it once keeps the key of the refund.
+    pub fn refund<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) {
+        for mut probe in self.located(attributes.into()).1 {
+            if !matches!(probe.answer, Answer::Lacks { .. }) {
+                self.refund_units(&mut probe, cost, now);
+            }
+        }
+    }
+
+    /// Forgets what is used, and lifts blocks, for the counters of a request: of all limits that match, or of the one
+    /// called `limit`. The number of counters forgotten.
+    pub fn reset<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        limit: Option<&str>,
+        now: Timestamp,
+    ) -> usize {
+        let mut forgotten = 0;
+        for probe in self.located(attributes.into()).1 {
+            let compiled = self.limit_of(&probe);
+            if matches!(probe.answer, Answer::Lacks { .. })
+                || limit.is_some_and(|name| name != compiled.limit.name)
+            {
+                continue;
+            }
+            let was_blocked = self.blocked_until(probe.key, now).is_some();
+            // Lifting an existing block overwrites its word and cannot fail for lack of room.
+            let _ = self.block_key(compiled, probe.key, Timestamp::MIN, now);
+            forgotten += usize::from(self.forget(probe.key, now) || was_blocked);
+        }
+        forgotten
+    }
+
+    fn forget(&self, key: KeyHash, now: Timestamp) -> bool {
+        loop {
+            let entry = self.table.look(key);
+            if entry.is_absent() {
+                return false;
+            }
+            let used = !self.table.is_drained_entry(entry, now);
+            if self.table.clear(entry).is_ok() {
+                self.table.reclaim_backing(entry);
+                return used;
+            }
+        }
+    }
+
+    /// Refuses the key of a request under one limit until an instant, with reason `blocked`; an instant that has
+    /// passed lifts the block. `Ok(false)` if there is no such limit or it does not apply to the request.
+    pub fn block<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        limit: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, TableFull> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let Some(compiled) = self.limits.iter().find(|compiled| compiled.limit.name == limit) else {
+            return Ok(false);
+        };
+        if !compiled.matches(&values) {
+            return Ok(false);
+        }
+        let Keyed::On(key) = compiled.key(&values, &self.table) else { return Ok(false) };
+        self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
+        Ok(true)
+    }
+
+    /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store about them.
+    pub fn exact_limits<'a>(&'a self, attributes: impl Into<Attributes<'a>>) -> Vec<ExactLimit<'a>> {
+        if !self.exact_elsewhere {
+            return Vec::new();
+        }
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let limits =
+            self.limits.iter().enumerate().filter(|(_, limit)| limit.is_exact() && limit.matches(&values));
+        limits
+            .filter_map(|(index, limit)| match limit.key(&values, &self.table) {
+                Keyed::On(_) => Some(ExactLimit {
+                    index,
+                    name: &limit.limit.name,
+                    algorithm: limit.numbers(&values, &self.table).0,
+                    identity: identity_bytes(&limit.limit),
+                    key: limit.scope.key_bytes(&values),
+                    scope: self.scope_values(&limit.scope.parts, &values),
+                    reason: reason_of(&limit.limit.algorithm),
+                    is_shadow: limit.limit.mode == Mode::Shadow,
+                }),
+                Keyed::Skipped | Keyed::Lacks(_) => None,
+            })
+            .collect()
+    }
+
+    fn located<'a>(&'a self, attributes: Attributes<'a>) -> (Values<'a>, Probes<'a>) {
+        let mut values = Values::new();
+        self.names.read(attributes, &mut values);
+        let mut probes = Probes::new();
+        self.locate(&values, &mut probes);
+        (values, probes)
+    }
+
+    fn status<'a>(&'a self, probe: &Probe<'a>, now: Timestamp) -> Option<LimitStatus<'a>> {
+        if matches!(probe.answer, Answer::Lacks { .. }) {
+            return None;
+        }
+        let limit = self.limit_of(probe);
+        let state = self.state(probe, now);
+        Some(LimitStatus {
+            name: &limit.limit.name,
+            limit: probe.algorithm.limit(),
+            remaining: remaining(&self.table, probe.algorithm, state, now),
+            reset_at: reset_at(&self.table, probe.algorithm, state, now),
+            window: probe.algorithm.window(),
+            shadow_refused: limit.limit.mode == Mode::Shadow && probe.answer != Answer::Admit,
+        })
+    }
+
+    /// A probe on the counter that `charge` was made on.
+    pub(super) fn probe_of<'g>(&'g self, charge: &Charge, algorithm: &'g Algorithm) -> Probe<'g> {
+        Probe {
+            limit: charge.limit,
+            key: charge.key,
+            algorithm,
+            spec: charge.spec,
+            entry: Entry::NONE,
+            before: State::EMPTY,
+            next: State::EMPTY,
+            answer: Answer::Admit,
+        }
+    }
+}

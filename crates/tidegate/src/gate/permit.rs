@@ -1,0 +1,185 @@
+//! What an admitted request holds.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Gate;
+use super::charge::{Beside, Charge, ChargeKind, remaining, reset_at};
+use crate::algorithm::Algorithm;
+use crate::cost::Cost;
+use crate::table::{KeyTable, Spec};
+use crate::time::Timestamp;
+
+/// The charges of an admitted request.
+///
+/// Dropping it gives back what is only lent: the permits of concurrency limits. What was spent of rates and quotas
+/// stays spent, unless the permit is handed to [`Gate::take_back`] or [`Gate::settle`].
+#[derive(Debug)]
+#[must_use = "dropping a permit gives back its place under concurrency limits"]
+pub struct Permit {
+    at: Timestamp,
+    cost: Cost,
+    /// One for each limit that matched, in the order of the policy.
+    charges: SmallVec<[Charge; 3]>,
+    /// What the charges to rings and permits need besides, in the same order; boxed, because a permit is moved on
+    /// every admission and most have none.
+    beside: Option<Box<Vec<Beside>>>,
+    /// Set only while a permit of a concurrency limit is held, so that other requests share nothing with each other.
+    lender: Option<Arc<KeyTable>>,
+}
+
+/// What one limit has left after a request was admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimitStatus<'a> {
+    /// The name of the limit.
+    pub name: &'a str,
+    /// The largest number of units it admits at once.
+    pub limit: u64,
+    /// Units left.
+    pub remaining: u64,
+    /// When nothing is used any more, if nothing else is charged.
+    pub reset_at: Timestamp,
+    /// The span it counts over; `None` for concurrency.
+    pub window: Option<Duration>,
+    /// Whether it is a shadow limit that would have refused the request.
+    pub shadow_refused: bool,
+}
+
+impl Permit {
+    #[inline]
+    pub(super) fn new(cost: Cost, at: Timestamp) -> Self {
+        Self { at, cost, charges: SmallVec::new(), beside: None, lender: None }
+    }
+
+    #[inline]
+    pub(super) fn of_one(charge: Charge, cost: Cost, at: Timestamp) -> Self {
+        let mut charges = SmallVec::new();
+        charges.push(charge);
+        Self { at, cost, charges, beside: None, lender: None }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, charge: Charge) {
+        self.charges.push(charge);
+    }
+
+    pub(super) fn push_beside(&mut self, charge: Charge, beside: Beside) {
+        self.charges.push(charge);
+        self.beside.get_or_insert_default().push(beside);
+    }
+
+    fn lends(&self) -> bool {
+        self.beside.as_ref().is_some_and(|all| all.iter().any(|beside| matches!(beside, Beside::Permit(..))))
+    }
+
+    pub(super) fn charges(&self) -> &[Charge] {
+        &self.charges
+    }
+
+    /// Remembers whom to give permits of concurrency limits back to.
+    #[inline]
+    pub(super) fn hold_permits_of(&mut self, table: &Arc<KeyTable>) {
+        if self.lends() {
+            self.lender = Some(Arc::clone(table));
+        }
+    }
+
+    /// What was charged to each limit.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// When the request was admitted.
+    pub fn admitted_at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Whether something is lent that somebody should give back when the work is done.
+    pub fn must_be_settled(&self) -> bool {
+        self.lender.is_some()
+    }
+
+    pub(super) fn take_back_from(&mut self, table: &KeyTable, now: Timestamp) {
+        self.lender = None;
+        for charge in self.charges.drain(..).rev() {
+            if charge.kind == ChargeKind::Beside {
+                let beside = self.beside.as_mut().and_then(|all| all.pop());
+                beside.expect("pushed together with its charge").take_back(table, now);
+            }
+            charge.take_back(table, self.cost, now);
+        }
+    }
+
+    /// Gives back the permits of concurrency limits; `false` if there were none or all had expired.
+    pub fn release(mut self, now: Timestamp) -> bool {
+        self.give_back_permits(now)
+    }
+
+    fn give_back_permits(&mut self, now: Timestamp) -> bool {
+        let Some(table) = self.lender.take() else { return false };
+        let mut any = false;
+        for beside in self.beside.iter().flat_map(|all| all.iter()) {
+            if matches!(beside, Beside::Permit(..)) {
+                any |= beside.take_back(&table, now);
+            }
+        }
+        any
+    }
+}
+
+impl Drop for Permit {
+    #[inline]
+    fn drop(&mut self) {
+        if self.lender.is_some() {
+            self.give_back_permits(self.at);
+        }
+    }
+}
+
+impl Gate {
+    /// What the limits charged by `permit` had left when it was admitted, in the order of the policy.
+    ///
+    /// `permit` must come from this gate; of another gate's permit the names are wrong, never the numbers' meaning.
+    pub fn statuses<'a>(&'a self, permit: &'a Permit) -> impl Iterator<Item = LimitStatus<'a>> {
+        permit.charges.iter().filter_map(|charge| {
+            let Some(Spec::Algorithm(algorithm)) = self.table.specs.get(charge.spec) else { return None };
+            let name = &self.limits.get(usize::from(charge.limit))?.limit.name;
+            let state = charge.state_after(&self.table);
+            Some(LimitStatus {
+                name,
+                limit: algorithm.limit(),
+                remaining: remaining(&self.table, algorithm, state, permit.at),
+                reset_at: reset_at(&self.table, algorithm, state, permit.at),
+                window: algorithm.window(),
+                shadow_refused: matches!(charge.kind, ChargeKind::ShadowRefused),
+            })
+        })
+    }
+
+    /// Settles a permit with what the request truly cost: gives back what was charged too much, or charges the rest
+    /// whether or not there is room. Permits of concurrency limits are given back in any case.
+    pub fn settle(&self, permit: Permit, true_units: u64, now: Timestamp) {
+        for charge in permit.charges() {
+            let Some(Spec::Algorithm(algorithm)) = self.table.specs.get(charge.spec) else { continue };
+            if matches!(charge.kind, ChargeKind::ShadowRefused | ChargeKind::Uncounted)
+                || matches!(algorithm, Algorithm::Concurrency(_))
+            {
+                continue;
+            }
+            let mut probe = self.probe_of(charge, algorithm);
+            let charged = permit.cost.units();
+            if let Some(surplus) = Cost::new(charged.saturating_sub(true_units)) {
+                self.refund_units(&mut probe, surplus, now);
+            } else if let Some(rest) = Cost::new(true_units.saturating_sub(charged)) {
+                // A table too full to book the rest loses it; that is counted.
+                if self.charge_firmly(&mut probe, rest, now).is_err() {
+                    self.table.count_full();
+                }
+            }
+        }
+        permit.release(now);
+    }
+}

@@ -1,0 +1,237 @@
+mod atomicity;
+mod operations;
+mod scopes;
+
+use core::time::Duration;
+
+use super::*;
+use crate::algorithm::{Algorithm, Bucket, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart};
+use crate::cost::Cost;
+use crate::rate::Rate;
+use crate::refusal::{Reason, Retry};
+use crate::table::TableConfig;
+use crate::time::Timestamp;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+fn cost(units: u64) -> Cost {
+    Cost::new(units).unwrap()
+}
+
+fn after(span: Duration) -> Timestamp {
+    NOW.saturating_add(span)
+}
+
+fn bucket(units: u64, per: Duration) -> Algorithm {
+    Algorithm::Bucket(Bucket::new(Rate::new(units, per).unwrap(), units).unwrap())
+}
+
+fn per_second(name: &str, units: u64) -> Limit {
+    Limit::new(name, bucket(units, Duration::from_secs(1))).key([name])
+}
+
+fn table() -> Arc<KeyTable> {
+    Arc::new(KeyTable::new(TableConfig { bytes: 1 << 20, ..TableConfig::seeded([1, 2, 3, 4]) }))
+}
+
+fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
+    Gate::builder("api").limits(limits).table(table()).build().unwrap()
+}
+
+/// One limit of each kind, all of them with `units` and counted by the attribute of their own name.
+fn one_of_each(units: u64) -> Vec<Limit> {
+    let window = Duration::from_mins(1);
+    let algorithms = [
+        ("bucket", bucket(units, window)),
+        ("rolling", Algorithm::Rolling(Rolling::new(units, window).unwrap())),
+        ("approximate", Algorithm::SlidingCounter(SlidingCounter::new(units, window).unwrap())),
+        ("fixed", Algorithm::Fixed(Fixed::new(units, window, WindowStart::Epoch).unwrap())),
+        ("concurrency", Algorithm::Concurrency(Concurrency::new(units, window).unwrap())),
+    ];
+    algorithms.into_iter().map(|(name, algorithm)| Limit::new(name, algorithm).key([name])).collect()
+}
+
+#[test]
+fn exactly_as_many_as_the_limit_holds_are_admitted() {
+    for limit in one_of_each(7) {
+        let name = limit.name.clone();
+        let gate = gate([limit]);
+        let attributes = [(name.as_str(), "x")];
+        let permits: Vec<_> = (0..20)
+            .filter_map(|_| match gate.check(&attributes, Cost::ONE, NOW) {
+                Decision::Admit(permit) => Some(permit),
+                Decision::Refuse(_) => None,
+            })
+            .collect();
+        assert_eq!(permits.len(), 7, "{name}");
+    }
+}
+
+#[test]
+fn a_refusal_says_which_limit_why_when_to_come_back_and_how_much_was_left() {
+    let gate = gate([per_second("user", 4)]);
+    assert!(gate.check(&[("user", "ada")], cost(3), NOW).is_admit());
+    let refusal = gate.check(&[("user", "ada")], cost(2), NOW).refusal().unwrap();
+    assert_eq!(refusal.reason(), Reason::RateExceeded);
+    assert_eq!(refusal.name(), "user");
+    assert_eq!(refusal.remaining(), 1);
+    assert_eq!(refusal.retry(), Retry::At(after(Duration::from_millis(250))));
+    assert_eq!(
+        refusal.to_string(),
+        "limit \"user\" of \"api\" (user=ada): rate_exceeded, 1 of 4 left, come back at 2027-01-15T08:00:00.25Z"
+    );
+    let almost = after(Duration::from_millis(250) - Duration::from_nanos(1));
+    assert!(!gate.check(&[("user", "ada")], cost(2), almost).is_admit());
+    assert!(gate.check(&[("user", "ada")], cost(2), after(Duration::from_millis(250))).is_admit());
+}
+
+#[test]
+fn the_limit_that_binds_longest_comes_first_and_all_violated_ones_are_listed() {
+    let gate = gate([
+        Limit::new("short", bucket(1, Duration::from_secs(1))),
+        Limit::new("long", bucket(1, Duration::from_hours(2))),
+        Limit::new("wide", bucket(100, Duration::from_secs(1))),
+    ]);
+    assert!(gate.check(&[], Cost::ONE, NOW).is_admit());
+    let refusal = gate.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    let names: Vec<_> = refusal.violated.iter().map(|one| &*one.name).collect();
+    assert_eq!(names, ["long", "short"]);
+    assert_eq!(refusal.reason(), Reason::QuotaExceeded, "two hours make a quota");
+}
+
+#[test]
+fn a_cost_that_never_fits_is_refused_as_never() {
+    for limit in one_of_each(7) {
+        let name = limit.name.clone();
+        if name == "concurrency" {
+            continue;
+        }
+        let gate = gate([limit]);
+        let attributes = [(name.as_str(), "x")];
+        for units in [8, u64::MAX] {
+            let refusal = gate.check(&attributes, cost(units), NOW).refusal().unwrap();
+            assert_eq!(
+                (refusal.reason(), refusal.retry()),
+                (Reason::CostExceedsLimit, Retry::Never),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_request_takes_one_permit_whatever_it_costs_and_gives_it_back_by_dropping() {
+    let gate = gate([Limit::new(
+        "parallel",
+        Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30)).unwrap()),
+    )]);
+    let Decision::Admit(permit) = gate.check(&[], cost(1000), NOW) else { panic!("the first is admitted") };
+    assert!(permit.must_be_settled());
+    let refusal = gate.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    assert_eq!(refusal.reason(), Reason::ConcurrencyExceeded);
+    assert_eq!(refusal.retry(), Retry::At(after(Duration::from_secs(30))), "it expires by then");
+    drop(permit);
+    assert!(gate.check(&[], Cost::ONE, NOW).is_admit());
+}
+
+#[test]
+fn a_batch_gives_the_answers_that_single_checks_give() {
+    let single = gate([per_second("user", 3), Limit::new("all", bucket(20, Duration::from_secs(1)))]);
+    let batched = gate([per_second("user", 3), Limit::new("all", bucket(20, Duration::from_secs(1)))]);
+    let users: Vec<String> = (0..50).map(|index| format!("user-{}", index % 11)).collect();
+    let attributes: Vec<[(&str, &str); 1]> = users.iter().map(|user| [("user", user.as_str())]).collect();
+    let requests: Vec<_> = attributes.iter().map(|one| (crate::Attributes::from(one), Cost::ONE)).collect();
+    let expected: Vec<bool> =
+        requests.iter().map(|(attributes, cost)| single.check(*attributes, *cost, NOW).is_admit()).collect();
+    let mut answers = vec![None; requests.len()];
+    batched.check_batch(&requests, NOW, |index, decision| answers[index] = Some(decision.is_admit()));
+    assert_eq!(answers.into_iter().map(Option::unwrap).collect::<Vec<_>>(), expected);
+    assert_eq!(expected.iter().filter(|admitted| **admitted).count(), 20);
+}
+
+#[test]
+fn a_clock_that_steps_back_never_admits_more() {
+    for limit in one_of_each(5) {
+        let name = limit.name.clone();
+        let gate = gate([limit]);
+        let attributes = [(name.as_str(), "x")];
+        let mut held = Vec::new();
+        for _ in 0..5 {
+            let Decision::Admit(permit) = gate.check(&attributes, Cost::ONE, NOW) else { panic!("{name}") };
+            held.push(permit);
+        }
+        let back = NOW.saturating_sub(Duration::from_hours(1));
+        assert!(!gate.check(&attributes, Cost::ONE, back).is_admit(), "{name}: an hour back");
+        assert!(!gate.check(&attributes, Cost::ONE, NOW).is_admit(), "{name}: and forward again");
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_ten_years_grants_one_limit_at_most() {
+    let ahead = after(Duration::from_hours(24 * 3653));
+    for limit in one_of_each(5) {
+        let name = limit.name.clone();
+        let gate = gate([limit]);
+        let attributes = [(name.as_str(), "x")];
+        for now in [NOW, ahead] {
+            let permits: Vec<_> =
+                (0..20).map(|_| gate.check(&attributes, Cost::ONE, now)).filter(Decision::is_admit).collect();
+            assert_eq!(permits.len(), 5, "{name} at {now}");
+        }
+    }
+}
+
+#[test]
+fn when_the_table_is_full_a_new_key_is_refused_or_admitted_uncounted_as_configured() {
+    use crate::table::WhenFull;
+    for when_full in [WhenFull::Refuse, WhenFull::Admit] {
+        let config =
+            TableConfig { bytes: TableConfig::BYTES_MIN, when_full, ..TableConfig::seeded([1, 2, 3, 4]) };
+        let table = Arc::new(KeyTable::new(config));
+        let limit = Limit::new("user", bucket(1, Duration::from_mins(1))).key(["user"]);
+        let gate = Gate::builder("api").limit(limit).table(Arc::clone(&table)).build().unwrap();
+        let mut refusals = Vec::new();
+        for index in 0..1000 {
+            let user = index.to_string();
+            if let Decision::Refuse(refusal) = gate.check(&[("user", user.as_str())], Cost::ONE, NOW) {
+                refusals.push((refusal.reason(), refusal.retry()));
+            }
+        }
+        let stats = table.stats(NOW);
+        match when_full {
+            WhenFull::Refuse => {
+                assert!(refusals.len() > 700);
+                assert_eq!(stats.full_refusals, refusals.len() as u64);
+                let drained = Retry::At(after(Duration::from_mins(1)));
+                assert!(refusals.iter().all(|refusal| *refusal == (Reason::TableFull, drained)));
+            }
+            WhenFull::Admit => {
+                assert_eq!(refusals, []);
+                assert!(stats.full_admissions > 700);
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_that_make_no_gate_are_named() {
+    let same = [per_second("user", 1), per_second("user", 2)];
+    assert_eq!(
+        Gate::builder("api").limits(same).build().unwrap_err().to_string(),
+        "limit \"user\" stands twice; rename one of them"
+    );
+    let foreign = per_second("user", 1).override_for([("tenant", "a")], bucket(5, Duration::from_secs(1)));
+    assert_eq!(
+        Gate::builder("api").limit(foreign).build().unwrap_err().to_string(),
+        "limit \"user\": an override needs attributes of `key`, and \"tenant\" is none; use one of them"
+    );
+    let other = per_second("user", 1)
+        .override_for([("user", "a")], Algorithm::Rolling(Rolling::new(1, Duration::from_secs(1)).unwrap()));
+    assert_eq!(
+        Gate::builder("api").limit(other).build().unwrap_err().to_string(),
+        "limit \"user\": an override for rolling of a limit that uses rate; use rate"
+    );
+    assert!(Gate::builder("api").limit(Limit::new("", bucket(1, Duration::from_secs(1)))).build().is_err());
+    let twice = Limit::new("user", bucket(1, Duration::from_secs(1))).key(["a", "a"]);
+    assert!(Gate::builder("api").limit(twice).build().is_err());
+}

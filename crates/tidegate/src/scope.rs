@@ -1,0 +1,138 @@
+//! Which counter a request falls on: the tuple of attributes a limit counts by.
+//!
+//! Two different tuples never give the same key. Every part is written with its length, so `a` + `b_c` and
+//! `a_b` + `c` stay apart, and a missing attribute differs from an empty one.
+
+use core::hash::Hasher;
+
+use smallvec::SmallVec;
+
+use crate::address::network_of;
+use crate::limit::{KeyPart, Missing};
+use crate::table::{KeyHash, KeyTable};
+
+/// The values of the attributes a gate knows, in the order of its [`Names`]; `None` where the request lacks one.
+pub(crate) type Values<'a> = SmallVec<[Option<&'a str>; 8]>;
+
+/// The names of all attributes that some limit of a gate looks at.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Vec<Box<str>>);
+
+impl Names {
+    /// The position of `name`, which is added if it is new.
+    pub(crate) fn intern(&mut self, name: &str) -> u16 {
+        let known = self.0.iter().position(|known| &**known == name);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(name.into());
+            self.0.len() - 1
+        });
+        u16::try_from(index).expect("a gate has at most GateBuilder::ATTRIBUTES_MAX attributes")
+    }
+
+    pub(crate) fn get(&self, index: u16) -> &str {
+        &self.0[usize::from(index)]
+    }
+
+    /// Picks the values of these names out of a request.
+    #[inline]
+    pub(crate) fn read<'a>(&self, attributes: crate::Attributes<'a>, values: &mut Values<'a>) {
+        for name in &self.0 {
+            values.push(attributes.get(name));
+        }
+    }
+}
+
+/// One attribute of a key, by its position in [`Names`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) attribute: u16,
+    ipv6_prefix: Option<u8>,
+}
+
+impl Part {
+    pub(crate) fn new(part: &KeyPart, names: &mut Names) -> Self {
+        Self { attribute: names.intern(&part.attribute), ipv6_prefix: part.ipv6_prefix }
+    }
+
+    /// The value as it is counted, for people: the network of an address, otherwise the value itself.
+    pub(crate) fn shown<'a>(self, value: &'a str) -> std::borrow::Cow<'a, str> {
+        match self.ipv6_prefix.and_then(|prefix| network_of(value, prefix)) {
+            Some(network) => network.to_string().into(),
+            None => value.into(),
+        }
+    }
+
+    fn write(self, value: &str, hasher: &mut impl Hasher) {
+        let network = self.ipv6_prefix.and_then(|prefix| network_of(value, prefix));
+        let bytes = network.as_ref().map_or(value.as_bytes(), AsRef::as_ref);
+        // The kind and the length first: `value` cannot be read as the end of one part and the start of the next.
+        hasher.write_u64((bytes.len() as u64) << 2 | if network.is_some() { 2 } else { 1 });
+        hasher.write(bytes);
+    }
+
+    /// Appends the part as bytes from which it can be told from every other.
+    fn append(self, value: Option<&str>, out: &mut Vec<u8>) {
+        let Some(value) = value else {
+            out.push(0);
+            return;
+        };
+        let network = self.ipv6_prefix.and_then(|prefix| network_of(value, prefix));
+        let bytes = network.as_ref().map_or(value.as_bytes(), AsRef::as_ref);
+        out.push(if network.is_some() { 2 } else { 1 });
+        out.extend((bytes.len() as u64).to_be_bytes());
+        out.extend(bytes);
+    }
+}
+
+/// The key of a request under one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keyed {
+    /// The counter it falls on.
+    On(KeyHash),
+    /// The limit does not apply to it.
+    Skipped,
+    /// It lacks the attribute of this position in [`Names`], and the limit refuses such requests.
+    Lacks(u16),
+}
+
+/// The tuple of attributes a limit counts by.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    pub(crate) parts: Box<[Part]>,
+    missing: Missing,
+    /// Tells the keys of one limit from those of another: a hash of the limit's identity.
+    identity: u64,
+}
+
+impl Scope {
+    pub(crate) fn new(parts: Box<[Part]>, missing: Missing, identity: u64) -> Self {
+        Self { parts, missing, identity }
+    }
+
+    /// The key of a request with these values.
+    #[inline]
+    pub(crate) fn key(&self, values: &Values<'_>, table: &KeyTable) -> Keyed {
+        let mut hasher = table.hasher();
+        hasher.write_u64(self.identity);
+        for part in &self.parts {
+            match values[usize::from(part.attribute)] {
+                Some(value) => part.write(value, &mut hasher),
+                None => match self.missing {
+                    Missing::Skip => return Keyed::Skipped,
+                    Missing::Refuse => return Keyed::Lacks(part.attribute),
+                    Missing::Group => hasher.write_u64(0),
+                },
+            }
+        }
+        Keyed::On(KeyHash(hasher.finish()))
+    }
+
+    /// The bytes of the key, for a store that keeps whole keys.
+    pub(crate) fn key_bytes(&self, values: &Values<'_>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        for part in &self.parts {
+            part.append(values[usize::from(part.attribute)], &mut out);
+        }
+        out
+    }
+}

@@ -1,0 +1,524 @@
+//! The bounded concurrent table of keyed state: 16 bytes a key, however long the key.
+//!
+//! **What it is.** An array of 16-byte words, four to a cache line. A word holds a tag (44 bits of a seeded hash of
+//! the key), the number of the [`Spec`] that reads its state (20 bits), and the state (64 bits). A key may stand in
+//! any of the eight words of its two lines, and stands in at most one of them.
+//!
+//! **What it guarantees.** It never grows: the bytes are set when it is made. A word changes only as a whole, by a
+//! 128-bit compare-and-swap, so whose word it is and what it says are never mixed up. A key that still matters is
+//! never pushed out: when all its words are taken by states that have not drained, the newcomer is told that the
+//! table is full and when the first of them drains.
+//!
+//! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word is simply
+//! overwritten by the next newcomer. A flood of unique keys costs neither memory nor what is already counted.
+//!
+//! **How a key stays single.** Charges to a key that is present are a compare-and-swap of its word. A newcomer takes
+//! its word under one of [`STRIPES`] locks chosen by the key, after looking once more: two threads that bring the same
+//! new key cannot both insert it. Words are never moved, so a reader never misses a key that is there.
+//!
+//! Rings of [`crate::algorithm::Rolling`] and permits of [`crate::algorithm::Concurrency`] are kept beside the words in
+//! [`Rings`] and [`Permits`], within the same byte budget; the state in the word is their handle.
+//!
+//! Two keys share a counter when their hashes agree in tag and line: 64 bits for a table of 64 MiB, one such pair
+//! in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such keys.
+
+mod specs;
+
+#[cfg(all(test, tidegate_loom))]
+mod loom;
+#[cfg(all(test, not(tidegate_loom)))]
+mod tests;
+
+use core::fmt;
+use core::hash::{BuildHasher, Hasher};
+
+pub(crate) use specs::{Spec, SpecId, Specs};
+
+use crate::algorithm::State;
+use crate::permits::Permits;
+use crate::ring::Rings;
+use crate::sync::{AtomicBool, AtomicU64, AtomicU128, Mutex, Ordering, lock};
+use crate::time::Timestamp;
+
+/// Words in a line; a line is one cache line of 64 bytes.
+const LINE: usize = 4;
+/// Lines that a key may stand in when its first two are full.
+const FURTHER_LINES: usize = 4;
+/// Locks for newcomers; two keys on one lock only wait for each other's insertion.
+const STRIPES: usize = if cfg!(tidegate_loom) { 1 } else { 64 };
+/// Bits of a word that hold the state.
+const STATE_BITS: u32 = 64;
+/// Bits of a word that hold the number of the spec.
+const SPEC_BITS: u32 = 20;
+const SPEC_MASK: u128 = ((1 << SPEC_BITS) - 1) << STATE_BITS;
+const TAG_SHIFT: u32 = STATE_BITS + SPEC_BITS;
+
+/// What the table does with a new key when every word it may take still matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The request is refused with reason `table_full`, to come back when the first of those words drains.
+    #[default]
+    Refuse,
+    /// The request is admitted by that limit and not counted.
+    Admit,
+}
+
+/// The size and the seed of a [`KeyTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct TableConfig {
+    /// All bytes of keyed state: words, rings and permits. Default 256 MiB; at least [`TableConfig::BYTES_MIN`].
+    pub bytes: usize,
+    /// How much of `bytes` is set aside for rings and permits, in percent; default 25, at most 90.
+    pub ring_share_percent: u8,
+    /// What happens to a new key when there is no room.
+    pub when_full: WhenFull,
+    /// The seed of the key hash. It must come from a random source wherever strangers choose keys; the same seed
+    /// gives the same placement.
+    pub seed: [u64; 4],
+}
+
+impl TableConfig {
+    /// The default size: 256 MiB, of which only what is used is ever touched.
+    pub const BYTES_DEFAULT: usize = 256 << 20;
+    /// The smallest table: 4 KiB. Smaller ones are made this large.
+    pub const BYTES_MIN: usize = 4 << 10;
+    const RING_SHARE_MAX: u8 = 90;
+
+    /// The default size with this seed.
+    pub const fn seeded(seed: [u64; 4]) -> Self {
+        Self { bytes: Self::BYTES_DEFAULT, ring_share_percent: 25, when_full: WhenFull::Refuse, seed }
+    }
+}
+
+/// Numbers about a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStats {
+    /// The byte budget.
+    pub bytes: usize,
+    /// Words in the table.
+    pub slots: usize,
+    /// Words that hold a state that has not drained, estimated from a sample of [`KeyTable::SAMPLE_LINES`] lines
+    /// (exact for tables that small).
+    pub keys: usize,
+    /// Bytes in use by rings and permits.
+    pub ring_bytes: usize,
+    /// Requests refused because there was no room for a new key.
+    pub full_refusals: u64,
+    /// Requests admitted uncounted because there was no room for a new key.
+    pub full_admissions: u64,
+}
+
+/// The state of all keys of a process, shared by all its gates.
+pub struct KeyTable {
+    /// Longer than `lines * LINE` by up to a line, so that lines can start on a cache line.
+    words: Box<[AtomicU128]>,
+    /// The index of the first word of the first line.
+    first: usize,
+    lines: usize,
+    /// Whether some key stands in a line beyond its first two.
+    has_spilled: AtomicBool,
+    stripes: Box<[Stripe]>,
+    hasher: ahash::RandomState,
+    config: TableConfig,
+    pub(crate) specs: Specs,
+    pub(crate) rings: Rings,
+    pub(crate) permits: Permits,
+    full_refusals: AtomicU64,
+    full_admissions: AtomicU64,
+}
+
+/// Padded to a cache line: neighbours are locked by different cores at once.
+#[repr(align(64))]
+struct Stripe(Mutex<()>);
+
+/// The hash of a key: where it may stand, and its tag there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyHash(pub(crate) u64);
+
+impl KeyHash {
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+    /// The key under which the block of this key is kept.
+    pub(crate) const fn of_block(self) -> Self {
+        Self((self.0 ^ 0xB10C).wrapping_mul(Self::MIX).rotate_left(29))
+    }
+
+    const fn tag(self) -> u128 {
+        (self.0 & ((1 << (128 - TAG_SHIFT)) - 1)) as u128
+    }
+
+    /// Another hash made of this one: where one line is must say nothing of where the next is.
+    const fn next(self) -> Self {
+        let mixed = (self.0 ^ (self.0 >> 29)).wrapping_mul(Self::MIX);
+        Self((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93))
+    }
+}
+
+/// Where a key stands, and the word that was read there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    slot: u32,
+    word: u128,
+}
+
+impl Entry {
+    const ABSENT: u32 = u32::MAX;
+    pub(crate) const NONE: Self = Self { slot: Self::ABSENT, word: 0 };
+
+    /// The state of the key, or the empty one if it is absent.
+    pub(crate) const fn state(self) -> State {
+        State::from_bits(self.word as u64)
+    }
+
+    /// The spec that reads the state; `None` for an absent key.
+    pub(crate) const fn spec(self) -> Option<SpecId> {
+        SpecId::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
+    }
+
+    pub(crate) const fn is_absent(self) -> bool {
+        self.slot == Self::ABSENT
+    }
+}
+
+/// Why a word was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unwritten {
+    /// The key is not where it was or no longer says what it said: look again.
+    Moved,
+    /// There is no room for a new key before this instant.
+    Full {
+        /// When the first of the words it may take drains.
+        until: Timestamp,
+    },
+}
+
+impl KeyTable {
+    /// How many lines [`KeyTable::stats`] looks at.
+    pub const SAMPLE_LINES: usize = 4096;
+
+    /// An empty table of `config.bytes`; the memory is reserved now and touched when it is used.
+    pub fn new(config: TableConfig) -> Self {
+        let bytes = config.bytes.max(TableConfig::BYTES_MIN);
+        let share = usize::from(config.ring_share_percent.min(TableConfig::RING_SHARE_MAX));
+        let ring_bytes = bytes / 100 * share;
+        let lines = (bytes - ring_bytes) / (LINE * size_of::<u128>());
+        Self::with_lines(
+            lines.clamp(1, (u32::MAX as usize / LINE) - 1),
+            ring_bytes,
+            TableConfig { bytes, ..config },
+        )
+    }
+
+    /// A table small enough for loom to explore: one line, and rings of a few instants.
+    #[cfg(all(test, tidegate_loom))]
+    pub(crate) fn for_loom(config: TableConfig) -> Self {
+        Self::with_lines(1, 4096, config)
+    }
+
+    fn with_lines(lines: usize, ring_bytes: usize, config: TableConfig) -> Self {
+        let words = zeroed_words(lines * LINE + LINE - 1);
+        // Lines start where the address is a multiple of 64, so that a line is one cache line.
+        let misaligned = words.as_ptr() as usize % (LINE * size_of::<u128>());
+        let first = if misaligned == 0 { 0 } else { LINE - misaligned / size_of::<u128>() };
+        Self {
+            words,
+            first,
+            lines,
+            has_spilled: AtomicBool::new(false),
+            stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
+            hasher: ahash::RandomState::with_seeds(
+                config.seed[0],
+                config.seed[1],
+                config.seed[2],
+                config.seed[3],
+            ),
+            config,
+            specs: Specs::new(config.seed[0]),
+            rings: Rings::new(ring_bytes / 4 * 3),
+            permits: Permits::new(ring_bytes / 4),
+            full_refusals: AtomicU64::new(0),
+            full_admissions: AtomicU64::new(0),
+        }
+    }
+
+    /// What happens to a new key when there is no room.
+    pub fn when_full(&self) -> WhenFull {
+        self.config.when_full
+    }
+
+    /// Numbers about the table at `now`.
+    pub fn stats(&self, now: Timestamp) -> TableStats {
+        let sampled = self.lines.min(Self::SAMPLE_LINES);
+        let step = self.lines / sampled;
+        let live = (0..sampled)
+            .flat_map(|line| self.slots_of_line(line * step))
+            .filter(|slot| {
+                // Relaxed: a count of what is there, ordered with nothing.
+                let word = self.word(*slot).load(Ordering::Relaxed);
+                word != 0 && !self.is_drained(word, now)
+            })
+            .count();
+        TableStats {
+            bytes: self.config.bytes,
+            slots: self.lines * LINE,
+            keys: live * self.lines / sampled,
+            ring_bytes: self.rings.bytes_used() + self.permits.bytes_used(),
+            full_refusals: self.full_refusals.load(Ordering::Relaxed),
+            full_admissions: self.full_admissions.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A number made of every word: equal before and after exactly when nothing was written in between, or all of it
+    /// was put back bit for bit. For tests and diagnosis; it reads the whole table.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for slot in 0..(self.lines * LINE) as u32 {
+            // Relaxed: whoever compares fingerprints orders them with the writes between.
+            let word = self.word(slot).load(Ordering::Relaxed);
+            if word != 0 {
+                hasher.write_u32(slot);
+                hasher.write_u128(word);
+            }
+        }
+        hasher.finish()
+    }
+
+    /// A hasher for one key; every part must be written so that no two tuples give the same bytes.
+    #[inline]
+    pub(crate) fn hasher(&self) -> impl Hasher + use<> {
+        self.hasher.build_hasher()
+    }
+
+    /// Starts the loads of both lines of `key`, so that a later [`KeyTable::look`] finds them near.
+    ///
+    /// The loads of several keys overlap where single decisions would wait for each in turn.
+    #[inline]
+    pub(crate) fn touch(&self, key: KeyHash) -> u64 {
+        let [first, second] = self.lines_of(key);
+        // Relaxed: the values are thrown away.
+        let near = self.word(first).load(Ordering::Relaxed) ^ self.word(second).load(Ordering::Relaxed);
+        near as u64
+    }
+
+    /// Finds `key`.
+    #[inline]
+    pub(crate) fn look(&self, key: KeyHash) -> Entry {
+        let found = self.look_in(self.lines_of(key), key);
+        // Acquire: a key that its own insertion put into a further line is seen by whoever sees the flag. Whoever does
+        // not takes the key for absent, and looks again under the lock that the insertion held.
+        if found.is_absent() && self.has_spilled.load(Ordering::Acquire) {
+            return self.look_in(self.further_lines_of(key), key);
+        }
+        found
+    }
+
+    #[inline]
+    fn look_in<const N: usize>(&self, lines: [u32; N], key: KeyHash) -> Entry {
+        let tag = key.tag();
+        for start in lines {
+            for slot in start..start + LINE as u32 {
+                // Acquire: orders with the release of the exchange that wrote a ring or permit handle into the word.
+                let word = self.word(slot).load(Ordering::Acquire);
+                if word >> TAG_SHIFT == tag && word & SPEC_MASK != 0 {
+                    return Entry { slot, word };
+                }
+            }
+        }
+        Entry::NONE
+    }
+
+    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.
+    #[inline]
+    pub(crate) fn write(
+        &self,
+        key: KeyHash,
+        entry: Entry,
+        spec: SpecId,
+        state: State,
+        now: Timestamp,
+    ) -> Result<Entry, Unwritten> {
+        let word =
+            key.tag() << TAG_SHIFT | u128::from(spec.get()) << STATE_BITS | u128::from(state.to_bits());
+        if entry.is_absent() {
+            return self.insert(key, word, now);
+        }
+        self.exchange(entry.slot, entry.word, word)
+            .map(|()| Entry { slot: entry.slot, word })
+            .map_err(|_| Unwritten::Moved)
+    }
+
+    /// Frees the word of a key, provided that it is still as `entry` says.
+    pub(crate) fn clear(&self, entry: Entry) -> Result<(), Unwritten> {
+        if entry.is_absent() {
+            return Ok(());
+        }
+        self.exchange(entry.slot, entry.word, 0).map_err(|_| Unwritten::Moved)
+    }
+
+    /// Counts a request that met a full table.
+    pub(crate) fn count_full(&self) {
+        let counter = match self.config.when_full {
+            WhenFull::Refuse => &self.full_refusals,
+            WhenFull::Admit => &self.full_admissions,
+        };
+        // Relaxed: a metric, ordered with nothing.
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn insert(&self, key: KeyHash, word: u128, now: Timestamp) -> Result<Entry, Unwritten> {
+        let _only_me = lock(&self.stripes[(key.0 >> 20) as usize % STRIPES].0);
+        if !self.look(key).is_absent() {
+            return Err(Unwritten::Moved);
+        }
+        let near = self.roomiest_of(self.lines_of(key), now);
+        let choice = near.or_else(|| {
+            let far = self.roomiest_of(self.further_lines_of(key), now)?;
+            // Release: before the word is written, so that whoever may find the key there looks there.
+            self.has_spilled.store(true, Ordering::Release);
+            Some(far)
+        });
+        let Some((slot, old)) = choice else {
+            return Err(Unwritten::Full { until: self.first_drain(key, now) });
+        };
+        if !self.release_backing(old, now) {
+            return Err(Unwritten::Moved);
+        }
+        // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
+        self.exchange(slot, old, word).map(|()| Entry { slot, word }).map_err(|_| Unwritten::Moved)
+    }
+
+    /// A word that may be taken, in the emptiest of some lines: having a choice keeps the lines even.
+    fn roomiest_of<const N: usize>(&self, lines: [u32; N], now: Timestamp) -> Option<(u32, u128)> {
+        let free = lines.map(|start| self.free_in(start, now));
+        // The last of equals is taken, so the order is reversed to prefer the line that is looked at first.
+        free.into_iter().rev().max_by_key(|(_, free)| *free).and_then(|(choice, _)| choice)
+    }
+
+    /// The first word of the line at `start` that may be taken, and how many may.
+    fn free_in(&self, start: u32, now: Timestamp) -> (Option<(u32, u128)>, u32) {
+        let mut choice = None;
+        let mut free = 0;
+        for slot in start..start + LINE as u32 {
+            // Acquire: as in `look`.
+            let word = self.word(slot).load(Ordering::Acquire);
+            if word == 0 || self.is_drained(word, now) {
+                free += 1;
+                choice = choice.or(Some((slot, word)));
+            }
+        }
+        (choice, free)
+    }
+
+    /// When the first of the words that `key` may take drains.
+    fn first_drain(&self, key: KeyHash, now: Timestamp) -> Timestamp {
+        let lines = self.lines_of(key).into_iter().chain(self.further_lines_of(key));
+        lines
+            .flat_map(|start| start..start + LINE as u32)
+            .map(|slot| self.drains_at(self.word(slot).load(Ordering::Acquire), now))
+            .min()
+            .unwrap_or(now)
+    }
+
+    /// Whether the state in `word` has the same future as an absent key.
+    pub(crate) fn is_drained(&self, word: u128, now: Timestamp) -> bool {
+        let entry = Entry { slot: 0, word };
+        let state = entry.state();
+        if state == State::EMPTY {
+            return true;
+        }
+        match entry.spec().and_then(|id| self.specs.get(id)) {
+            Some(spec) => spec.is_drained(state, self, now),
+            // A word without a spec was never written by this table.
+            None => true,
+        }
+    }
+
+    pub(crate) fn is_drained_entry(&self, entry: Entry, now: Timestamp) -> bool {
+        self.is_drained(entry.word, now)
+    }
+
+    /// Frees the ring or permits behind a word that was just cleared.
+    pub(crate) fn reclaim_backing(&self, entry: Entry) {
+        if let Some(spec) = entry.spec().and_then(|id| self.specs.get(id)) {
+            spec.reclaim_backing(entry.state(), self);
+        }
+    }
+
+    fn drains_at(&self, word: u128, now: Timestamp) -> Timestamp {
+        let entry = Entry { slot: 0, word };
+        match entry.spec().and_then(|id| self.specs.get(id)) {
+            Some(spec) => spec.drains_at(entry.state(), self, now),
+            None => now,
+        }
+    }
+
+    /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they came to life.
+    fn release_backing(&self, word: u128, now: Timestamp) -> bool {
+        let entry = Entry { slot: 0, word };
+        match entry.spec().and_then(|id| self.specs.get(id)) {
+            Some(spec) => spec.release_backing(entry.state(), self, now),
+            None => true,
+        }
+    }
+
+    fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {
+        // AcqRel: publishes a ring or permits made before the handle in `new` to the acquire in `look`, and takes in
+        // what was published with `old`. Acquire on failure: the word seen instead is only looked up again.
+        self.word(slot).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+
+    #[inline]
+    fn word(&self, slot: u32) -> &AtomicU128 {
+        &self.words[self.first + slot as usize]
+    }
+
+    /// The first words of the two lines of `key`.
+    #[inline]
+    fn lines_of(&self, key: KeyHash) -> [u32; 2] {
+        [self.line_start(key), self.line_start(key.next())]
+    }
+
+    /// The first words of the lines that `key` may stand in when those are full.
+    fn further_lines_of(&self, key: KeyHash) -> [u32; FURTHER_LINES] {
+        let mut hash = key.next();
+        core::array::from_fn(|_| {
+            hash = hash.next();
+            self.line_start(hash)
+        })
+    }
+
+    /// Maps a hash to a line by its high bits: a multiplication in place of a division.
+    #[inline]
+    fn line_start(&self, hash: KeyHash) -> u32 {
+        let line = (u128::from(hash.0) * self.lines as u128) >> 64;
+        line as u32 * LINE as u32
+    }
+
+    fn slots_of_line(&self, line: usize) -> core::ops::Range<u32> {
+        let start = (line * LINE) as u32;
+        start..start + LINE as u32
+    }
+}
+
+impl fmt::Debug for KeyTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyTable")
+            .field("config", &self.config)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `count` words of zero. The allocator hands out zeroed pages that nobody has touched yet, and the conversion to
+/// atomics is done in place (the standard library collects a mapped `Vec` into its own buffer), so that in an
+/// optimised build memory is only used when a key arrives.
+#[cfg(not(tidegate_loom))]
+fn zeroed_words(count: usize) -> Box<[AtomicU128]> {
+    vec![0_u128; count].into_iter().map(AtomicU128::new).collect::<Vec<_>>().into_boxed_slice()
+}
+
+#[cfg(tidegate_loom)]
+fn zeroed_words(count: usize) -> Box<[AtomicU128]> {
+    (0..count).map(|_| AtomicU128::new(0)).collect()
+}

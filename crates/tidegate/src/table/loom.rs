@@ -1,0 +1,118 @@
+//! The table under every interleaving of two or three threads.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use ::loom::thread;
+
+use super::*;
+use crate::algorithm::{Algorithm, Bucket, Counter, Verdict};
+use crate::cost::Cost;
+use crate::rate::Rate;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = ::loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
+/// One line of four words, which both choices of every key fall on.
+fn table() -> Arc<KeyTable> {
+    let config = TableConfig { ring_share_percent: 0, ..TableConfig::seeded([1, 2, 3, 4]) };
+    Arc::new(KeyTable::with_lines(1, 0, config))
+}
+
+fn bucket(units: u64) -> Bucket {
+    Bucket::new(Rate::per_minute(units).unwrap(), units).unwrap()
+}
+
+fn spec(table: &KeyTable, units: u64) -> SpecId {
+    table.specs.intern(Spec::Algorithm(Algorithm::Bucket(bucket(units)))).unwrap()
+}
+
+fn charge(table: &KeyTable, key: KeyHash, units: u64, id: SpecId, now: Timestamp) -> Option<bool> {
+    loop {
+        let entry = table.look(key);
+        let (verdict, next) = bucket(units).decide(entry.state(), Cost::ONE, now);
+        if verdict != Verdict::Admit {
+            return Some(false);
+        }
+        match table.write(key, entry, id, next, now) {
+            Ok(_) => return Some(true),
+            Err(Unwritten::Moved) => {}
+            Err(Unwritten::Full { .. }) => return None,
+        }
+    }
+}
+
+fn words_with_tag(table: &KeyTable, key: KeyHash) -> usize {
+    (0..LINE as u32)
+        .filter(|slot| table.word(*slot).load(Ordering::Acquire) >> TAG_SHIFT == key.tag())
+        .count()
+}
+
+#[test]
+fn loom_two_threads_that_bring_the_same_key_insert_it_once_and_both_count() {
+    model(|| {
+        let table = table();
+        let id = spec(&table, 5);
+        let other = Arc::clone(&table);
+        let thread = thread::spawn(move || charge(&other, KeyHash(77), 5, id, NOW));
+        assert_eq!(charge(&table, KeyHash(77), 5, id, NOW), Some(true));
+        assert_eq!(thread.join().unwrap(), Some(true));
+        assert_eq!(words_with_tag(&table, KeyHash(77)), 1);
+        assert_eq!(bucket(5).used(table.look(KeyHash(77)).state(), NOW), 2);
+    });
+}
+
+#[test]
+fn loom_two_keys_that_want_the_last_word_do_not_share_it() {
+    model(|| {
+        let table = table();
+        let id = spec(&table, 1);
+        for key in 1..=3 {
+            assert_eq!(charge(&table, KeyHash(key), 1, id, NOW), Some(true));
+        }
+        let other = Arc::clone(&table);
+        let thread = thread::spawn(move || charge(&other, KeyHash(50), 1, id, NOW));
+        let mine = charge(&table, KeyHash(60), 1, id, NOW);
+        let theirs = thread.join().unwrap();
+        assert!(
+            matches!((mine, theirs), (Some(true), None) | (None, Some(true))),
+            "exactly one gets the last word: {mine:?} {theirs:?}"
+        );
+        for key in 1..=3 {
+            assert_eq!(charge(&table, KeyHash(key), 1, id, NOW), Some(false), "a bystander lost its charge");
+        }
+    });
+}
+
+#[test]
+fn loom_a_drained_word_is_either_charged_or_taken_never_both() {
+    model(|| {
+        let table = table();
+        let id = spec(&table, 1);
+        for key in 1..=4 {
+            // Keys 2 to 4 are charged late enough to still matter a minute later.
+            let at = if key == 1 { NOW } else { NOW.saturating_add(Duration::from_secs(59)) };
+            assert_eq!(charge(&table, KeyHash(key), 1, id, at), Some(true));
+        }
+        let later = NOW.saturating_add(Duration::from_mins(1));
+        let other = Arc::clone(&table);
+        let thread = thread::spawn(move || charge(&other, KeyHash(9), 1, id, later));
+        let old = charge(&table, KeyHash(1), 1, id, later);
+        let new = thread.join().unwrap();
+        let both = [(old, KeyHash(1)), (new, KeyHash(9))];
+        assert_eq!(
+            both.iter().filter(|(answer, _)| *answer == Some(true)).count(),
+            1,
+            "one word, one charge"
+        );
+        for (answer, key) in both {
+            let used = bucket(1).used(table.look(key).state(), later);
+            assert_eq!(used, u64::from(answer == Some(true)), "what was admitted is counted");
+        }
+    });
+}

@@ -1,0 +1,169 @@
+//! The numbers by which states are read: every distinct algorithm with its numbers, once.
+//!
+//! A word of the table carries the number of its spec, so that a word that belongs to another limit, or to a limit
+//! whose numbers have changed since, can still be read: to tell whether it has drained, and to carry what was used
+//! over to the new numbers.
+
+use core::num::NonZeroU32;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::KeyTable;
+use crate::algorithm::{Algorithm, Counter, State};
+use crate::permits::PermitsHandle;
+use crate::ring::RingHandle;
+use crate::sync::{Mutex, lock};
+use crate::time::Timestamp;
+
+/// How to read the state of a word.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Spec {
+    /// By an algorithm.
+    Algorithm(Algorithm),
+    /// As an instant: the key is blocked until then.
+    BlockedUntil,
+}
+
+impl Spec {
+    pub(super) fn is_drained(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
+        match self {
+            Self::BlockedUntil => state.to_bits() <= now.as_nanos(),
+            Self::Algorithm(Algorithm::Rolling(_)) => match RingHandle::from_bits(state.to_bits()) {
+                Some(ring) => table.rings.is_drained(ring, now),
+                None => true,
+            },
+            Self::Algorithm(Algorithm::Concurrency(_)) => match PermitsHandle::from_bits(state.to_bits()) {
+                Some(permits) => table.permits.is_drained(permits, now),
+                None => true,
+            },
+            Self::Algorithm(Algorithm::Bucket(counter)) => counter.is_drained(state, now),
+            Self::Algorithm(Algorithm::Fixed(counter)) => counter.is_drained(state, now),
+            Self::Algorithm(Algorithm::Calendar(counter)) => counter.is_drained(state, now),
+            Self::Algorithm(Algorithm::SlidingCounter(counter)) => counter.is_drained(state, now),
+        }
+    }
+
+    pub(super) fn drains_at(&self, state: State, table: &KeyTable, now: Timestamp) -> Timestamp {
+        match self {
+            Self::BlockedUntil => Timestamp::from_nanos(state.to_bits()).max(now),
+            Self::Algorithm(Algorithm::Rolling(rolling)) => RingHandle::from_bits(state.to_bits())
+                .and_then(|ring| table.rings.reset_at(ring, rolling, now))
+                .unwrap_or(now),
+            Self::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
+                .and_then(|permits| table.permits.reset_at(permits, now))
+                .unwrap_or(now),
+            Self::Algorithm(Algorithm::Bucket(counter)) => counter.reset_at(state, now),
+            Self::Algorithm(Algorithm::Fixed(counter)) => counter.reset_at(state, now),
+            Self::Algorithm(Algorithm::Calendar(counter)) => counter.reset_at(state, now),
+            Self::Algorithm(Algorithm::SlidingCounter(counter)) => counter.reset_at(state, now),
+        }
+    }
+
+    /// Frees what stands behind a drained handle; `false` if it is in use again.
+    pub(super) fn release_backing(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
+        match self {
+            Self::Algorithm(Algorithm::Rolling(_)) => RingHandle::from_bits(state.to_bits())
+                .is_none_or(|ring| table.rings.reclaim_if_drained(ring, now)),
+            Self::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
+                .is_none_or(|permits| table.permits.reclaim_if_drained(permits, now)),
+            _ => true,
+        }
+    }
+
+    /// Frees what stands behind a handle, in use or not.
+    pub(super) fn reclaim_backing(&self, state: State, table: &KeyTable) {
+        match self {
+            Self::Algorithm(Algorithm::Rolling(_)) => {
+                if let Some(ring) = RingHandle::from_bits(state.to_bits()) {
+                    table.rings.reclaim(ring);
+                }
+            }
+            Self::Algorithm(Algorithm::Concurrency(_)) => {
+                if let Some(permits) = PermitsHandle::from_bits(state.to_bits()) {
+                    table.permits.reclaim(permits);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with other numbers.
+    pub(crate) fn carry_over(&self, state: State, to: &Algorithm, now: Timestamp) -> State {
+        let Self::Algorithm(from) = self else { return State::EMPTY };
+        match (from, to) {
+            (Algorithm::Bucket(from), Algorithm::Bucket(to)) => to.carry_over(state, from, now),
+            (Algorithm::Fixed(from), Algorithm::Fixed(to)) => to.carry_over(state, from, now),
+            (Algorithm::Calendar(from), Algorithm::Calendar(to)) => to.carry_over(state, from, now),
+            (Algorithm::SlidingCounter(from), Algorithm::SlidingCounter(to)) => {
+                to.carry_over(state, from, now)
+            }
+            // Rings and permits take their numbers with each call; the handle stays.
+            (Algorithm::Rolling(_), Algorithm::Rolling(_))
+            | (Algorithm::Concurrency(_), Algorithm::Concurrency(_)) => state,
+            _ => State::EMPTY,
+        }
+    }
+}
+
+/// The number of a spec, 1 to [`Specs::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SpecId(NonZeroU32);
+
+impl SpecId {
+    pub(crate) const fn new(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    pub(crate) const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+const CHUNK: usize = 1024;
+const CHUNKS: usize = (1 << super::SPEC_BITS) / CHUNK;
+
+/// All specs ever used with a table, by number. Reading takes no lock; numbers are never reused.
+pub(crate) struct Specs {
+    chunks: Box<[OnceLock<Box<[OnceLock<Spec>]>>]>,
+    numbers: Mutex<HashMap<Spec, SpecId, ahash::RandomState>>,
+}
+
+impl Specs {
+    /// The most distinct specs: an algorithm with its numbers counts once, however many limits and overrides use it.
+    pub(crate) const MAX: usize = (1 << super::SPEC_BITS) - 1;
+
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
+            numbers: Mutex::new(HashMap::with_hasher(ahash::RandomState::with_seeds(seed, 1, 2, 3))),
+        }
+    }
+
+    /// The number of `spec`, a new one if it has none; `None` when [`Specs::MAX`] are in use.
+    pub(crate) fn intern(&self, spec: Spec) -> Option<SpecId> {
+        let mut numbers = lock(&self.numbers);
+        if let Some(id) = numbers.get(&spec) {
+            return Some(*id);
+        }
+        let id = SpecId::new(u32::try_from(numbers.len() + 1).ok()?)?;
+        let index = id.get() as usize;
+        if index > Self::MAX {
+            return None;
+        }
+        let chunk = self.chunks[index / CHUNK].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
+        // Set before the number is handed out; the lock makes this the only writer.
+        let _ = chunk[index % CHUNK].set(spec.clone());
+        numbers.insert(spec, id);
+        Some(id)
+    }
+
+    /// The spec of that number.
+    #[inline]
+    pub(crate) fn get(&self, id: SpecId) -> Option<&Spec> {
+        let index = id.get() as usize;
+        self.chunks.get(index / CHUNK)?.get()?[index % CHUNK].get()
+    }
+}

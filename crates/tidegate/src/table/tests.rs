@@ -1,0 +1,188 @@
+use core::time::Duration;
+use std::collections::HashMap;
+
+use super::*;
+use crate::algorithm::{Algorithm, Bucket, Counter};
+use crate::cost::Cost;
+use crate::rate::Rate;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+fn table(bytes: usize) -> KeyTable {
+    let config = TableConfig { bytes, ring_share_percent: 0, ..TableConfig::seeded([1, 2, 3, 4]) };
+    KeyTable::new(config)
+}
+
+fn per_second(units: u64) -> Bucket {
+    Bucket::new(Rate::per_second(units).unwrap(), units).unwrap()
+}
+
+fn spec(table: &KeyTable, bucket: Bucket) -> SpecId {
+    table.specs.intern(Spec::Algorithm(Algorithm::Bucket(bucket))).unwrap()
+}
+
+fn key(table: &KeyTable, name: u64) -> KeyHash {
+    let mut hasher = table.hasher();
+    hasher.write_u64(name);
+    KeyHash(hasher.finish())
+}
+
+/// Charges one unit to a key; `None` if the table has no room.
+fn charge(table: &KeyTable, bucket: &Bucket, name: u64, now: Timestamp) -> Option<bool> {
+    let id = spec(table, bucket.clone());
+    let key = key(table, name);
+    loop {
+        let entry = table.look(key);
+        let (verdict, next) = bucket.decide(entry.state(), Cost::ONE, now);
+        if verdict != crate::algorithm::Verdict::Admit {
+            return Some(false);
+        }
+        match table.write(key, entry, id, next, now) {
+            Ok(_) => return Some(true),
+            Err(Unwritten::Moved) => {}
+            Err(Unwritten::Full { .. }) => return None,
+        }
+    }
+}
+
+#[test]
+fn a_key_is_found_again_and_its_state_with_it() {
+    let table = table(64 << 10);
+    let bucket = per_second(2);
+    for name in 0..500 {
+        assert_eq!(charge(&table, &bucket, name, NOW), Some(true));
+        assert_eq!(charge(&table, &bucket, name, NOW), Some(true));
+        assert_eq!(charge(&table, &bucket, name, NOW), Some(false));
+    }
+    for name in 0..500 {
+        assert_eq!(charge(&table, &bucket, name, NOW), Some(false), "key {name} was forgotten");
+    }
+}
+
+#[test]
+fn seven_words_in_ten_are_taken_before_the_first_key_is_turned_away() {
+    let table = table(1 << 20);
+    let slots = table.stats(NOW).slots as u64;
+    let bucket = Bucket::new(Rate::per_hour(1).unwrap(), 1).unwrap();
+    let turned_away = (0..slots).find(|name| charge(&table, &bucket, *name, NOW).is_none());
+    let load = turned_away.unwrap_or(slots) * 100 / slots;
+    assert!(load >= 70, "first key turned away at {load} % load");
+}
+
+#[test]
+fn a_full_table_turns_newcomers_away_and_keeps_what_it_has() {
+    let table = table(TableConfig::BYTES_MIN);
+    let bucket = Bucket::new(Rate::per_minute(1).unwrap(), 1).unwrap();
+    let kept: Vec<u64> = (0..2000).filter(|name| charge(&table, &bucket, *name, NOW) == Some(true)).collect();
+    assert!(kept.len() <= 256 && kept.len() > 240, "{} keys in 256 words", kept.len());
+    for name in &kept {
+        assert_eq!(
+            charge(&table, &bucket, *name, NOW),
+            Some(false),
+            "key {name} lost its charge to a newcomer"
+        );
+    }
+}
+
+#[test]
+fn a_newcomer_is_told_when_the_first_word_drains_and_is_taken_then() {
+    let table = table(TableConfig::BYTES_MIN);
+    let bucket = Bucket::new(Rate::per_minute(1).unwrap(), 1).unwrap();
+    let id = spec(&table, bucket.clone());
+    let turned_away = (0..2000).find(|name| charge(&table, &bucket, *name, NOW).is_none()).unwrap();
+    let key = key(&table, turned_away);
+    let (_, next) = bucket.decide(State::EMPTY, Cost::ONE, NOW);
+    let full = table.write(key, table.look(key), id, next, NOW);
+    assert_eq!(full, Err(Unwritten::Full { until: NOW.saturating_add(Duration::from_mins(1)) }));
+    let drained = NOW.saturating_add(Duration::from_mins(1));
+    assert!(table.write(key, table.look(key), id, next, drained).is_ok());
+}
+
+#[test]
+fn a_flood_of_unique_keys_stays_inside_the_table_and_forgets_nothing_that_counts() {
+    let table = table(1 << 20);
+    let slow = Bucket::new(Rate::per_hour(1).unwrap(), 1).unwrap();
+    let fast = per_second(1);
+    assert_eq!(charge(&table, &slow, u64::MAX, NOW), Some(true));
+    // Ten million unique keys over ten seconds: a hundred and fifty times what the table holds.
+    let mut turned_away = 0;
+    for name in 0..10_000_000_u64 {
+        let now = NOW.saturating_add(Duration::from_micros(name));
+        turned_away += u64::from(charge(&table, &fast, name, now).is_none());
+    }
+    let end = NOW.saturating_add(Duration::from_secs(10));
+    assert_eq!(
+        charge(&table, &slow, u64::MAX, end),
+        Some(false),
+        "the flood pushed out a key that was refused"
+    );
+    assert!(turned_away > 0, "the flood was larger than the table");
+    let stats = table.stats(end);
+    assert!(stats.keys <= stats.slots && stats.slots * 16 <= stats.bytes);
+}
+
+#[test]
+fn a_state_written_under_other_numbers_still_counts() {
+    let table = table(64 << 10);
+    let old = per_second(10);
+    for _ in 0..10 {
+        assert_eq!(charge(&table, &old, 7, NOW), Some(true));
+    }
+    let raised = per_second(20);
+    let id = spec(&table, raised.clone());
+    let entry = table.look(key(&table, 7));
+    let from = table.specs.get(entry.spec().unwrap()).unwrap();
+    let carried = from.carry_over(entry.state(), &Algorithm::Bucket(raised.clone()), NOW);
+    assert_eq!(raised.used(carried, NOW), 10);
+    assert!(table.write(key(&table, 7), entry, id, carried, NOW).is_ok());
+    assert_eq!(table.look(key(&table, 7)).spec(), Some(id));
+}
+
+#[test]
+fn specs_with_the_same_numbers_are_one() {
+    let table = table(64 << 10);
+    assert_eq!(spec(&table, per_second(5)), spec(&table, per_second(5)));
+    assert_ne!(spec(&table, per_second(5)), spec(&table, per_second(6)));
+}
+
+#[test]
+fn the_table_agrees_with_a_map_that_forgets_nothing() {
+    let table = table(1 << 20);
+    let bucket = per_second(3);
+    let mut model: HashMap<u64, State> = HashMap::new();
+    let mut random = 0x1234_5678_9ABC_DEF0_u64;
+    for step in 0..200_000_u64 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let name = random % 5000;
+        let now = NOW.saturating_add(Duration::from_micros(step * 7));
+        let state = model.entry(name).or_default();
+        let (verdict, next) = bucket.decide(*state, Cost::ONE, now);
+        *state = next;
+        let expected = verdict == crate::algorithm::Verdict::Admit;
+        assert_eq!(charge(&table, &bucket, name, now), Some(expected), "step {step}, key {name}");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
+fn threads_that_bring_the_same_new_keys_insert_each_once() {
+    let table = std::sync::Arc::new(table(128 << 10));
+    let bucket = per_second(1000);
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (table, bucket) = (std::sync::Arc::clone(&table), bucket.clone());
+            std::thread::spawn(move || {
+                (0..20_000_u64).filter(|name| charge(&table, &bucket, name % 2000, NOW) == Some(true)).count()
+            })
+        })
+        .collect();
+    let admitted: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert_eq!(admitted, 80_000);
+    for name in 0..2000 {
+        let entry = table.look(key(&table, name));
+        assert_eq!(bucket.used(entry.state(), NOW), 40, "key {name} lost a charge or stands twice");
+    }
+    assert_eq!(table.stats(NOW).keys, 2000);
+}
