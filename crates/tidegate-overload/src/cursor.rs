@@ -1,0 +1,106 @@
+//! The admission cursor: the least important request that is still served.
+//!
+//! A request's level is its class times [`COHORTS`] plus its cohort, a keyed hash of the tenant that changes every
+//! hour. Levels below the cursor are shed. A class is therefore shed only after all lower ones are, and within a class
+//! whole tenants are, rather than a part of everybody's requests: a task of many calls is served wholly or not at all.
+//!
+//! Source: the compound priorities of DAGOR (WeChat, SoCC'18), with its step rule replaced by a decrease in proportion
+//! to how far pressure is over target (Breakwater, OSDI'20) and an opening in one step.
+
+use tidegate::{Class, Timestamp};
+
+/// Cohorts of each class.
+pub const COHORTS: u16 = 128;
+/// Levels of all classes.
+pub(crate) const LEVELS: usize = Class::ALL.len() * COHORTS as usize;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// A position between "all are served" and "only the most important class is".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(u16);
+
+impl Cursor {
+    /// All are served.
+    pub const OPEN: Self = Self(0);
+    /// Only [`Class::CriticalPlus`] is served; the cursor sheds none of it.
+    pub const CLOSED: Self = Self((Class::ALL.len() as u16 - 1) * COHORTS);
+
+    /// The position at `level`, at most [`Cursor::CLOSED`].
+    pub fn at(level: u16) -> Self {
+        Self(level.min(Self::CLOSED.0))
+    }
+
+    /// The position as a number: 0 is open.
+    pub const fn level(self) -> u16 {
+        self.0
+    }
+
+    /// The class of the least important request that is still served.
+    pub fn class(self) -> Class {
+        Class::ALL[usize::from(self.0 / COHORTS)]
+    }
+
+    /// The lowest cohort of that class that is still served.
+    pub const fn cohort(self) -> u16 {
+        self.0 % COHORTS
+    }
+
+    /// Where the cursor must stand so that of the offered cost (by level) at most `allowed` is served.
+    ///
+    /// The most important levels are filled first; the level that no longer fits is shed whole.
+    pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: f64) -> Self {
+        let mut served = 0.0;
+        for (level, cost) in offered.iter().enumerate().rev() {
+            served += *cost as f64;
+            if served > allowed {
+                return Self::at(level as u16 + 1);
+            }
+        }
+        Self::OPEN
+    }
+}
+
+/// The level of a request: its class, and within it the cohort of its tenant in this hour.
+pub(crate) fn level_of(
+    class: Class,
+    tenant: Option<&str>,
+    hasher: &ahash::RandomState,
+    now: Timestamp,
+) -> u16 {
+    let hour = now.as_nanos() / HOUR_NS;
+    let cohort = (hasher.hash_one((hour, tenant)) >> 32) as u16 % COHORTS;
+    class as u16 * COHORTS + cohort
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_important_levels_are_served_first() {
+        let mut offered = [0; LEVELS];
+        for (level, cost) in offered.iter_mut().enumerate() {
+            *cost = u64::from(level % usize::from(COHORTS) == 0) * 10;
+        }
+        // Ten units in the first cohort of each of the four classes.
+        let class_served = |allowed: f64| Cursor::for_allowance(&offered, allowed).class();
+        assert_eq!(Cursor::for_allowance(&offered, 40.0), Cursor::OPEN);
+        assert_eq!(Cursor::for_allowance(&offered, 39.0).level(), 1);
+        assert_eq!(class_served(29.0), Class::SheddablePlus);
+        assert_eq!(Cursor::for_allowance(&offered, 29.0).level(), COHORTS + 1);
+        assert_eq!(Cursor::for_allowance(&offered, 0.0), Cursor::CLOSED, "the most important class stays");
+    }
+
+    #[test]
+    fn a_tenant_changes_its_cohort_every_hour_and_not_within_it() {
+        let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
+        let at = |hour: u64, minute: u64| {
+            level_of(Class::Critical, Some("t"), &hasher, Timestamp::from_secs(hour * 3600 + minute * 60))
+        };
+        assert_eq!(at(10, 0), at(10, 59));
+        let distinct: std::collections::BTreeSet<_> = (0..24).map(|hour| at(hour, 0)).collect();
+        assert!(distinct.len() > 12, "{} cohorts in 24 hours", distinct.len());
+        assert!(distinct.iter().all(|level| level / COHORTS == Class::Critical as u16));
+    }
+}
