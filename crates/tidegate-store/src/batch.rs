@@ -178,7 +178,8 @@ pub enum Kind {
         /// What to give back.
         cost: Cost,
     },
-    /// Take back what an earlier batch charged to this key by check, report or acquire, all of it. Nothing if that
+    /// Take back what an earlier batch charged to this key by check, report or acquire, all of it that has not yet
+    /// drained. Nothing if that
     /// batch is not known (it never arrived, was refused, or is forgotten), was already undone, or if the key was reset
     /// since: the answer says how much. Refunds, resets, releases and blocks stay.
     Undo {

@@ -2,6 +2,8 @@
 
 pub mod answer;
 pub mod batch;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod key;
 pub mod memory;

@@ -12,6 +12,7 @@ mod word;
 mod tests;
 
 use core::mem::discriminant;
+use std::sync::Arc;
 
 use tidegate::algorithm::{Charged, State, Verdict};
 use tidegate::{Algorithm, Cost, Timestamp};
@@ -23,15 +24,13 @@ use crate::{HolderId, Kind, Operation, Outcome, RequestId};
 /// One counter: what is used, by which numbers it was counted, and until when the key is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What `usage` was counted by.
-    algorithm: Algorithm,
+    /// What `usage` was counted by; shared with the charges made under it.
+    algorithm: Arc<Algorithm>,
     usage: Usage,
     /// The first instant at which it is not blocked; [`Timestamp::MIN`] if it was not.
     blocked_until: Timestamp,
     /// The batch that began it: charges made before a reset belong to another record.
     origin: RequestId,
-    /// How often the numbers have changed.
-    revision: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,23 +51,22 @@ impl Usage {
 }
 
 /// A charge that one operation made, as it takes to undo it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     by: RequestId,
     origin: RequestId,
-    revision: u32,
     what: MadeOf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum MadeOf {
-    Word(Charged),
+    Word { numbers: Arc<Algorithm>, charged: Charged },
     Units { at: Timestamp, units: u64 },
     Permit(HolderId),
 }
 
 /// What an operation did to a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// Whether it was admitted; if not, the record is unchanged.
     pub verdict: Verdict,
@@ -86,7 +84,7 @@ impl Record {
     /// A counter of `algorithm` with nothing used, begun by the batch `origin`.
     pub fn new(algorithm: Algorithm, origin: RequestId) -> Self {
         let usage = Usage::none(&algorithm);
-        Self { algorithm, usage, blocked_until: Timestamp::MIN, origin, revision: 0 }
+        Self { algorithm: Arc::new(algorithm), usage, blocked_until: Timestamp::MIN, origin }
     }
 
     /// Whether a store can decide `algorithm` with records.
@@ -139,7 +137,7 @@ impl Record {
     /// The word under the numbers of `algorithm`; empty if it is of another algorithm.
     fn word_under(&self, algorithm: &Algorithm, now: Timestamp) -> State {
         match self.usage {
-            Usage::Word(state) if self.algorithm == *algorithm => state,
+            Usage::Word(state) if *self.algorithm == *algorithm => state,
             Usage::Word(state) => word::carry_over(algorithm, state, &self.algorithm, now),
             Usage::Units(_) | Usage::Permits(_) => State::EMPTY,
         }
@@ -189,8 +187,9 @@ impl Record {
             return Applied { verdict, ..Applied::NOTHING };
         }
         match operation.kind {
-            Kind::Reset | Kind::Block { .. } | Kind::Peek { .. } => {}
-            _ if discriminant(&self.algorithm) == discriminant(&operation.algorithm) => {
+            // An undo may come with the numbers of the charge, which are no longer in force if others came since.
+            Kind::Reset | Kind::Block { .. } | Kind::Peek { .. } | Kind::Undo { .. } => {}
+            _ if discriminant(&*self.algorithm) == discriminant(&operation.algorithm) => {
                 self.take_numbers(&operation.algorithm, now);
             }
             // Another algorithm starts anew with its first charge; a block is on the key and stays.
@@ -216,7 +215,7 @@ impl Record {
                 Applied { units: u64::from(permits.release(holder, now)), ..Applied::NOTHING }
             }
             Kind::Reset => {
-                *self = Self::new(self.algorithm.clone(), by);
+                *self = Self::new(Algorithm::clone(&self.algorithm), by);
                 Applied::NOTHING
             }
             Kind::Block { until } => {
@@ -229,23 +228,22 @@ impl Record {
 
     /// Counts by the numbers of `algorithm`, the same one, from now on; what is used stays used.
     fn take_numbers(&mut self, algorithm: &Algorithm, now: Timestamp) {
-        if self.algorithm == *algorithm {
+        if *self.algorithm == *algorithm {
             return;
         }
         if matches!(self.usage, Usage::Word(_)) {
             self.usage = Usage::Word(self.word_under(algorithm, now));
         }
-        self.algorithm = algorithm.clone();
-        self.revision = self.revision.wrapping_add(1);
+        self.algorithm = Arc::new(algorithm.clone());
     }
 
     fn made(&self, by: RequestId, what: MadeOf) -> Made {
-        Made { by, origin: self.origin, revision: self.revision, what }
+        Made { by, origin: self.origin, what }
     }
 
     /// Charges what there is room for.
     fn charge(&mut self, cost: Cost, by: RequestId, now: Timestamp) -> Applied {
-        let what = match (&self.algorithm, &mut self.usage) {
+        let what = match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => {
                 let at = log.charge(rolling.window(), cost.units(), now);
                 MadeOf::Units { at, units: cost.units() }
@@ -253,7 +251,10 @@ impl Record {
             (algorithm, Usage::Word(state)) => {
                 let before = *state;
                 *state = word::decide(algorithm, before, cost, now).1;
-                MadeOf::Word(Charged { before, after: *state, cost })
+                MadeOf::Word {
+                    numbers: Arc::clone(&self.algorithm),
+                    charged: Charged { before, after: *state, cost },
+                }
             }
             _ => return Applied::NOTHING,
         };
@@ -262,7 +263,7 @@ impl Record {
 
     /// Charges whether or not there is room.
     fn report(&mut self, cost: Cost, by: RequestId, now: Timestamp) -> Applied {
-        let (units, what) = match (&self.algorithm, &mut self.usage) {
+        let (units, what) = match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => {
                 let Some((at, units)) = log.report(rolling, cost.units(), now) else {
                     return Applied::NOTHING;
@@ -276,7 +277,13 @@ impl Record {
                     word::used(algorithm, *state, now).saturating_sub(word::used(algorithm, before, now));
                 // Only what was booked can be taken back.
                 let Some(cost) = Cost::new(booked.min(cost.units())) else { return Applied::NOTHING };
-                (cost.units(), MadeOf::Word(Charged { before, after: *state, cost }))
+                (
+                    cost.units(),
+                    MadeOf::Word {
+                        numbers: Arc::clone(&self.algorithm),
+                        charged: Charged { before, after: *state, cost },
+                    },
+                )
             }
             _ => return Applied::NOTHING,
         };
@@ -284,7 +291,7 @@ impl Record {
     }
 
     fn refund(&mut self, units: u64, now: Timestamp) -> u64 {
-        match (&self.algorithm, &mut self.usage) {
+        match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.refund(rolling.window(), units, now),
             (algorithm, Usage::Word(state)) => {
                 let before = word::used(algorithm, *state, now);
@@ -299,7 +306,7 @@ impl Record {
 
     fn acquire(&mut self, holder: HolderId, by: RequestId, now: Timestamp) -> Applied {
         let (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) =
-            (&self.algorithm, &mut self.usage)
+            (&*self.algorithm, &mut self.usage)
         else {
             return Applied::NOTHING;
         };
@@ -317,19 +324,22 @@ impl Record {
         if made.origin != self.origin {
             return 0;
         }
-        match (made.what, &self.algorithm, &mut self.usage) {
-            (MadeOf::Word(charged), algorithm, Usage::Word(state)) => {
-                // Under other numbers the states before and after mean something else.
-                if made.revision != self.revision {
-                    return self.refund(charged.cost.units(), now);
-                }
-                let before = word::used(algorithm, *state, now);
-                *state = word::undo(algorithm, *state, &charged, now);
-                before.saturating_sub(word::used(algorithm, *state, now))
+        match (&made.what, &mut self.usage) {
+            (MadeOf::Word { numbers, charged }, Usage::Word(state)) if *numbers == self.algorithm => {
+                let before = word::used(numbers, *state, now);
+                *state = word::undo(numbers, *state, charged, now);
+                before.saturating_sub(word::used(numbers, *state, now))
             }
-            (MadeOf::Units { at, units }, _, Usage::Units(log)) => log.take_out(at, units),
-            (MadeOf::Permit(holder), _, Usage::Permits(permits)) => {
-                u64::from(permits.release_taken_by(holder, made.by, now))
+            (MadeOf::Word { numbers, charged }, _) => {
+                // Under the numbers in force the states mean something else: what has not yet drained of the charge
+                // under its own is given back in units.
+                let used = |state| word::used(numbers, state, now);
+                let left = used(charged.after).saturating_sub(used(charged.before));
+                self.refund(left.min(charged.cost.units()), now)
+            }
+            (MadeOf::Units { at, units }, Usage::Units(log)) => log.take_out(*at, *units),
+            (MadeOf::Permit(holder), Usage::Permits(permits)) => {
+                u64::from(permits.release_taken_by(*holder, made.by, now))
             }
             _ => 0,
         }
@@ -347,7 +357,7 @@ impl Record {
 
     /// Whether from `now` on it answers as one that holds nothing.
     pub fn is_drained(&self, now: Timestamp) -> bool {
-        let unused = match (&self.algorithm, &self.usage) {
+        let unused = match (&*self.algorithm, &self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.used(rolling.window(), now) == 0,
             (_, Usage::Permits(permits)) => permits.held(now) == 0,
             (algorithm, Usage::Word(state)) => word::is_drained(algorithm, *state, now),
@@ -365,7 +375,7 @@ impl Record {
     /// back as far as it does, so that a clock that was wrong for a while keeps no key out for longer. Never admits
     /// more. See [`tidegate::algorithm::Counter::on_load`].
     pub fn on_load(&mut self, now: Timestamp) {
-        match (&self.algorithm, &mut self.usage) {
+        match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),
             (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
                 permits.on_load(concurrency, now);

@@ -155,10 +155,11 @@ pub(crate) fn carry_out(
             continue;
         }
         let applied = apply(&mut slot.record, operation, keyed.batch.id, charges, now);
-        if operation.kind == Kind::Reset {
+        made.extend(applied.made.map(|charge| (*key, charge)));
+        // Charges to a counter that has been emptied are gone; a next operation begins another one.
+        if slot.record.is_none() {
             made.retain(|(of, _)| of != key);
         }
-        made.extend(applied.made.map(|charge| (*key, charge)));
         let status = status(slot.record.as_ref(), operation, now);
         outcomes.push(Outcome { verdict: applied.verdict, units: applied.units, ..status });
     }

@@ -113,7 +113,7 @@ impl Answers {
     /// What a batch charged to a key and nobody has undone.
     pub(super) fn charges(&self, batch: RequestId, key: &Key) -> Few<Made> {
         let charges = self.known.get(&batch).map_or(&[][..], |known| &known.charges);
-        charges.iter().filter(|(of, _)| **of == *key.as_bytes()).map(|(_, made)| *made).collect()
+        charges.iter().filter(|(of, _)| **of == *key.as_bytes()).map(|(_, made)| made.clone()).collect()
     }
 
     /// A batch's charges to a key were undone.

@@ -147,11 +147,13 @@ impl PermitSet {
         self.expiries.last().map_or(now, |(expires, _)| (*expires).max(now))
     }
 
-    /// Lets permits that would expire more than a hold after `now` expire then, as after a clock that was wrong.
+    /// Lets permits that were taken more than a hold ahead of `now` end a hold from `now`, as after a clock that was
+    /// wrong. Those taken less far ahead keep their expiry: a clock that wanders admits no more for it.
     pub(crate) fn on_load(&mut self, concurrency: &Concurrency, now: Timestamp) {
         let latest = now.saturating_add(concurrency.hold());
+        let explained = latest.saturating_add(concurrency.hold());
         while let Some(&(expires, holder)) = self.expiries.last() {
-            if expires <= latest {
+            if expires <= explained {
                 break;
             }
             self.expiries.pop_last();

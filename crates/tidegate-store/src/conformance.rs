@@ -1,0 +1,275 @@
+//! What every store must pass: the contract of [`Store`] as tests.
+//!
+//! A store brings a [`ConformanceStore`], which opens it and sets its clock, and writes in its tests:
+//!
+//! ```no_run
+//! # struct Harness;
+//! # impl tidegate_store::conformance::ConformanceStore for Harness {
+//! #     type Store = tidegate_store::MemoryStore;
+//! #     fn open(&self) -> Self::Store { unimplemented!() }
+//! #     fn set_now(&self, _: tidegate::Timestamp) {}
+//! # }
+//! tidegate_store::conformance_tests!(Harness);
+//! ```
+//!
+//! which makes one test of each case. [`run`] runs all of them and reports instead, as for a store that is only there
+//! sometimes: what was skipped says so and is never a success.
+//!
+//! What is counted is compared, operation by operation, with a model: for limits whose state is one word the pure
+//! functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits lists so plain that they can be
+//! seen to be right. The model shares no code with [`crate::record`]. Random lists come from a seed that a failure names.
+//!
+//! The suite starts threads and needs no particular executor; it waits by [`ConformanceStore::block_on`].
+
+mod contract;
+mod counting;
+mod keys;
+mod lists;
+mod model;
+mod operations;
+mod random;
+mod recovery;
+mod time;
+mod together;
+mod trial;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use core::future::Future;
+use core::time::Duration;
+
+use tidegate::Timestamp;
+
+pub use self::contract::*;
+pub use self::counting::*;
+pub use self::keys::*;
+pub use self::lists::*;
+pub use self::operations::*;
+pub use self::recovery::*;
+pub use self::time::*;
+pub use self::together::*;
+pub use self::trial::{Passed, Stopped, Trial};
+use crate::Store;
+
+/// How the suite opens a store and drives its clock.
+pub trait ConformanceStore: Sync {
+    /// The store.
+    type Store: Store;
+
+    /// An empty store that shares nothing with those opened before, except the clock.
+    fn open(&self) -> Self::Store;
+
+    /// Sets the clock of all stores of this harness. Until then it may show any time. The suite sets whole multiples of
+    /// [`Capabilities::resolution`], mostly forward, sometimes back.
+    fn set_now(&self, now: Timestamp);
+
+    /// Closes a store and opens it again with what it holds, as after a restart; `None` if it forgets, as a store in
+    /// memory does. Default: `None`.
+    fn reopen(&self, store: Self::Store) -> Option<Self::Store> {
+        drop(store);
+        None
+    }
+
+    /// All counters of a store as text that changes if and only if one of them does, for stores that can tell. Default:
+    /// `None`; then the suite only sees what answers say.
+    fn dump(&self, store: &Self::Store) -> Option<String> {
+        let _ = store;
+        None
+    }
+
+    /// What the store can do beyond what [`Store::supports`] says.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    /// Waits for a future. Default: on the calling thread, for stores that need no runtime of their own.
+    fn block_on<T>(&self, future: impl Future<Output = T> + Send) -> T {
+        waiting::block_on(future)
+    }
+}
+
+/// What a store can do, and how long its tests may take.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The smallest step of its clock; instants it answers are rounded up to it. Default 1 ns; at most 1 ms.
+    pub resolution: Duration,
+    /// How many operations each random list has. Default 20 000.
+    pub operations: usize,
+    /// How many batches it remembers at least, of one operation each. Default 1000. With 0 the cases that send a batch
+    /// again or undo one are skipped.
+    pub answers: usize,
+    /// How long it remembers them at least. Default 1 minute.
+    pub answers_kept: Duration,
+    /// The seed of the random lists. Default fixed.
+    pub seed: u64,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self {
+            resolution: Duration::from_nanos(1),
+            operations: 20_000,
+            answers: 1000,
+            answers_kept: Duration::from_mins(1),
+            seed: 0x7469_6465,
+        }
+    }
+}
+
+/// One case of the suite.
+pub struct Case<H: ConformanceStore> {
+    /// What it claims.
+    pub name: &'static str,
+    run: fn(&Trial<'_, H>) -> Passed,
+}
+
+impl<H: ConformanceStore> fmt::Debug for Case<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Case").field(&self.name).finish()
+    }
+}
+
+/// What became of a suite.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The cases that hold.
+    pub passed: Vec<&'static str>,
+    /// The cases that the store cannot be asked, with why.
+    pub skipped: Vec<(&'static str, String)>,
+    /// The cases that do not hold, with what was seen.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, why) in &self.skipped {
+            writeln!(f, "skipped {name}: {why}")?;
+        }
+        for (name, seen) in &self.failed {
+            writeln!(f, "FAILED {name}: {seen}")?;
+        }
+        let (passed, skipped, failed) = (self.passed.len(), self.skipped.len(), self.failed.len());
+        write!(f, "{passed} passed, {skipped} skipped, {failed} failed")
+    }
+}
+
+/// Runs every case on a store of its own.
+pub fn run<H: ConformanceStore>(harness: &H) -> Report {
+    let mut report = Report::default();
+    for case in cases::<H>() {
+        match (case.run)(&Trial::new(harness)) {
+            Ok(()) => report.passed.push(case.name),
+            Err(Stopped::Skipped(why)) => report.skipped.push((case.name, why)),
+            Err(Stopped::Failed(seen)) => report.failed.push((case.name, seen)),
+        }
+    }
+    report
+}
+
+/// Runs one case, for the tests that [`conformance_tests`](crate::conformance_tests) makes: panics if it does not hold
+/// and prints why if it is skipped.
+#[doc(hidden)]
+pub fn assert_case<H: ConformanceStore>(harness: &H, name: &str) {
+    let cases = cases::<H>();
+    let case = cases.iter().find(|case| case.name == name).expect("the list of tests is the list of cases");
+    match (case.run)(&Trial::new(harness)) {
+        Ok(()) => {}
+        Err(Stopped::Skipped(why)) => println!("skipped {name}: {why}"),
+        Err(Stopped::Failed(seen)) => panic!("{name}: {seen}"),
+    }
+}
+
+/// Makes one test of each case of the suite, for the harness that the expression gives.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($harness:expr) => {
+        $crate::__conformance_cases!(tests $harness);
+    };
+}
+
+/// All cases by name: the only list of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_cases {
+    ($($what:tt)*) => {
+        $crate::__conformance_expand! {
+            [$($what)*]
+            // contract
+            a_refused_batch_leaves_every_counter_as_it_was
+            a_batch_of_each_charges_what_is_admitted
+            a_key_that_stands_twice_is_charged_twice_in_order
+            a_key_that_stands_twice_is_refused_as_a_whole
+            shadow_operations_refuse_nothing
+            a_batch_sent_again_gives_the_same_answer_and_charges_once
+            a_refused_batch_sent_again_is_refused_again
+            an_id_used_for_another_batch_charges_nothing
+            the_largest_batch_is_taken_and_one_more_operation_is_an_error
+            what_does_not_go_with_an_algorithm_is_an_error
+            // operations
+            peeking_changes_nothing
+            a_report_is_charged_past_the_limit
+            debt_is_bounded
+            a_refund_gives_back_never_more_than_is_used
+            a_reset_forgets_usage_and_block
+            a_block_refuses_until_it_ends_and_no_longer
+            a_block_can_be_lifted
+            an_undone_batch_leaves_no_charge
+            undoing_leaves_what_was_charged_on_top
+            undoing_twice_gives_back_once
+            undoing_what_was_not_charged_gives_nothing_back
+            nothing_is_given_back_for_charges_before_a_reset
+            the_largest_cost_is_refused_for_good_and_breaks_nothing
+            // counting
+            waiting_as_told_is_enough_and_no_less_is
+            changed_numbers_keep_what_is_used
+            permits_are_counted_by_holder
+            permits_expire
+            bucket_agrees_with_the_pure_code
+            fixed_window_agrees_with_the_pure_code
+            calendar_agrees_with_the_pure_code
+            sliding_counter_agrees_with_the_pure_code
+            rolling_window_agrees_with_a_list_of_instants
+            concurrency_agrees_with_a_list_of_permits
+            all_algorithms_together_agree_with_the_model
+            // keys
+            keys_that_look_alike_when_joined_are_different_counters
+            keys_of_any_bytes_and_the_longest_keys_are_counted
+            // time
+            the_clock_of_the_answer_is_the_clock_of_the_store
+            a_clock_that_steps_back_never_admits_more
+            a_clock_that_jumps_ahead_ten_years_grants_one_burst
+            // together
+            tasks_that_take_turns_admit_exactly_the_limit
+            threads_admit_exactly_the_limit
+            threads_that_share_some_keys_lose_no_charge
+            // recovery
+            what_was_counted_survives_a_restart
+            what_was_answered_survives_a_restart
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_expand {
+    ([tests $harness:expr] $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::conformance::assert_case(&$harness, stringify!($name));
+            }
+        )*
+    };
+    ([list] $($name:ident)*) => {
+        vec![$(Case { name: stringify!($name), run: $name },)*]
+    };
+}
+
+/// All cases, in the order of the contract.
+pub fn cases<H: ConformanceStore>() -> Vec<Case<H>> {
+    crate::__conformance_cases!(list)
+}
