@@ -66,7 +66,7 @@ pub enum WhenFull {
 /// The size and the seed of a [`KeyTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct TableConfig {
-    /// All bytes of keyed state: words, rings and permits. Default 256 MiB; at least [`TableConfig::BYTES_MIN`].
+    /// All bytes of keyed state: words, rings and permits. Default 64 MiB, two million keys; at least [`TableConfig::BYTES_MIN`].
     pub bytes: usize,
     /// How much of `bytes` is set aside for rings and permits, in percent; default 25, at most 90.
     pub ring_share_percent: u8,
@@ -78,8 +78,8 @@ pub struct TableConfig {
 }
 
 impl TableConfig {
-    /// The default size: 256 MiB, of which only what is used is ever touched.
-    pub const BYTES_DEFAULT: usize = 256 << 20;
+    /// The default size: 64 MiB, of which an optimised build touches only what is used.
+    pub const BYTES_DEFAULT: usize = 64 << 20;
     /// The smallest table: 4 KiB. Smaller ones are made this large.
     pub const BYTES_MIN: usize = 4 << 10;
     const RING_SHARE_MAX: u8 = 90;

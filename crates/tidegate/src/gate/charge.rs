@@ -39,8 +39,15 @@ pub(crate) enum ChargeKind {
 /// alone, so that a permit stays small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beside {
-    Ring(RingHandle, RingCharge),
-    Permit(PermitsHandle, PermitSlot),
+    Ring { ring: RingHandle, charge: RingCharge, is_new: bool },
+    Permit { permits: PermitsHandle, slot: PermitSlot, is_new: bool },
+}
+
+/// What stands behind a key, and whether this charge put it there.
+#[derive(Clone, Copy)]
+struct Backing<H> {
+    handle: H,
+    is_new: bool,
 }
 
 impl Charge {
@@ -137,12 +144,15 @@ impl Gate {
     ) -> Result<(), Answer> {
         match probe.algorithm {
             Algorithm::Rolling(rolling) => {
-                let (ring, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
-                permit.push_beside(Charge::beside(probe, ring.to_bits().get()), Beside::Ring(ring, charge));
+                let (backing, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
+                let Backing { handle: ring, is_new } = backing;
+                let beside = Beside::Ring { ring, charge, is_new };
+                permit.push_beside(Charge::beside(probe, ring.to_bits().get()), beside);
             }
             Algorithm::Concurrency(concurrency) => {
-                let (permits, slot) = self.acquire(probe, concurrency, now)?;
-                let beside = Beside::Permit(permits, slot);
+                let (backing, slot) = self.acquire(probe, concurrency, now)?;
+                let Backing { handle: permits, is_new } = backing;
+                let beside = Beside::Permit { permits, slot, is_new };
                 permit.push_beside(Charge::beside(probe, permits.to_bits().get()), beside);
             }
             _ => permit.push(self.charge_word(probe, cost, now)?),
@@ -180,9 +190,9 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
         firmness: Firmness,
-    ) -> Result<(RingHandle, RingCharge), Answer> {
+    ) -> Result<(Backing<RingHandle>, RingCharge), Answer> {
         loop {
-            let ring = self.backing(
+            let backing = self.backing(
                 probe,
                 now,
                 RingHandle::from_bits,
@@ -190,13 +200,13 @@ impl Gate {
                 |ring| self.table.rings.reclaim(ring),
             )?;
             let charged = match firmness {
-                Firmness::Check => self.table.rings.admit(ring, rolling, cost, now),
-                Firmness::Report => self.table.rings.charge(ring, rolling, cost, now),
+                Firmness::Check => self.table.rings.admit(backing.handle, rolling, cost, now),
+                Firmness::Report => self.table.rings.charge(backing.handle, rolling, cost, now),
             };
             match charged {
-                Ok(charge) => return Ok((ring, charge)),
+                Ok(charge) => return Ok((backing, charge)),
                 Err(RingRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(RingRefusal::Full) => return Err(Answer::Full { until: now }),
+                Err(RingRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
                 Err(RingRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -207,19 +217,19 @@ impl Gate {
         probe: &mut Probe<'_>,
         concurrency: &Concurrency,
         now: Timestamp,
-    ) -> Result<(PermitsHandle, PermitSlot), Answer> {
+    ) -> Result<(Backing<PermitsHandle>, PermitSlot), Answer> {
         loop {
-            let permits = self.backing(
+            let backing = self.backing(
                 probe,
                 now,
                 PermitsHandle::from_bits,
                 || self.table.permits.create().map(|permits| (permits, permits.to_bits().get())),
                 |permits| self.table.permits.reclaim(permits),
             )?;
-            match self.table.permits.acquire(permits, concurrency, now) {
-                Ok(slot) => return Ok((permits, slot)),
+            match self.table.permits.acquire(backing.handle, concurrency, now) {
+                Ok(slot) => return Ok((backing, slot)),
                 Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(PermitsRefusal::Full) => return Err(Answer::Full { until: now }),
+                Err(PermitsRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
                 Err(PermitsRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -243,27 +253,27 @@ impl Gate {
         from_bits: impl Fn(u64) -> Option<H>,
         create: impl Fn() -> Option<(H, u64)>,
         reclaim: impl Fn(H),
-    ) -> Result<H, Answer> {
+    ) -> Result<Backing<H>, Answer> {
         loop {
             let handle = from_bits(self.state(probe, now).to_bits());
             if let Some(handle) = handle {
                 if probe.entry.spec() == Some(probe.spec) {
-                    return Ok(handle);
+                    return Ok(Backing { handle, is_new: false });
                 }
                 // The numbers have changed: say so in the word, so that it drains by the new ones.
                 let state = probe.entry.state();
                 if let Ok(entry) = self.table.write(probe.key, probe.entry, probe.spec, state, now) {
                     probe.entry = entry;
-                    return Ok(handle);
+                    return Ok(Backing { handle, is_new: false });
                 }
                 probe.entry = self.table.look(probe.key);
                 continue;
             }
-            let (handle, bits) = create().ok_or(Answer::Full { until: now })?;
+            let (handle, bits) = create().ok_or(Answer::Full { until: room_again(now) })?;
             match self.table.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
                 Ok(entry) => {
                     probe.entry = entry;
-                    return Ok(handle);
+                    return Ok(Backing { handle, is_new: true });
                 }
                 Err(Unwritten::Full { until }) => {
                     reclaim(handle);
@@ -328,6 +338,11 @@ impl Gate {
     }
 }
 
+/// When to look again for room among rings and permits: nobody knows which of them is given back first.
+fn room_again(now: Timestamp) -> Timestamp {
+    now.saturating_add(core::time::Duration::from_secs(1))
+}
+
 #[derive(Clone, Copy)]
 enum Firmness {
     Check,
@@ -335,12 +350,41 @@ enum Firmness {
 }
 
 impl Beside {
-    /// Takes this charge back.
-    pub(super) fn take_back(&self, table: &KeyTable, now: Timestamp) -> bool {
-        match self {
-            Self::Ring(ring, charge) => table.rings.undo(*ring, charge, now),
-            Self::Permit(permits, slot) => table.permits.release(*permits, *slot, now),
+    /// Takes this charge back; what was made for it alone goes with it.
+    pub(super) fn take_back(&self, table: &KeyTable, key: KeyHash, now: Timestamp) -> bool {
+        let (taken, is_empty_again) = match *self {
+            Self::Ring { ring, charge, is_new } => {
+                let taken = table.rings.undo(ring, &charge, now);
+                (taken, is_new && table.rings.reclaim_if_drained(ring, now))
+            }
+            Self::Permit { permits, slot, is_new } => {
+                let taken = table.permits.release(permits, slot, now);
+                (taken, is_new && table.permits.reclaim_if_drained(permits, now))
+            }
+        };
+        if is_empty_again {
+            let entry = table.look(key);
+            if entry.state() == self.handle() {
+                // Whoever comes first, this or the next charge to the key, replaces the handle.
+                let _ = table.clear(entry);
+            }
         }
+        taken
+    }
+
+    /// Gives back what is only lent: a permit.
+    pub(super) fn give_back(&self, table: &KeyTable, now: Timestamp) -> bool {
+        match *self {
+            Self::Ring { .. } => false,
+            Self::Permit { permits, slot, .. } => table.permits.release(permits, slot, now),
+        }
+    }
+
+    fn handle(&self) -> State {
+        State::from_bits(match *self {
+            Self::Ring { ring, .. } => ring.to_bits().get(),
+            Self::Permit { permits, .. } => permits.to_bits().get(),
+        })
     }
 }
 

@@ -72,7 +72,9 @@ impl Permit {
     }
 
     fn lends(&self) -> bool {
-        self.beside.as_ref().is_some_and(|all| all.iter().any(|beside| matches!(beside, Beside::Permit(..))))
+        self.beside
+            .as_ref()
+            .is_some_and(|all| all.iter().any(|beside| matches!(beside, Beside::Permit { .. })))
     }
 
     pub(super) fn charges(&self) -> &[Charge] {
@@ -107,7 +109,7 @@ impl Permit {
         for charge in self.charges.drain(..).rev() {
             if charge.kind == ChargeKind::Beside {
                 let beside = self.beside.as_mut().and_then(|all| all.pop());
-                beside.expect("pushed together with its charge").take_back(table, now);
+                beside.expect("pushed together with its charge").take_back(table, charge.key, now);
             }
             charge.take_back(table, self.cost, now);
         }
@@ -122,9 +124,7 @@ impl Permit {
         let Some(table) = self.lender.take() else { return false };
         let mut any = false;
         for beside in self.beside.iter().flat_map(|all| all.iter()) {
-            if matches!(beside, Beside::Permit(..)) {
-                any |= beside.take_back(&table, now);
-            }
+            any |= beside.give_back(&table, now);
         }
         any
     }

@@ -1,0 +1,162 @@
+//! What the engine answers, and what an admitted request holds.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate::{Refusal, Timestamp};
+use tidegate_capacity::UnitsHold;
+use tidegate_overload::{InFlightPermit, Overload};
+use tidegate_store::Batch;
+
+use crate::engine::LimitReport;
+
+/// What the caller has to do next.
+#[derive(Debug)]
+#[must_use = "an undecided request holds its charges"]
+pub enum Step {
+    /// Answer the request.
+    Decided(Decision),
+    /// Carry [`Pending::batch`] to the store and hand the answer to `Engine::resume`.
+    Ask(Box<Pending>),
+    /// Wait for a place. No policy of this version queues, so no request is queued yet.
+    Queued(Place),
+}
+
+/// A place in the queue. There is no way to get one yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {}
+
+/// The answer of the engine.
+#[derive(Debug)]
+#[must_use = "a permit gives back what it holds when it is dropped"]
+pub enum Decision {
+    /// The request may go ahead.
+    Admit(Permit),
+    /// It may not, and this is why.
+    Refuse(Refusal<'static>),
+}
+
+/// How the work of an admitted request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was done.
+    Succeeded,
+    /// It was tried and failed; what was spent stays spent.
+    Failed,
+    /// It was never started: everything is given back as if the request had not come.
+    Cancelled,
+    /// It was done and cost this much, in units of the limits.
+    Cost(u64),
+}
+
+/// What settling a permit leaves to do.
+#[derive(Debug, Default)]
+#[must_use = "the store must hear of what was given back"]
+pub struct Settled {
+    /// A batch for the store; its answer changes nothing any more.
+    pub batch: Option<Batch>,
+}
+
+/// Everything an admitted request holds, until it is settled, expires or is dropped.
+///
+/// Dropping it gives back what is lent (permits of concurrency limits, the place in flight). What was spent stays spent.
+#[derive(Debug)]
+#[must_use = "dropping a permit gives back what it lends"]
+pub struct Permit {
+    pub(crate) namespace: usize,
+    pub(crate) limits: tidegate::Permit,
+    pub(crate) units: Option<UnitsHold>,
+    /// The exact limits charged in the store, with what they had left.
+    pub(crate) remote: Option<Box<Remote>>,
+    pub(crate) in_flight: Option<InFlight>,
+    pub(crate) longest_hold: Option<Duration>,
+}
+
+impl Permit {
+    /// When the request was admitted.
+    pub fn admitted_at(&self) -> Timestamp {
+        self.limits.admitted_at()
+    }
+
+    /// Whether something is lent that somebody should give back when the work is done.
+    pub fn must_be_settled(&self) -> bool {
+        self.limits.must_be_settled() || self.in_flight.is_some()
+    }
+
+    /// When everything that is lent has expired by itself; `None` if nothing is lent or it does not expire.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.longest_hold.map(|hold| self.admitted_at().saturating_add(hold))
+    }
+}
+
+/// Charges in the store.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) batch: Batch,
+    pub(crate) reports: Vec<LimitReport>,
+}
+
+/// A place in flight, given back by dropping.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    overload: Arc<Overload>,
+    permit: Option<InFlightPermit>,
+}
+
+impl InFlight {
+    pub(crate) fn new(overload: &Arc<Overload>, permit: InFlightPermit) -> Self {
+        Self { overload: Arc::clone(overload), permit: Some(permit) }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.overload.give_back(permit);
+        }
+    }
+}
+
+/// A request that waits for the store. Dropping it leaves its local charges as they are, as if the answer were lost.
+#[derive(Debug)]
+#[must_use = "an undecided request holds its charges"]
+pub struct Pending {
+    pub(crate) batch: Batch,
+    pub(crate) holds: Permit,
+    pub(crate) then: Then,
+    pub(crate) exact: Vec<ExactName>,
+}
+
+impl Pending {
+    /// What to ask the store.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+}
+
+/// What an answer of the store leads to.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// The batch charges exact limits; go on with the order.
+    Admit(AfterStore),
+    /// The batch takes charges back; then refuse.
+    Refuse(Box<Refusal<'static>>),
+}
+
+/// What the rest of the order needs to know of the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AfterStore {
+    pub(crate) class: tidegate::Class,
+}
+
+/// An exact limit that was asked about, in the order of the batch.
+#[derive(Clone, Debug)]
+pub(crate) struct ExactName {
+    pub(crate) name: String,
+    pub(crate) limit: u64,
+    pub(crate) window: Option<Duration>,
+    pub(crate) reason: tidegate::Reason,
+    pub(crate) is_shadow: bool,
+    pub(crate) scope: Vec<(String, String)>,
+}

@@ -1,0 +1,38 @@
+//! The one pipeline that joins Tidegate's planes: what callers were promised (limits), what a partitioned store can
+//! do (capacity), and what the system can bear right now (overload).
+//!
+//! Pure and sans-IO: it takes requests, events and `now`, and returns decisions, batches for a store, and the next
+//! instant at which it wants to be called. Doors, proxy, layers and simulator call nothing else.
+//!
+//! ```
+//! use tidegate::{Algorithm, Limit, Rate, Timestamp};
+//! use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
+//!
+//! let limit = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
+//! let api = NamespaceConfig { name: "api".into(), limits: vec![limit] };
+//! let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(api).build()?;
+//! let step = engine.admit(&Request::new("api", &[("user", "ada")]), Timestamp::from_secs(1_800_000_000))?;
+//! assert!(matches!(step, Step::Decided(Decision::Admit(_))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits, charged. (3) Capacity units.
+//! (4) One batch for all `exact` limits, which the caller carries to the store. (5) The place in flight. A refusal
+//! anywhere gives back what was taken before it, last first; in sequence every state is then byte for byte as it was.
+
+#![forbid(unsafe_code)]
+
+mod decision;
+mod engine;
+mod kept;
+mod refunds;
+mod request;
+
+pub use decision::{Decision, Outcome, Pending, Permit, Place, Settled, Step};
+pub use engine::{
+    Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, LimitReport, NamespaceConfig,
+    PeekReport, Tick,
+};
+pub use kept::{NotAPermitId, PermitId};
+pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
+pub use request::Request;

@@ -1,0 +1,6 @@
+//! The engine as its callers use it.
+
+mod operations;
+mod order;
+mod sameness;
+mod world;

@@ -1,0 +1,127 @@
+//! A world with all three planes and a store, in which one can make any of them refuse.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use core::time::Duration;
+use tidegate::algorithm::{Bucket, Concurrency, Rolling};
+use tidegate::limit::Consistency;
+use tidegate::{Algorithm, Class, Limit, Rate, Timestamp};
+use tidegate_capacity::{Access, Capacity, TableConfig};
+use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Settled, Step};
+use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
+
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+pub(crate) const SEED: [u64; 4] = [1, 2, 3, 4];
+
+pub(crate) fn bucket(units: u64, per: Duration) -> Algorithm {
+    Algorithm::Bucket(Bucket::new(Rate::new(units, per).unwrap(), units).unwrap())
+}
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) store: MemoryStore,
+    pub(crate) store_is_down: bool,
+    clock: Arc<AtomicU64>,
+}
+
+/// What each position of the order admits.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) local: u64,
+    pub(crate) capacity: u64,
+    pub(crate) exact: u64,
+    pub(crate) in_flight: u64,
+}
+
+impl Room {
+    pub(crate) const WIDE: Self = Self { local: 1000, capacity: 1000, exact: 1000, in_flight: 1000 };
+}
+
+impl World {
+    /// Local limits of four kinds, an exact limit, a table, and places in flight.
+    pub(crate) fn new(room: Room) -> Self {
+        let minute = Duration::from_mins(1);
+        let limits = vec![
+            Limit::new("rate", bucket(room.local, minute)).key(["user"]),
+            Limit::new("rolling", Algorithm::Rolling(Rolling::new(1000, minute).unwrap())).key(["user"]),
+            Limit::new("parallel", Algorithm::Concurrency(Concurrency::new(1000, minute).unwrap()))
+                .key(["user"]),
+            Limit::new("quota", bucket(room.exact, Duration::from_hours(2)))
+                .key(["user"])
+                .consistency(Consistency::Exact),
+        ];
+        let table = TableConfig::new("orders", room.capacity, room.capacity).partitions(1).nodes(["node"]);
+        let capacity = Capacity::builder().node("node", 1_000_000).table(table).build().unwrap();
+        let overload = Overload::new(OverloadConfig { in_flight_max: room.in_flight, seed: 5 }).unwrap();
+        let engine = Engine::builder(EngineConfig { asks_store: true, ..EngineConfig::seeded(SEED) })
+            .namespace(NamespaceConfig { name: "api".into(), limits })
+            .capacity(capacity)
+            .overload(overload)
+            .build()
+            .unwrap();
+        let clock = Arc::new(AtomicU64::new(NOW.as_nanos()));
+        let reads = Arc::clone(&clock);
+        let now = move || Timestamp::from_nanos(reads.load(Ordering::Relaxed));
+        let store = MemoryStore::new(MemoryConfig::new(SEED), now);
+        Self { engine, store, store_is_down: false, clock }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn advance(&self, span: Duration) {
+        let now = self.now().saturating_add(span);
+        self.clock.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Carries a request through to its decision.
+    pub(crate) fn decide(&self, request: &Request<'_>) -> Decision {
+        let mut step = self.engine.admit(request, self.now()).unwrap();
+        loop {
+            match step {
+                Step::Decided(decision) => return decision,
+                Step::Ask(pending) => {
+                    let answer = self.ask(pending.batch());
+                    step = self.engine.resume(*pending, answer, self.now());
+                }
+                Step::Queued(place) => match place {},
+            }
+        }
+    }
+
+    pub(crate) fn ask(&self, batch: &Batch) -> Result<tidegate_store::Answer, StoreError> {
+        if self.store_is_down {
+            return Err(StoreError::Unavailable { at: "the test".into(), sent: false, source: None });
+        }
+        let mut running = core::pin::pin!(self.store.run(batch));
+        match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => panic!("the memory store answers at once"),
+        }
+    }
+
+    pub(crate) fn finish(&self, settled: Settled) {
+        if let Some(batch) = settled.batch {
+            self.ask(&batch).unwrap();
+        }
+    }
+
+    /// Everything that can be charged, as one value to compare.
+    pub(crate) fn state(&self) -> (u64, String, String) {
+        (self.engine.fingerprint(), self.engine.capacity_state(), self.store.dump())
+    }
+}
+
+pub(crate) const USER: [(&str, &str); 1] = [("user", "ada")];
+
+/// A request that meets every plane.
+pub(crate) fn request() -> Request<'static> {
+    Request::new("api", &USER)
+        .class(Class::Sheddable)
+        .tenant("acme")
+        .access(Access::write("orders", b"order-7", 1000))
+}
