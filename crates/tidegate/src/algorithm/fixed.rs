@@ -5,7 +5,7 @@
 //! `bucket` or `rolling`.
 //!
 //! **State.** The window in the high bits and the units counted in it in the low bits. The longer the window, the fewer bits
-//! its number needs and the more there are to count with: 10 for a microsecond, 30 for a second, 35 for a
+//! its number needs and the more there are to count with: 9 for a microsecond, 29 for a second, 35 for a
 //! minute, 46 for a day.
 //!
 //! * [`WindowStart::Epoch`]: the window is `floor(now / window)`, exact to the nanosecond.

@@ -13,7 +13,7 @@
 //! even traffic; `docs/algorithms.md` has measurements.
 //!
 //! **State.** The number of the aligned window, then the count of the window before, then the current one; the two counts
-//! share evenly what bits the number leaves: 5 each for a microsecond, 15 for a second, 17 for a minute, 23 for a day.
+//! share evenly what bits the number leaves: 4 each for a microsecond, 14 for a second, 17 for a minute, 23 for a day.
 //!
 //! **Time.** A window's number never decreases. With `now` before the stored window, that window is taken to have just
 //! begun, which is when it counts most: a step back never admits more than no step.

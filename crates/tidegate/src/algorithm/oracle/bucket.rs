@@ -236,11 +236,11 @@ impl World {
         } else if made != i128::from(self.now) * 3 {
             self.envelope.overstated += (i128::from(self.now) * 3 - made) * self.envelope.rate;
         }
-        // Exactly what it was without the charge, up to what refilled since, and never less.
-        let used = i128::from(self.bucket.used(self.state, at(self.now)));
         let thirds = i128::from(self.now) * 3;
-        let least =
-            (self.envelope.used(thirds + i128::from(!self.envelope.exact)).max(0) + PARTS - 1) / PARTS;
+        // Never less than without the charge, and `judge` will see to it that it is not much more.
+        let used = i128::from(self.bucket.used(self.state, at(self.now)));
+        let least = self.envelope.used(thirds + i128::from(!self.envelope.exact)) - self.envelope.forgotten;
+        let least = (least.max(0) + PARTS - 1) / PARTS;
         assert!(used >= least, "an undo gave back too much: {used} < {least}");
     }
 }
@@ -338,7 +338,7 @@ proptest! {
         let burst = if units == 1 { 1 } else { burst };
         let mut world = World::new(units, per_ns, burst, 0, 1_800_000_000_000_000_000);
         for (which, cost, part, (to_units, to_per)) in letters {
-            let unit = (per_ns / units).max(1) as i64;
+            let unit = (per_ns / units).max(1).cast_signed();
             let to_burst = if to_units == 1 { 1 } else { cost + 1 };
             world.take(match which {
                 0..=8 => Letter::Check(cost.min(burst)),
