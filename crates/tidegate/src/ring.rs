@@ -277,6 +277,8 @@ impl Rings {
         };
         let count = (to - from).min(charge.units);
         self.cut_out(&mut writer, record, from, count);
+        // What is missing may lie where a later charge, undone, would take it up again: no more.
+        writer.set_stamp(writer.fresh_stamp());
         count == charge.units
     }
 

@@ -130,16 +130,10 @@ pub(super) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// The `index`th oldest instant in nanoseconds.
-    ///
-    /// If the ticks of the window are longer than those it is stored in, it is rounded up to them, so that a charge
-    /// that stores it anew changes no answer.
+    /// The `index`th oldest instant in nanoseconds, as it was rounded when it was stored.
     #[inline]
     pub(super) fn instant(&self, index: u32) -> u64 {
-        let stored = self.entries.ticks;
-        let instant = stored.start(self.entries.tick(index));
-        let ticks = if self.window == self.entries.window { stored } else { self.window.ticks() };
-        if ticks > stored { ticks.start(ticks.up(instant)) } else { instant }
+        self.entries.ticks.start(self.entries.tick(index))
     }
 
     /// Whether the `index`th oldest instant has left the window that ends at `at`.

@@ -92,27 +92,31 @@ fn a_decision_beside_a_charge_sees_it_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_decision_beside_growth_never_reads_a_range_that_has_gone() {
+fn a_look_at_the_newest_beside_a_charge_never_finds_a_slot_that_is_not_written_yet() {
+    explore(3, || {
+        let (rings, ring) = ring();
+        let limit = rolling(3);
+        rings.admit(ring, &limit, Cost::ONE, at(500)).unwrap();
+        let other = spawn(&rings, move |rings| rings.admit(ring, &limit, Cost::ONE, at(900)).is_ok());
+        let reset = rings.reset_at(ring, &limit, at(1_000)).unwrap().as_nanos();
+        assert!(reset == 500 + WINDOW || reset == 900 + WINDOW, "{reset}");
+        assert!(other.join().unwrap());
+    });
+}
+
+#[test]
+fn a_decision_beside_growth_never_reads_a_range_that_has_gone_to_another_ring() {
     explore(2, || {
         let (rings, ring) = ring_of(700);
         let limit = rolling(10);
-        for now in 0..8 {
-            rings.admit(ring, &limit, Cost::ONE, at(now)).unwrap();
-        }
-        let other = spawn(&rings, move |rings| {
-            rings.admit(ring, &limit, Cost::ONE, at(8)).unwrap();
-            // Takes the range that the ring had before and writes there what would admit.
-            if let Some(second) = rings.create() {
-                rings.admit(second, &limit, cost(4), at(0)).unwrap();
-            }
-        });
-        let verdict = rings.decide(ring, &limit, cost(4), at(9)).unwrap();
-        // Beside 8 the third oldest but one decides, beside 9 the one after it.
-        assert!(
-            verdict == Verdict::Wait { until: at(1 + WINDOW) }
-                || verdict == Verdict::Wait { until: at(2 + WINDOW) }
-        );
-        other.join().unwrap();
+        let second = rings.create().unwrap();
+        rings.admit(ring, &limit, cost(8), at(500)).unwrap();
+        let grow = spawn(&rings, move |rings| rings.admit(ring, &limit, Cost::ONE, at(501)).is_ok());
+        // May take the range that the first ring had before, and write there what would admit.
+        let take = spawn(&rings, move |rings| rings.admit(second, &limit, cost(4), at(0)).is_ok());
+        let verdict = rings.decide(ring, &limit, cost(4), at(501)).unwrap();
+        assert_eq!(verdict, Verdict::Wait { until: at(500 + WINDOW) });
+        assert!(grow.join().unwrap() && take.join().unwrap());
     });
 }
 

@@ -147,17 +147,40 @@ fn an_undone_jump_ahead_takes_nothing_away() {
     assert_eq!(bench.used(&limit, 5_999), 3);
 }
 
+/// Seven units of a limit of seven, in a range of eight.
+fn nearly_full_range() -> (Bench, Rolling) {
+    let (bench, limit) = (Bench::new(), rolling(7, 1_000));
+    for now in [0, 900, 901, 902, 903, 904, 905] {
+        bench.admit(&limit, 1, now).unwrap();
+    }
+    let (record, _) = bench.rings.space.header(0).unwrap().read(|record| record);
+    assert_eq!((record.span.len, record.range.len), (7, 8));
+    (bench, limit)
+}
+
 #[test]
-fn what_two_nested_charges_gave_up_is_not_admitted_again_when_both_are_undone() {
-    let (bench, limit) = (Bench::new(), rolling(2, 1_000));
-    bench.admit(&limit, 1, 0).unwrap();
-    bench.admit(&limit, 1, 900).unwrap();
+fn what_two_nested_charges_wrote_over_is_not_counted_when_both_are_undone() {
+    let (bench, limit) = nearly_full_range();
     let outer = bench.admit(&limit, 1, 1_000).unwrap();
+    // Takes the slot of the unit of 0, which had left when the outer one came.
     let inner = bench.admit(&limit, 1, 1_900).unwrap();
     assert!(bench.rings.undo(bench.ring, &inner, at(1_900)));
     assert!(bench.rings.undo(bench.ring, &outer, at(1_900)));
-    // The unit of instant 0 counts before 1000 and may be gone by now; then time must have stayed.
-    assert!(bench.used(&limit, 950) == 2 || bench.admit(&limit, 1, 950).unwrap().at() >= at(1_000));
+    assert_eq!(bench.used(&limit, 1_899), 6);
+    assert_eq!(bench.used(&limit, 1_904), 1);
+    // Before 1000 the unit of 0 would count; as nobody knows of it any more, time must have stayed there.
+    assert!(bench.used(&limit, 950) == 7 || bench.admit(&limit, 1, 950).unwrap().at() >= at(1_000));
+}
+
+#[test]
+fn what_a_charge_after_a_jump_ahead_wrote_over_is_not_counted_when_both_are_undone() {
+    let (bench, limit) = nearly_full_range();
+    let jump = bench.admit(&limit, 1, 1 << 33).unwrap();
+    let next = bench.admit(&limit, 1, (1 << 33) + 1).unwrap();
+    assert!(bench.rings.undo(bench.ring, &next, at(1 << 33)));
+    assert!(bench.rings.undo(bench.ring, &jump, at(1 << 33)));
+    assert_eq!(bench.used(&limit, 2_000), 0);
+    assert_eq!(bench.admit(&limit, 7, 950).unwrap().at(), at(1 << 33));
 }
 
 #[test]

@@ -17,7 +17,8 @@ struct Log {
 #[derive(Clone, Debug)]
 struct Made {
     charge: RingCharge,
-    before: (usize, (u64, u64)),
+    /// Where time stood before, and how many instants may be forgotten even if this is undone at once.
+    before: ((u64, u64), usize),
     nothing_since: bool,
 }
 
@@ -175,11 +176,16 @@ impl Run {
         let (log, at) = (&mut self.log, charge.at().as_nanos());
         assert!((self.now.max(log.last.0)..=self.now.max(log.last.1)).contains(&at));
         log.charges.iter_mut().for_each(|made| made.nothing_since = false);
-        let before = (log.forgettable, log.last);
-        log.charges.push(Made { charge, before, nothing_since: true });
-        // What had left the window before this charge, it may write over.
-        let left = log.instants.iter().filter(|&&instant| log.last.1.saturating_sub(instant) >= self.window);
-        log.forgettable = log.forgettable.max(left.count());
+        let left = |at: u64| {
+            log.instants.iter().filter(|&&instant| at.saturating_sub(instant) >= self.window).count()
+        };
+        // What had left the window before this charge, it may write over. What leaves with it is let go if it is so
+        // old that its low bits would come again.
+        let overwritten = log.forgettable.max(left(log.last.1));
+        let is_far = log.instants.first().is_some_and(|oldest| at - oldest > u64::from(u32::MAX));
+        let forgettable = if is_far { overwritten.max(left(at)) } else { overwritten };
+        log.charges.push(Made { charge, before: (log.last, overwritten), nothing_since: true });
+        log.forgettable = forgettable;
         log.last = (at, at);
         let units = charge.units() as usize;
         let place = log.instants.partition_point(|&instant| instant <= at);
@@ -197,21 +203,17 @@ impl Run {
         let units = (to - from).min(made.charge.units() as usize);
         let taken = self.rings.undo(self.ring, &made.charge, now);
         if from >= log.forgettable && !taken && units as u64 == made.charge.units() {
-            // Let go because they had left the window, though undoing what came since may take them up again.
+            // Let go because they had left the window, a far jump ahead.
             assert!(log.last.1 - at >= self.window);
-            log.forgettable = to;
-            return;
+            log.forgettable = log.forgettable.max(to);
         }
         log.instants.drain(from..from + units);
+        log.forgettable -= log.forgettable.saturating_sub(from).min(units);
         if made.nothing_since {
             assert!(taken);
-            log.last = made.before.1;
-            // What the charge wrote over had left at the charge before, where time still stands.
-            log.forgettable = log.forgettable.min(log.instants.len());
+            (log.last, log.forgettable) = made.before;
         } else {
-            log.last.0 = log.last.0.min(made.before.1.0).max(log.instants.last().copied().unwrap_or(0));
-            log.forgettable =
-                log.forgettable.min(log.instants.len()).saturating_sub(units.min(log.forgettable));
+            log.last.0 = log.last.0.min(made.before.0.0).max(log.instants.last().copied().unwrap_or(0));
             log.charges.iter_mut().for_each(|made| made.nothing_since = false);
         }
         // Undone from the latest on, time may go back all the way; whether it does is the ring's choice.
