@@ -264,7 +264,7 @@ pub fn what_does_not_go_with_an_algorithm_is_an_error<H: ConformanceStore>(trial
                 Err(StoreError::Unsupported { .. }) => {}
                 other => ensure!(false, "{kind:?} of {} was answered {other:?}", algorithm.name()),
             }
-            for beside in &beside {
+            if let Some(beside) = &beside {
                 let used = trial.peek(beside)?.used;
                 ensure!(used == 0, "a batch that is an error charged {used} beside it");
             }

@@ -1,0 +1,210 @@
+//! Stores with one fault each.
+
+use core::future::poll_fn;
+use core::task::Poll;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::algorithm::Verdict;
+use tidegate::limit::Mode;
+use tidegate::{Algorithm, Cost, Timestamp};
+
+use super::Clock;
+use crate::record::Record;
+use crate::step::{self, Few, Keyed, Slot};
+use crate::{Answer, Batch, BatchMode, Key, Kind, MemoryStore, Operation, RequestId, Store, StoreError};
+
+/// Decides each operation by itself and only then says that the batch is refused.
+pub(super) struct ChargesOnRefusal(pub(super) MemoryStore);
+
+impl Store for ChargesOnRefusal {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut answer = self.0.run_now(&Batch { mode: BatchMode::Each, ..batch.clone() })?;
+        let refuses = |(operation, outcome): (&Operation, &crate::Outcome)| {
+            let peeks = matches!(operation.kind, Kind::Peek { .. });
+            outcome.verdict != Verdict::Admit && operation.mode == Mode::Enforce && !peeks
+        };
+        answer.refused = batch.mode == BatchMode::AllOrNothing
+            && batch.operations.iter().zip(&answer.outcomes).any(refuses);
+        Ok(answer)
+    }
+}
+
+/// Carries every batch out as if it were a new one.
+pub(super) struct ForgetsIds(MemoryStore, AtomicU64);
+
+impl ForgetsIds {
+    pub(super) fn new(store: MemoryStore) -> Self {
+        Self(store, AtomicU64::new(1))
+    }
+}
+
+impl Store for ForgetsIds {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        // Only has to differ each time.
+        let id = RequestId(u128::from(self.1.fetch_add(1, Ordering::Relaxed)));
+        self.0.run_now(&Batch { id, ..batch.clone() })
+    }
+}
+
+/// Reads, lets others go, and writes what it made of what it had read.
+pub(super) struct LosesUpdates {
+    clock: Clock,
+    records: Mutex<BTreeMap<Key, Record>>,
+}
+
+impl LosesUpdates {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, records: Mutex::default() }
+    }
+}
+
+/// Pending once.
+async fn let_others_go() {
+    let mut went = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut went, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Store for LosesUpdates {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        batch.check()?;
+        let (keyed, now) = (Keyed::new(batch), self.clock.now());
+        let read: Few<Option<Record>> = {
+            let records = self.records.lock().unwrap();
+            keyed.distinct.iter().map(|key| records.get(key).cloned()).collect()
+        };
+        let_others_go().await;
+        let charges = Few::from_elem(Few::new(), batch.operations.len());
+        let refs: Few<Option<&Record>> = read.iter().map(Option::as_ref).collect();
+        let plan = step::plan(&keyed, &refs, &charges, now);
+        if plan.refused {
+            return Ok(plan.refusal(&keyed, &refs, now));
+        }
+        drop(refs);
+        let mut slots: Few<Slot> = read.into_iter().map(|record| Slot { record, has_room: true }).collect();
+        let done = step::carry_out(&keyed, &mut slots, &charges, now);
+        let mut records = self.records.lock().unwrap();
+        for (key, slot) in keyed.distinct.iter().zip(slots) {
+            match slot.record {
+                Some(record) => records.insert((*key).clone(), record),
+                None => records.remove(*key),
+            };
+        }
+        Ok(done.answer)
+    }
+}
+
+/// Runs the first operation as a step of its own.
+pub(super) struct HalfAStep(pub(super) MemoryStore);
+
+impl Store for HalfAStep {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut rest = batch.clone();
+        if rest.operations.len() < 2 {
+            return self.0.run_now(batch);
+        }
+        let first = rest.operations.remove(0);
+        let id = RequestId(!batch.id.0);
+        let mut first =
+            self.0.run_now(&Batch { id, mode: batch.mode, operations: [first].into_iter().collect() })?;
+        if !first.refused {
+            let rest = self.0.run_now(&rest)?;
+            first.refused = rest.refused;
+            first.outcomes.extend(rest.outcomes);
+        }
+        Ok(first)
+    }
+}
+
+/// Tells keys apart by their parts, joined with an underscore.
+pub(super) struct JoinsKeys(pub(super) MemoryStore);
+
+impl Store for JoinsKeys {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut batch = batch.clone();
+        for operation in &mut batch.operations {
+            let parts: Vec<_> = operation.key.parts().map(Option::unwrap_or_default).collect();
+            operation.key = Key::from_parts([Some(&parts.join(&b'_')[..])])?;
+        }
+        self.0.run_now(&batch)
+    }
+}
+
+/// Checks where it should only look.
+pub(super) struct CountsPeeks(pub(super) MemoryStore);
+
+impl Store for CountsPeeks {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut batch = batch.clone();
+        for operation in &mut batch.operations {
+            if let (Kind::Peek { cost }, false) =
+                (operation.kind, matches!(operation.algorithm, Algorithm::Concurrency(_)))
+            {
+                *operation = Operation { kind: Kind::Check { cost }, ..operation.clone() }.shadow();
+            }
+        }
+        self.0.run_now(&batch)
+    }
+}
+
+/// Reads a clock that runs at half the speed.
+pub(super) struct OwnClock(MemoryStore);
+
+impl OwnClock {
+    pub(super) fn new(clock: Clock) -> Self {
+        let half = move || Timestamp::from_nanos(clock.now().as_nanos() / 2);
+        Self(MemoryStore::new(crate::MemoryConfig::new([1, 1, 1, 1]), half))
+    }
+}
+
+impl Store for OwnClock {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        self.0.run_now(batch)
+    }
+}
+
+/// Takes charges back by refunding one unit, however often it is asked.
+pub(super) struct UndoesTwice(MemoryStore);
+
+impl UndoesTwice {
+    pub(super) fn new(store: MemoryStore) -> Self {
+        Self(store)
+    }
+}
+
+impl Store for UndoesTwice {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut batch = batch.clone();
+        for operation in &mut batch.operations {
+            let permits = matches!(operation.algorithm, Algorithm::Concurrency(_));
+            if matches!(operation.kind, Kind::Undo { .. }) && !permits {
+                operation.kind = Kind::Refund { cost: Cost::ONE };
+            }
+        }
+        self.0.run_now(&batch)
+    }
+}
+
+/// Right, but without calendars.
+pub(super) struct NoCalendars(pub(super) MemoryStore);
+
+impl Store for NoCalendars {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        if batch.operations.iter().any(|operation| !self.supports(&operation.algorithm)) {
+            return Err(StoreError::Unsupported { what: "calendars".to_owned() });
+        }
+        self.0.run_now(batch)
+    }
+
+    fn supports(&self, algorithm: &Algorithm) -> bool {
+        !matches!(algorithm, Algorithm::Calendar(_))
+    }
+}
