@@ -1,0 +1,145 @@
+//! From the configuration as it is written to one that works: everything that depends on what the values mean.
+
+mod algorithm;
+mod escape;
+mod limit;
+mod matching;
+mod service;
+
+use std::collections::BTreeMap;
+
+use tidegate::gate::GateBuilder;
+
+use crate::path::Path;
+use crate::policy::{NamespacePolicy, Policy, StoreKind};
+use crate::problem::{Report, shown};
+use crate::raw::service::StoreKindConfig;
+use crate::raw::{Config, Namespace};
+
+/// The settings in `config`. They are complete only if `report` has no problem afterwards.
+pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
+    let top = Path::default();
+    let namespaces = namespaces(config.namespaces.as_ref(), &top.key("namespaces"), report);
+    let StoreKindConfig::Memory = config.store.map_or(StoreKindConfig::default(), |store| store.kind);
+    Policy {
+        listen: service::listen(&config.listen.unwrap_or_default(), &top.key("listen"), report),
+        store: StoreKind::Memory,
+        memory: service::memory(&config.memory.unwrap_or_default(), &top.key("memory"), report),
+        authorize: service::authorize(
+            config.authorize.unwrap_or_default(),
+            config.namespaces.as_ref(),
+            &top.key("authorize"),
+            report,
+        ),
+        namespaces,
+        http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
+        log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
+    }
+}
+
+fn namespaces(
+    raw: Option<&BTreeMap<String, Namespace>>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Vec<NamespacePolicy> {
+    let Some(raw) = raw.filter(|raw| !raw.is_empty()) else {
+        report.warn(
+            path,
+            "there is no namespace, so every check is answered 404",
+            "add one under `namespaces:`",
+        );
+        return Vec::new();
+    };
+    if raw.len() > NamespacePolicy::COUNT_MAX {
+        let what = format!("{} namespaces", raw.len());
+        report.value(path, what, format!("use at most {}", NamespacePolicy::COUNT_MAX));
+        return Vec::new();
+    }
+    raw.iter().map(|(name, namespace)| one_namespace(name, namespace, &path.key(name), report)).collect()
+}
+
+fn one_namespace(name: &str, raw: &Namespace, path: &Path, report: &mut Report<'_>) -> NamespacePolicy {
+    check_name("namespace", name, NamespacePolicy::NAME_BYTES_MAX, |what, fix| report.key(path, what, fix));
+    let within = path.key("limits");
+    let raw_limits = raw.limits.as_deref().unwrap_or_default();
+    if raw_limits.is_empty() {
+        let what = format!("namespace \"{}\" has no limits, so it admits everything", shown(name));
+        report.warn(path, what, "add some under `limits:`");
+    }
+    let mut namespace = NamespacePolicy {
+        name: name.to_owned(),
+        limits: Vec::new(),
+        statuses: BTreeMap::new(),
+        store_failures: BTreeMap::new(),
+    };
+    if raw_limits.len() > GateBuilder::LIMITS_MAX {
+        let what = format!("{} limits in one namespace", raw_limits.len());
+        report.value(
+            &within,
+            what,
+            format!("use at most {}, or split the namespace", GateBuilder::LIMITS_MAX),
+        );
+        return namespace;
+    }
+    count_attributes(raw, &within, report);
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, one) in raw_limits.iter().enumerate() {
+        if report.is_full() {
+            break;
+        }
+        let at = within.index(index);
+        if let Some(first) = names.get(one.name.as_str()).filter(|_| !one.name.is_empty()) {
+            let what = format!("limit \"{}\" stands twice, first at limits[{first}]", shown(&one.name));
+            report.value(&at.key("name"), what, "rename one of them");
+        } else {
+            names.insert(&one.name, index);
+        }
+        limit::check(one, &at, &mut namespace, report);
+    }
+    for (index, one) in raw_limits.iter().enumerate() {
+        if let Some(was) = &one.was
+            && names.contains_key(was.as_str())
+        {
+            let at = within.index(index).key("was");
+            let what = if *was == one.name {
+                format!("`was` is the name the limit still has, \"{}\"", shown(was))
+            } else {
+                format!("`was` is the name of another limit, \"{}\"", shown(was))
+            };
+            report.value(&at, what, "remove `was`, or give the name it had before");
+        }
+    }
+    escape::warn(&namespace, raw_limits, path, report);
+    namespace
+}
+
+/// Names go into answers, logs and metrics.
+fn check_name(kind: &str, name: &str, bytes_max: usize, mut report: impl FnMut(String, String)) {
+    if name.is_empty() {
+        report(format!("the name of the {kind} is empty"), "give it one".to_owned());
+    } else if name.len() > bytes_max {
+        let what = format!("the name of the {kind}, \"{}\", has {} bytes", shown(name), name.len());
+        report(what, format!("use at most {bytes_max}"));
+    } else if name.chars().any(char::is_control) {
+        let what = format!("the name of the {kind}, \"{}\", contains control characters", shown(name));
+        report(what, "remove them".to_owned());
+    }
+}
+
+fn count_attributes(raw: &Namespace, path: &Path, report: &mut Report<'_>) {
+    let mut all: Vec<&str> = raw
+        .limits
+        .iter()
+        .flatten()
+        .flat_map(|limit| {
+            let keys = limit.key.iter().flatten().map(limit::attribute_of);
+            keys.chain(limit.matches.iter().flatten().map(|(attribute, _)| attribute.as_str()))
+        })
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    if all.len() > GateBuilder::ATTRIBUTES_MAX {
+        let what = format!("the limits of the namespace look at {} attributes", all.len());
+        report.value(path, what, format!("use at most {}", GateBuilder::ATTRIBUTES_MAX));
+    }
+}

@@ -1,0 +1,394 @@
+//! From the numbers of a limit, or of an override, to an algorithm.
+
+use core::time::Duration;
+
+use jiff::tz::TimeZoneDatabase;
+use tidegate::algorithm::{
+    Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Weekday, WindowStart,
+};
+use tidegate::{Algorithm, AlgorithmError, Rate};
+
+use crate::measure::span;
+use crate::path::Path;
+use crate::problem::{Report, shown};
+use crate::raw::limit::{
+    AccuracyConfig, CivilUnitConfig, ConsistencyConfig, LimitConfig, NumbersConfig, WeekdayConfig,
+    WindowStartConfig,
+};
+use crate::suggestion::{listed, nearest};
+
+/// An algorithm, without its numbers.
+#[derive(Clone, Copy, Debug)]
+enum Kind<'a> {
+    Bucket,
+    Rolling { accuracy: AccuracyConfig },
+    Fixed { start: WindowStart },
+    Calendar { unit: CivilUnit, zone: &'a str, week_start: Weekday },
+    Concurrency,
+}
+
+/// A number and where it stands.
+type At<T> = (T, Path);
+
+/// The numbers of an algorithm, each where it stands.
+#[derive(Clone, Debug, Default)]
+struct Numbers<'a> {
+    rate: Option<At<&'a str>>,
+    burst: Option<At<u64>>,
+    debt: Option<At<u64>>,
+    limit: Option<At<u64>>,
+    window: Option<At<&'a str>>,
+    hold: Option<At<&'a str>>,
+}
+
+/// An algorithm with its numbers as they are written.
+#[derive(Clone, Debug)]
+pub(super) struct Written<'a> {
+    kind: Kind<'a>,
+    numbers: Numbers<'a>,
+    /// This member's share is one of so many; at least 1.
+    pub(super) share: u32,
+    /// Where the limit or the override stands.
+    path: Path,
+}
+
+/// A problem with one of the numbers; told as `(what, fix)`.
+struct Wrong {
+    path: Path,
+    what: String,
+    fix: String,
+}
+
+impl<'a> Written<'a> {
+    /// The algorithm of a limit, if it has exactly one.
+    pub(super) fn new(raw: &'a LimitConfig, path: &Path, report: &mut Report<'_>) -> Option<Self> {
+        let mut given: Vec<(&str, Kind<'a>, Numbers<'a>)> = Vec::new();
+        let top = |name: &str| path.key(name);
+        if let Some(rate) = &raw.rate {
+            let numbers = Numbers {
+                rate: Some((rate, top("rate"))),
+                burst: raw.burst.map(|burst| (burst, top("burst"))),
+                debt: raw.debt.map(|debt| (debt, top("debt"))),
+                ..Numbers::default()
+            };
+            given.push(("rate", Kind::Bucket, numbers));
+        }
+        let windowed = |name: &str, limit: u64, window: &'a str| Numbers {
+            limit: Some((limit, top(name).key("limit"))),
+            window: Some((window, top(name).key("window"))),
+            ..Numbers::default()
+        };
+        if let Some(rolling) = &raw.rolling {
+            let kind = Kind::Rolling { accuracy: rolling.accuracy.unwrap_or_default() };
+            given.push(("rolling", kind, windowed("rolling", rolling.limit, &rolling.window)));
+        }
+        if let Some(fixed) = &raw.fixed {
+            let start = match fixed.start.unwrap_or_default() {
+                WindowStartConfig::Epoch => WindowStart::Epoch,
+                WindowStartConfig::FirstHit => WindowStart::FirstHit,
+            };
+            given.push(("fixed", Kind::Fixed { start }, windowed("fixed", fixed.limit, &fixed.window)));
+        }
+        if let Some(calendar) = &raw.calendar {
+            let within = top("calendar");
+            if calendar.week_start.is_some() && calendar.unit != CivilUnitConfig::Week {
+                let what = "`week_start` belongs to `unit: week`";
+                report.value(&within.key("week_start"), what, "remove it, or count by week");
+            }
+            let kind = Kind::Calendar {
+                unit: civil_unit(calendar.unit),
+                zone: calendar.zone.as_deref().unwrap_or("UTC"),
+                week_start: weekday(calendar.week_start.unwrap_or_default()),
+            };
+            let limit = Some((calendar.limit, within.key("limit")));
+            given.push(("calendar", kind, Numbers { limit, ..Numbers::default() }));
+        }
+        if let Some(concurrency) = &raw.concurrency {
+            let within = top("concurrency");
+            let numbers = Numbers {
+                limit: Some((concurrency.limit, within.key("limit"))),
+                hold: Some((&concurrency.hold, within.key("hold"))),
+                ..Numbers::default()
+            };
+            given.push(("concurrency", Kind::Concurrency, numbers));
+        }
+        if raw.rate.is_none() {
+            for (name, number) in [("burst", raw.burst), ("debt", raw.debt)] {
+                if number.is_some() {
+                    report.value(
+                        &top(name),
+                        format!("`{name}` belongs to `rate`"),
+                        "remove it, or give a `rate`",
+                    );
+                }
+            }
+        }
+        let mut given = given.into_iter();
+        let Some((first, kind, numbers)) = given.next() else {
+            if raw.burst.is_some() || raw.debt.is_some() {
+                return None;
+            }
+            let fix = "add one of `rate`, `rolling`, `fixed`, `calendar` and `concurrency`";
+            report.value(path, format!("limit \"{}\" has no algorithm", shown(&raw.name)), fix);
+            return None;
+        };
+        for (name, ..) in given {
+            let what = format!("`{name}` stands beside `{first}`, and a limit has one algorithm");
+            report.key(&path.key(name), what, "keep one, and make the other a limit of its own");
+        }
+        Some(Self { kind, numbers, share: 1, path: path.clone() })
+    }
+
+    /// The name of the algorithm in policies.
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Bucket => "rate",
+            Kind::Rolling { .. } => "rolling",
+            Kind::Fixed { .. } => "fixed",
+            Kind::Calendar { .. } => "calendar",
+            Kind::Concurrency => "concurrency",
+        }
+    }
+
+    /// Where limits with this algorithm may be decided: the matrix of the documentation.
+    pub(super) fn consistencies(&self) -> &'static [ConsistencyConfig] {
+        use ConsistencyConfig::{Auto, Broadcast, Exact, Leased, Local, Observed};
+        match self.kind {
+            Kind::Bucket | Kind::Fixed { .. } | Kind::Calendar { .. } => {
+                &[Local, Exact, Leased, Broadcast, Observed, Auto]
+            }
+            Kind::Rolling { .. } | Kind::Concurrency => &[Local, Exact],
+        }
+    }
+
+    /// The numbers an override may change.
+    fn changeable(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Bucket => &["rate", "burst", "debt"],
+            Kind::Rolling { .. } | Kind::Fixed { .. } => &["limit", "window"],
+            Kind::Calendar { .. } => &["limit"],
+            Kind::Concurrency => &["limit", "hold"],
+        }
+    }
+
+    /// The same algorithm with what `raw` changes; reports numbers the algorithm does not have.
+    pub(super) fn overridden(
+        &self,
+        raw: &'a NumbersConfig,
+        path: &Path,
+        report: &mut Report<'_>,
+    ) -> Option<Self> {
+        let given = [
+            ("rate", raw.rate.is_some()),
+            ("burst", raw.burst.is_some()),
+            ("debt", raw.debt.is_some()),
+            ("limit", raw.limit.is_some()),
+            ("window", raw.window.is_some()),
+            ("hold", raw.hold.is_some()),
+        ];
+        let changeable = self.changeable();
+        let can = || format!("change {}", listed(changeable.iter().copied(), "or"));
+        let mut fits = true;
+        for (name, _) in given.iter().filter(|(name, given)| *given && !changeable.contains(name)) {
+            fits = false;
+            let what = format!("an override of `{name}`, which a limit with `{}` does not have", self.name());
+            report.key(&path.key(name), what, can());
+        }
+        if !given.iter().any(|(_, given)| *given) {
+            report.value(path, "the override changes no number", can());
+            return None;
+        }
+        if !fits {
+            return None;
+        }
+        let old = &self.numbers;
+        let numbers = Numbers {
+            rate: or(raw.rate.as_deref(), path.key("rate"), old.rate.as_ref()),
+            burst: or(raw.burst, path.key("burst"), old.burst.as_ref()),
+            debt: or(raw.debt, path.key("debt"), old.debt.as_ref()),
+            limit: or(raw.limit, path.key("limit"), old.limit.as_ref()),
+            window: or(raw.window.as_deref(), path.key("window"), old.window.as_ref()),
+            hold: or(raw.hold.as_deref(), path.key("hold"), old.hold.as_ref()),
+        };
+        Some(Self { kind: self.kind, numbers, share: self.share, path: path.clone() })
+    }
+
+    /// The algorithm, or what is wrong with its numbers.
+    pub(super) fn build(&self, report: &mut Report<'_>) -> Option<Algorithm> {
+        match self.try_build() {
+            Ok(algorithm) => Some(algorithm),
+            Err(Wrong { path, what, fix }) => {
+                report.value(&path, what, fix);
+                None
+            }
+        }
+    }
+
+    fn try_build(&self) -> Result<Algorithm, Wrong> {
+        let numbers = &self.numbers;
+        match self.kind {
+            Kind::Bucket => self.bucket(),
+            Kind::Rolling { accuracy } => {
+                let (limit, window) = (self.limit()?, self.span(numbers.window.as_ref(), "window")?);
+                match accuracy {
+                    AccuracyConfig::Exact => Rolling::new(limit, window).map(Algorithm::Rolling),
+                    AccuracyConfig::Approximate => {
+                        SlidingCounter::new(limit, window).map(Algorithm::SlidingCounter)
+                    }
+                }
+                .map_err(|error| self.wrong(&error))
+            }
+            Kind::Fixed { start } => {
+                let (limit, window) = (self.limit()?, self.span(numbers.window.as_ref(), "window")?);
+                Fixed::new(limit, window, start).map(Algorithm::Fixed).map_err(|error| self.wrong(&error))
+            }
+            Kind::Calendar { unit, zone, week_start } => Calendar::new(self.limit()?, unit, zone)
+                .map(|calendar| Algorithm::Calendar(calendar.with_week_start(week_start)))
+                .map_err(|error| self.wrong(&error)),
+            Kind::Concurrency => {
+                let (limit, hold) = (self.limit()?, self.span(numbers.hold.as_ref(), "hold")?);
+                Concurrency::new(limit, hold).map(Algorithm::Concurrency).map_err(|error| self.wrong(&error))
+            }
+        }
+    }
+
+    fn bucket(&self) -> Result<Algorithm, Wrong> {
+        let (text, path) = self.given(self.numbers.rate.as_ref())?;
+        let whole: Rate = text.parse().map_err(|error| wrong_at(path, &error))?;
+        let burst = match &self.numbers.burst {
+            Some((burst, path)) => self.part(*burst, "burst", path)?,
+            // What is left of a share of the default is at least one unit: a rate cannot be used without.
+            None => (whole.units() / u64::from(self.share)).max(1),
+        };
+        let rate = if self.share == 1 {
+            whole
+        } else {
+            whole
+                .per()
+                .checked_mul(self.share)
+                .and_then(|per| Rate::new(whole.units(), per).ok())
+                .ok_or_else(|| Wrong {
+                    path: path.clone(),
+                    what: format!("share 1/{} of rate {whole} is less than one unit in 365d", self.share),
+                    fix: "raise the rate, or the share".to_owned(),
+                })?
+        };
+        let bucket = Bucket::new(rate, burst).map_err(|error| self.wrong(&error))?;
+        let bucket = match self.numbers.debt {
+            Some((debt, _)) => bucket.with_debt(debt).map_err(|error| self.wrong(&error))?,
+            None => bucket,
+        };
+        Ok(Algorithm::Bucket(bucket))
+    }
+
+    fn limit(&self) -> Result<u64, Wrong> {
+        let (limit, path) = self.given(self.numbers.limit.as_ref())?;
+        self.part(*limit, "limit", path)
+    }
+
+    /// This member's share of a number, rounded down so that all members together stay within it.
+    fn part(&self, whole: u64, name: &str, path: &Path) -> Result<u64, Wrong> {
+        let part = whole / u64::from(self.share);
+        if part == 0 && whole > 0 {
+            return Err(Wrong {
+                path: path.clone(),
+                what: format!("share 1/{} of {name} {whole} leaves nothing", self.share),
+                fix: format!("raise it to at least {}", self.share),
+            });
+        }
+        Ok(part)
+    }
+
+    fn span(&self, written: Option<&At<&'a str>>, name: &str) -> Result<Duration, Wrong> {
+        let (text, path) = self.given(written)?;
+        span(name, text).map_err(|(what, fix)| Wrong { path: path.clone(), what, fix })
+    }
+
+    fn given<'b, T>(&self, number: Option<&'b At<T>>) -> Result<&'b At<T>, Wrong> {
+        // The schema asks for every number an algorithm cannot do without, so this is not reached.
+        number.ok_or_else(|| Wrong {
+            path: self.path.clone(),
+            what: "a number is missing".to_owned(),
+            fix: "see the configuration reference".to_owned(),
+        })
+    }
+
+    /// Puts an error of the algorithm where the number stands that it speaks of.
+    fn wrong(&self, error: &AlgorithmError) -> Wrong {
+        let numbers = &self.numbers;
+        let path = match error {
+            AlgorithmError::DrainTooLong { .. } => place(numbers.debt.as_ref())
+                .filter(|_| numbers.debt.as_ref().is_some_and(|(debt, _)| *debt > 0))
+                .or(place(numbers.burst.as_ref()))
+                .or(place(numbers.rate.as_ref())),
+            AlgorithmError::BurstZero => place(numbers.burst.as_ref()),
+            AlgorithmError::LimitTooLarge { .. } => place(numbers.limit.as_ref()),
+            AlgorithmError::Hold(_) => place(numbers.hold.as_ref()),
+            AlgorithmError::Window(_) => place(numbers.window.as_ref()),
+            AlgorithmError::Zone(zone) => return self.no_zone(zone, error),
+            _ => None,
+        };
+        wrong_at(path.unwrap_or(&self.path), error)
+    }
+
+    fn no_zone(&self, zone: &str, error: &AlgorithmError) -> Wrong {
+        let mut wrong = wrong_at(&self.path.key("calendar").key("zone"), error);
+        wrong.what = format!("time zone \"{}\" does not exist", shown(zone));
+        if let Some(near) = nearest_zone(zone) {
+            wrong.fix = format!("did you mean {near}?");
+        }
+        wrong
+    }
+}
+
+/// What an override says, or else what the limit says.
+fn or<T: Copy>(new: Option<T>, path: Path, old: Option<&At<T>>) -> Option<At<T>> {
+    new.map(|new| (new, path)).or_else(|| old.cloned())
+}
+
+fn place<T>(number: Option<&At<T>>) -> Option<&Path> {
+    number.map(|(_, path)| path)
+}
+
+fn wrong_at(path: &Path, error: &impl core::fmt::Display) -> Wrong {
+    let message = error.to_string();
+    let (what, fix) = crate::problem::split(&message);
+    Wrong { path: path.clone(), what: what.to_owned(), fix: fix.to_owned() }
+}
+
+/// The IANA zone that was probably meant, by its name or by its city.
+fn nearest_zone(zone: &str) -> Option<String> {
+    let names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
+    let whole = nearest(zone, names.iter().map(String::as_str));
+    let by_city = || {
+        let city = |name: &'_ str| name.rsplit('/').next().map(str::to_owned);
+        let wanted = city(zone)?;
+        let cities: Vec<String> = names.iter().filter_map(|name| city(name)).collect();
+        let near = nearest(&wanted, cities.iter().map(String::as_str))?;
+        names.iter().find(|name| name.rsplit('/').next() == Some(near)).cloned()
+    };
+    whole.map(str::to_owned).or_else(by_city)
+}
+
+fn civil_unit(unit: CivilUnitConfig) -> CivilUnit {
+    match unit {
+        CivilUnitConfig::Minute => CivilUnit::Minute,
+        CivilUnitConfig::Hour => CivilUnit::Hour,
+        CivilUnitConfig::Day => CivilUnit::Day,
+        CivilUnitConfig::Week => CivilUnit::Week,
+        CivilUnitConfig::Month => CivilUnit::Month,
+        CivilUnitConfig::Year => CivilUnit::Year,
+    }
+}
+
+fn weekday(day: WeekdayConfig) -> Weekday {
+    match day {
+        WeekdayConfig::Monday => Weekday::Monday,
+        WeekdayConfig::Tuesday => Weekday::Tuesday,
+        WeekdayConfig::Wednesday => Weekday::Wednesday,
+        WeekdayConfig::Thursday => Weekday::Thursday,
+        WeekdayConfig::Friday => Weekday::Friday,
+        WeekdayConfig::Saturday => Weekday::Saturday,
+        WeekdayConfig::Sunday => Weekday::Sunday,
+    }
+}

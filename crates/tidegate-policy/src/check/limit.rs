@@ -1,0 +1,262 @@
+//! Checks one limit.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use tidegate::algorithm::{WINDOW_MAX, WINDOW_MIN};
+use tidegate::limit::{Consistency, KeyPart, Limit, Missing};
+
+use super::algorithm::Written;
+use super::check_name;
+use super::matching::matcher;
+use super::service::ATTRIBUTE_NAME_BYTES_MAX;
+use crate::measure::span;
+use crate::path::Path;
+use crate::policy::{NamespacePolicy, OnStoreFailure};
+use crate::problem::{Report, shown};
+use crate::raw::limit::{
+    ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
+    OnStoreFailureConfig, OverrideConfig,
+};
+use crate::suggestion::{listed, nearest};
+
+/// The largest `n` of a `share: 1/n`.
+const SHARE_MAX: u32 = 10_000;
+
+/// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that.
+pub(super) fn check(
+    raw: &LimitConfig,
+    path: &Path,
+    namespace: &mut NamespacePolicy,
+    report: &mut Report<'_>,
+) -> Option<()> {
+    check_name("limit", &raw.name, Limit::NAME_BYTES_MAX, |what, fix| {
+        report.value(&path.key("name"), what, fix);
+    });
+    if let Some(was) = &raw.was {
+        check_name("limit it was", was, Limit::NAME_BYTES_MAX, |what, fix| {
+            report.value(&path.key("was"), what, fix);
+        });
+    }
+    let key = key(raw.key.as_deref().unwrap_or_default(), &path.key("key"), report);
+    let matches = matches(raw, &path.key("match"), report);
+    let block = raw.on_exceed.as_ref().and_then(|raw| block(raw, &path.key("on_exceed"), report));
+    let mut written = Written::new(raw, path, report);
+    let share = share(raw, path, report);
+    if let Some(written) = &mut written {
+        written.share = share;
+        consistency(raw, written, path, report);
+    }
+    let algorithm = written.as_ref().and_then(|written| written.build(report));
+    if let (Some(algorithm), Some(written)) = (&algorithm, &written)
+        && algorithm.limit() == 0
+    {
+        let what = format!("limit \"{}\" refuses every request it speaks of", shown(&raw.name));
+        report.warn(&path.key(written.name()).key("limit"), what, "use at least 1, unless that is meant");
+    }
+    let key = key?;
+    let overrides = overrides(
+        raw,
+        written.as_ref().filter(|_| algorithm.is_some()),
+        &key,
+        &path.key("overrides"),
+        report,
+    );
+    let algorithm = algorithm?;
+
+    let store_decides = raw.consistency == Some(ConsistencyConfig::Exact);
+    if raw.on_store_failure.is_some() && !store_decides {
+        let what = "`on_store_failure` has no effect, because no store decides the limit";
+        report.warn(&path.key("on_store_failure"), what, "remove it, or use `consistency: exact`");
+    }
+    if store_decides {
+        let failure = match raw.on_store_failure {
+            Some(OnStoreFailureConfig::Allow) => OnStoreFailure::Allow,
+            Some(OnStoreFailureConfig::Refuse) => OnStoreFailure::Refuse,
+            None if algorithm.is_quota() => OnStoreFailure::Refuse,
+            Some(OnStoreFailureConfig::Local) | None => OnStoreFailure::Local,
+        };
+        namespace.store_failures.insert(raw.name.clone(), failure);
+    }
+    if let Some(status) = raw.status {
+        namespace.statuses.insert(raw.name.clone(), status);
+    }
+
+    let mut limit =
+        Limit::new(&raw.name, algorithm).key(key).missing(match raw.missing.unwrap_or_default() {
+            MissingConfig::Skip => Missing::Skip,
+            MissingConfig::Refuse => Missing::Refuse,
+            MissingConfig::Group => Missing::Group,
+        });
+    for (attribute, matcher) in matches {
+        limit = limit.when(attribute, matcher);
+    }
+    if raw.mode == Some(ModeConfig::Shadow) {
+        limit = limit.shadow();
+    }
+    if let Some(span) = block {
+        limit = limit.block_on_exceed(span);
+    }
+    for (when, algorithm) in overrides {
+        let values = when.iter().map(|(attribute, value)| (attribute.as_str(), value.as_str()));
+        limit = limit.override_for(values, algorithm);
+    }
+    if store_decides {
+        limit = limit.consistency(Consistency::Exact);
+    }
+    limit.was.clone_from(&raw.was);
+    namespace.limits.push(limit);
+    Some(())
+}
+
+/// The attribute an entry of a key names.
+pub(super) fn attribute_of(part: &KeyPartConfig) -> &str {
+    match part {
+        KeyPartConfig::Name(name) => name,
+        KeyPartConfig::Part(form) => &form.attribute,
+    }
+}
+
+/// The attributes of a key; `None` if there are too many to look at.
+fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Vec<KeyPart>> {
+    if raw.len() > Limit::KEY_PARTS_MAX {
+        report.value(
+            path,
+            format!("{} attributes in one key", raw.len()),
+            format!("use at most {}", Limit::KEY_PARTS_MAX),
+        );
+        return None;
+    }
+    let mut parts: Vec<KeyPart> = Vec::new();
+    for (index, entry) in raw.iter().enumerate() {
+        let at = match entry {
+            KeyPartConfig::Name(_) => path.index(index),
+            KeyPartConfig::Part(_) => path.index(index).key("attribute"),
+        };
+        let mut part = KeyPart::from(attribute_of(entry));
+        if let KeyPartConfig::Part(form) = entry {
+            part.ipv6_prefix = form.ipv6_prefix.or(part.ipv6_prefix);
+        }
+        check_name("attribute", &part.attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| {
+            report.value(&at, what, fix);
+        });
+        if parts.iter().any(|earlier| earlier.attribute == part.attribute) {
+            let what = format!("attribute \"{}\" stands twice in `key`", shown(&part.attribute));
+            report.value(&at, what, "remove one");
+        }
+        parts.push(part);
+    }
+    Some(parts)
+}
+
+fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(String, tidegate::Matcher)> {
+    let mut all = Vec::new();
+    for (attribute, raw) in raw.matches.iter().flatten() {
+        let at = path.key(attribute);
+        check_name("attribute", attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
+        all.extend(matcher(raw, &at, report).map(|matcher| (attribute.clone(), matcher)));
+    }
+    all
+}
+
+fn block(raw: &OnExceedConfig, path: &Path, report: &mut Report<'_>) -> Option<core::time::Duration> {
+    let at = path.key("block");
+    match span("block", &raw.block) {
+        Ok(span) if (WINDOW_MIN..=WINDOW_MAX).contains(&span) => Some(span),
+        Ok(_) => {
+            let what = format!("block \"{}\" is not between 1us and 366d", shown(&raw.block));
+            report.value(&at, what, "use a span in that range");
+            None
+        }
+        Err((what, fix)) => {
+            report.value(&at, what, fix);
+            None
+        }
+    }
+}
+
+fn consistency(raw: &LimitConfig, written: &Written<'_>, path: &Path, report: &mut Report<'_>) {
+    let Some(wanted) = raw.consistency else { return };
+    let at = path.key("consistency");
+    let has: Vec<String> = written.consistencies().iter().map(ToString::to_string).collect();
+    if !written.consistencies().contains(&wanted) {
+        let what = format!("`{}` has no consistency \"{wanted}\"", written.name());
+        report.value(&at, what, format!("use {}", listed(has.iter().map(String::as_str), "or")));
+    } else if !matches!(wanted, ConsistencyConfig::Local | ConsistencyConfig::Exact) {
+        let what =
+            format!("consistency \"{wanted}\" needs a shared store, which is not available in this version");
+        report.value(&at, what, "use local or exact");
+    }
+}
+
+/// The `n` of `share: 1/n`; 1 where there is none.
+fn share(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> u32 {
+    let Some(text) = &raw.share else { return 1 };
+    let at = path.key("share");
+    if text == "auto" {
+        let what = "share \"auto\" needs a shared store, which is not available in this version";
+        report.value(&at, what, "write 1/n for n members");
+        return 1;
+    }
+    if raw.consistency.unwrap_or_default() != ConsistencyConfig::Local {
+        report.value(&at, "`share` belongs to `consistency: local`", "remove one of the two");
+        return 1;
+    }
+    let members = text.strip_prefix("1/").filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+    if let Some(n) = members.and_then(|n| n.parse().ok()).filter(|n| (1..=SHARE_MAX).contains(n)) {
+        return n;
+    }
+    let what = format!("share \"{}\" is not written as 1/n", shown(text));
+    report.value(&at, what, format!("write for example 1/3, with at most {SHARE_MAX} members"));
+    1
+}
+
+type Overridden = Vec<(BTreeMap<String, String>, tidegate::Algorithm)>;
+
+fn overrides(
+    raw: &LimitConfig,
+    written: Option<&Written<'_>>,
+    key: &[KeyPart],
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Overridden {
+    let mut all = Vec::new();
+    let mut seen: BTreeSet<&BTreeMap<String, String>> = BTreeSet::new();
+    for (index, one) in raw.overrides.iter().flatten().enumerate() {
+        let at = path.index(index);
+        override_attributes(one, key, &at, report);
+        if !one.when.is_empty() && !seen.insert(&one.when) {
+            report.value(
+                &at,
+                "an override for the same attributes and values stands before it",
+                "remove one",
+            );
+        }
+        let changed = written.and_then(|written| written.overridden(&one.numbers, &at, report));
+        if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
+            all.push((one.when.clone(), algorithm));
+        }
+    }
+    all
+}
+
+fn override_attributes(raw: &OverrideConfig, key: &[KeyPart], path: &Path, report: &mut Report<'_>) {
+    let names = || key.iter().map(|part| part.attribute.as_str());
+    if raw.when.is_empty() {
+        let fix = match names().next() {
+            Some(name) => format!("add one of `key` with its value, for example {name}: \"1234\""),
+            None => "a limit without `key` has one counter, which cannot be overridden; remove the override"
+                .to_owned(),
+        };
+        report.value(path, "the override names no attribute", fix);
+    }
+    for attribute in raw.when.keys().filter(|attribute| !names().any(|name| name == attribute.as_str())) {
+        let what = format!("attribute \"{}\" is not in the `key` of the limit", shown(attribute));
+        let fix = match nearest(attribute, names().chain(NumbersConfig::NAMES)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if key.is_empty() => "add it to `key`, or remove the override".to_owned(),
+            None => format!("use {}", listed(names(), "or")),
+        };
+        report.key(&path.key(attribute), what, fix);
+    }
+}

@@ -1,0 +1,251 @@
+//! Checks the settings of the daemon.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use tidegate::{Rate, WhenFull};
+
+use super::check_name;
+use crate::measure::{size, span};
+use crate::path::Path;
+use crate::policy::{Address, Authorize, Bounds, Format, Http, Level, Listen, Listener, Log, Memory};
+use crate::problem::{Report, shown};
+use crate::raw::Namespace;
+use crate::raw::service::{
+    Authorize as AuthorizeConfig, Bounds as BoundsConfig, FormatConfig, Http as HttpConfig,
+    LegacyHeadersConfig, LevelConfig, Listen as ListenConfig, Listener as ListenerConfig, Log as LogConfig,
+    Memory as MemoryConfig, WhenFullConfig,
+};
+use crate::suggestion::nearest;
+
+/// The longest name of an attribute in bytes.
+pub(super) const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
+
+const HTTP_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -> Listen {
+    let default = Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false };
+    let http = raw.http.as_ref().map(|raw| listener(raw, &path.key("http"), true, report));
+    let http = http.unwrap_or(Some(default.clone()));
+    let admin = raw.admin.as_ref().and_then(|raw| listener(raw, &path.key("admin"), false, report));
+    if let (Some(http), Some(admin)) = (&http, &admin)
+        && http.address == admin.address
+        && !matches!(http.address, Address::Tcp(address) if address.port() == 0)
+    {
+        let what = format!("admin listens on {} as http does", admin.address);
+        report.value(
+            &path.key("admin"),
+            what,
+            "use another port, or remove `admin` to serve it on the http listener",
+        );
+    }
+    if let Some(http) = &http
+        && raw.admin.is_none()
+        && !http.address.is_local()
+    {
+        let what = "health and metrics are served nowhere, because http is not on loopback";
+        report.warn(&path.key("http"), what, "add `admin: 127.0.0.1:8082` under `listen:`");
+    }
+    Listen { http: http.unwrap_or(default), admin }
+}
+
+fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'_>) -> Option<Listener> {
+    let (text, insecure, path) = match raw {
+        ListenerConfig::Address(text) => (text, false, path.clone()),
+        ListenerConfig::Form(form) => (&form.address, form.insecure.unwrap_or(false), path.key("address")),
+    };
+    let address = match address(text, unix) {
+        Ok(address) => address,
+        Err((what, fix)) => {
+            report.value(&path, what, fix);
+            return None;
+        }
+    };
+    if !address.is_local() && !insecure {
+        let what = format!("{address} is not on loopback, and nothing is authorized in this version");
+        let fix = format!(
+            "listen on 127.0.0.1, or write {{ address: \"{}\", insecure: true }} where a network or a proxy guards it",
+            shown(text)
+        );
+        report.value(&path, what, fix);
+    }
+    Some(Listener { address, insecure })
+}
+
+fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
+    if let Some(socket) = text.strip_prefix("unix:") {
+        if !unix {
+            let what = "a Unix socket is only available for http".to_owned();
+            return Err((what, "use an address with a port, for example 127.0.0.1:8082".to_owned()));
+        }
+        if socket.is_empty() || socket.len() > Address::SOCKET_PATH_BYTES_MAX || socket.contains('\0') {
+            let what = format!("\"{}\" is not the path of a Unix socket", shown(text));
+            let fix = format!("write unix: and a path of 1 to {} bytes", Address::SOCKET_PATH_BYTES_MAX);
+            return Err((what, fix));
+        }
+        return Ok(Address::Unix(socket.to_owned()));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Address::Tcp(address));
+    }
+    let what = format!("\"{}\" is not an address with a port", shown(text));
+    let fix = match text.rsplit_once(':') {
+        Some(("", port)) if port.parse::<u16>().is_ok() => {
+            format!("write 127.0.0.1:{port}, or 0.0.0.0:{port} for all")
+        }
+        Some(("localhost", port)) if port.parse::<u16>().is_ok() => format!("write 127.0.0.1:{port}"),
+        _ => match (text.parse::<IpAddr>(), text.parse::<u16>()) {
+            (Ok(IpAddr::V4(ip)), _) => format!("add a port: {ip}:8080"),
+            (Ok(IpAddr::V6(ip)), _) => format!("add a port: \"[{ip}]:8080\""),
+            (_, Ok(port)) => format!("write 127.0.0.1:{port}"),
+            _ => "write an IP address and a port, for example 127.0.0.1:8080 or \"[::1]:8080\"".to_owned(),
+        },
+    };
+    Err((what, fix))
+}
+
+pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -> Memory {
+    let mut memory = Memory { keys_bytes: Memory::KEYS_BYTES_DEFAULT, when_full: WhenFull::Refuse };
+    if let Some(text) = &raw.keys {
+        match size("keys", text, Memory::KEYS_BYTES_MIN, Memory::KEYS_BYTES_MAX) {
+            // A table larger than the address space cannot be had; the largest there is fails when it is made.
+            Ok(bytes) => memory.keys_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
+            Err((what, fix)) => report.value(&path.key("keys"), what, fix),
+        }
+    }
+    if raw.when_full == Some(WhenFullConfig::Admit) {
+        memory.when_full = WhenFull::Admit;
+    }
+    memory
+}
+
+pub(super) fn authorize(
+    raw: AuthorizeConfig,
+    namespaces: Option<&BTreeMap<String, Namespace>>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Authorize {
+    let within = path.key("headers");
+    let mut headers: Vec<(String, String)> = Vec::new();
+    let count = raw.headers.as_ref().map_or(0, BTreeMap::len);
+    if count > tidegate::Attributes::MAX {
+        let what = format!("{count} headers");
+        report.value(&within, what, format!("use at most {}", tidegate::Attributes::MAX));
+    }
+    for (header, attribute) in raw.headers.into_iter().flatten().take(tidegate::Attributes::MAX) {
+        let at = within.key(&header);
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        let name = header.to_ascii_lowercase();
+        if header.is_empty() || !header.chars().all(is_token) {
+            let what = format!("\"{}\" is not the name of a header", shown(&header));
+            report.key(&at, what, "use letters, digits and dashes, for example x-api-key");
+        } else if headers.iter().any(|(known, _)| *known == name) {
+            let what = format!("header \"{}\" stands twice (case does not matter)", shown(&header));
+            report.key(&at, what, "keep one of them");
+        } else if let Some((other, _)) = headers.iter().find(|(_, known)| *known == attribute) {
+            let what = format!("attribute \"{}\" is already set by header \"{other}\"", shown(&attribute));
+            report.value(&at, what, "keep one of the headers, or use another attribute");
+        }
+        check_name("attribute", &attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| {
+            report.value(&at, what, fix);
+        });
+        headers.push((name, attribute));
+    }
+    if let Some(name) = &raw.namespace {
+        let known = || namespaces.into_iter().flatten().map(|(name, _)| name.as_str());
+        if !known().any(|known| known == name) {
+            let what = format!("namespace \"{}\" is not under `namespaces:`", shown(name));
+            let fix = match nearest(name, known()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "add it there, or name one that is".to_owned(),
+            };
+            report.value(&path.key("namespace"), what, fix);
+        }
+    }
+    Authorize { headers, namespace: raw.namespace }
+}
+
+pub(super) fn http(raw: &HttpConfig, path: &Path, report: &mut Report<'_>) -> Http {
+    let legacy = raw.legacy_headers.as_deref().unwrap_or_default();
+    let bounds = raw.bounds.as_ref().map(|raw| bounds(raw, &path.key("bounds"), report));
+    Http {
+        rate_limit_headers: legacy.contains(&LegacyHeadersConfig::RateLimit),
+        x_rate_limit_headers: legacy.contains(&LegacyHeadersConfig::XRateLimit),
+        bounds: bounds.unwrap_or_default(),
+    }
+}
+
+fn bounds(raw: &BoundsConfig, path: &Path, report: &mut Report<'_>) -> Bounds {
+    const HOUR: u64 = 3_600_000;
+    let mut bounds = Bounds::default();
+    let sizes = [
+        ("body", &raw.body, 1 << 10, 64 << 20, &mut bounds.body_bytes),
+        ("headers", &raw.headers, 8 << 10, 1 << 20, &mut bounds.header_bytes),
+        ("attribute", &raw.attribute, 16, 64 << 10, &mut bounds.attribute_bytes),
+    ];
+    for (name, text, least, most, bytes) in sizes {
+        match text.as_ref().map(|text| size(name, text, least, most)) {
+            None => {}
+            Some(Ok(given)) => *bytes = usize::try_from(given).unwrap_or(usize::MAX),
+            Some(Err((what, fix))) => report.value(&path.key(name), what, fix),
+        }
+    }
+    let spans = [
+        ("request_timeout", &raw.request_timeout, 10, HOUR, &mut bounds.request_timeout),
+        ("drain_timeout", &raw.drain_timeout, 0, HOUR, &mut bounds.drain_timeout),
+    ];
+    for (name, text, least_ms, most_ms, timeout) in spans {
+        let Some(text) = text else { continue };
+        match span(name, text) {
+            Ok(given) if (u128::from(least_ms)..=u128::from(most_ms)).contains(&given.as_millis()) => {
+                *timeout = given;
+            }
+            Ok(_) => {
+                let least = tidegate::rate::format_span(core::time::Duration::from_millis(least_ms));
+                let what = format!("{name} \"{}\" is out of range", shown(text));
+                report.value(&path.key(name), what, format!("use a span from {least} to 1h"));
+            }
+            Err((what, fix)) => report.value(&path.key(name), what, fix),
+        }
+    }
+    bounds.headers = raw.header_count.map_or(bounds.headers, usize::from);
+    bounds.attributes = raw.attributes.map_or(bounds.attributes, usize::from);
+    bounds.connections = raw.connections.map_or(bounds.connections, |count| count as usize);
+    bounds
+}
+
+pub(super) fn log(raw: &LogConfig, path: &Path, report: &mut Report<'_>) -> Log {
+    let refusals = match raw.refusals.as_deref() {
+        None => Rate::per_second(10).ok(),
+        Some("off") => None,
+        Some(text) => match text.parse::<Rate>() {
+            Ok(rate) => Some(rate),
+            Err(tidegate::RateError::Zero(_)) => {
+                report.value(
+                    &path.key("refusals"),
+                    format!("\"{}\" writes no line", shown(text)),
+                    "write off",
+                );
+                None
+            }
+            Err(error) => {
+                report.error(&path.key("refusals"), &error);
+                None
+            }
+        },
+    };
+    Log {
+        level: match raw.level.unwrap_or_default() {
+            LevelConfig::Error => Level::Error,
+            LevelConfig::Warn => Level::Warn,
+            LevelConfig::Info => Level::Info,
+            LevelConfig::Debug => Level::Debug,
+            LevelConfig::Trace => Level::Trace,
+        },
+        format: match raw.format.unwrap_or_default() {
+            FormatConfig::Text => Format::Text,
+            FormatConfig::Json => Format::Json,
+        },
+        refusals,
+    }
+}

@@ -1,0 +1,46 @@
+//! Tidegate's configuration: from YAML text to checked settings, or to every problem at once.
+//!
+//! ```
+//! use tidegate_policy::{Policy, parse};
+//!
+//! let checked = parse("example.yaml", Policy::example(), &|_name| None)?;
+//! assert_eq!(checked.policy.namespaces[0].limits.len(), 2);
+//!
+//! let text = "namespaces: { api: { limits: [{ name: reads, rate: 0/s }] } }";
+//! let problems = parse("tidegate.yaml", text, &|_name| None).unwrap_err();
+//! assert_eq!(
+//!     problems.to_string(),
+//!     "tidegate.yaml:1:52: namespaces.api.limits[0].rate: rate \"0/s\" admits nothing; use at least 1 unit, or block the key",
+//! );
+//! # Ok::<(), tidegate_policy::Problems>(())
+//! ```
+//!
+//! Nothing here reads a file or the environment: text and variables are passed in. The way is: YAML text to a tree
+//! with positions, the tree against the schema of the raw types, the raw types to a [`Policy`].
+
+pub mod policy;
+
+mod check;
+mod environment;
+mod measure;
+mod parse;
+mod path;
+mod planned;
+mod problem;
+mod raw;
+mod reference;
+mod schema;
+mod shape;
+mod suggestion;
+mod tree;
+
+/// The bounds of a configuration file; a file beyond one of them is refused as a whole.
+pub mod bounds {
+    pub use crate::tree::{DEPTH_MAX, DOCUMENT_BYTES_MAX, NODES_MAX, SCALAR_BYTES_MAX, TEXT_BYTES_MAX};
+}
+
+pub use parse::{Checked, parse, parse_bytes};
+pub use policy::{NamespacePolicy, Policy};
+pub use problem::{PROBLEMS_MAX, Problem, Problems};
+pub use reference::reference;
+pub use schema::schema;

@@ -1,0 +1,82 @@
+//! From text to checked settings, or to everything that is wrong with it.
+
+use serde::Deserialize;
+
+use crate::check;
+use crate::policy::Policy;
+use crate::problem::{Problem, Problems, Report};
+use crate::raw::Config;
+use crate::schema;
+use crate::shape;
+use crate::tree::{self, Position};
+
+/// Settings that work, and what is probably not meant in them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Checked {
+    /// The settings.
+    pub policy: Policy,
+    /// What is allowed and probably not meant, in the order of the file; at most [`crate::PROBLEMS_MAX`].
+    pub warnings: Vec<Problem>,
+}
+
+/// Checks a configuration.
+///
+/// `name` is what the file is called in messages; `env` reads environment variables for `${NAME}`. Every problem is
+/// reported at once, up to [`crate::PROBLEMS_MAX`]; only a text that is no YAML document, or exceeds the bounds of
+/// [`crate::bounds`], stops at the first.
+pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Checked, Problems> {
+    let mut report = Report::new(name);
+    let root = match tree::read(text) {
+        Ok(root) => root,
+        Err(unreadable) => {
+            report.unreadable(unreadable.at, unreadable.what, unreadable.fix);
+            return Err(failed(report));
+        }
+    };
+    report.locate_in(&root);
+    let value = shape::shape(schema::compiled(), &root, env, &mut report);
+    if report.is_full() {
+        return Err(failed(report));
+    }
+    let config = match Config::deserialize(value) {
+        Ok(config) => config,
+        Err(error) => {
+            // The schema is made from the same types, so this means that the two disagree; say so rather than stop.
+            report.unreadable(
+                Position::START,
+                format!("the configuration cannot be read: {error}"),
+                "report this as a bug",
+            );
+            return Err(failed(report));
+        }
+    };
+    let policy = check::check(config, &mut report);
+    report.finish().map(|warnings| Checked { policy, warnings })
+}
+
+/// As [`parse()`], for the bytes of a file; they must be UTF-8.
+pub fn parse_bytes(
+    name: &str,
+    bytes: &[u8],
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Checked, Problems> {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => parse(name, text, env),
+        Err(error) => {
+            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let last = before.rsplit('\n').next().unwrap_or_default();
+            let at = Position { line: before.split('\n').count(), column: last.chars().count() + 1 };
+            let mut report = Report::new(name);
+            report.unreadable(at, "the file is not UTF-8 text", "save it as UTF-8");
+            Err(failed(report))
+        }
+    }
+}
+
+fn failed(report: Report<'_>) -> Problems {
+    match report.finish() {
+        Err(problems) => problems,
+        Ok(problems) => Problems { problems, truncated: false },
+    }
+}

@@ -1,0 +1,34 @@
+//! What the design has and this version does not: known, so that it is not taken for a misspelling.
+
+use crate::path::Path;
+
+/// Keys that will exist, by the end of the path they would stand at.
+const KEYS: &[(&[&str], &str)] = &[
+    (&["listen"], "grpc"),
+    (&["listen"], "resp"),
+    (&["listen"], "proxy"),
+    (&["http"], "tls"),
+    (&["admin"], "tls"),
+    (&["store"], "path"),
+    (&["store"], "durability"),
+    (&["store"], "interval"),
+    (&[], "authorization"),
+    (&[], "proxy"),
+    (&[], "envoy_ratelimit"),
+];
+
+/// Values that will exist.
+const VALUES: &[(&[&str], &str)] =
+    &[(&["store", "kind"], "embedded"), (&["store", "kind"], "redis"), (&["store", "kind"], "dynamodb")];
+
+/// Whether `key` will stand at `path` in a later version.
+pub(crate) fn has_key(path: &Path, key: &str) -> bool {
+    KEYS.iter().any(|(at, planned)| {
+        *planned == key && path.segments().is_empty() == at.is_empty() && path.ends_with_keys(at)
+    })
+}
+
+/// Whether `value` will be allowed at `path` in a later version.
+pub(crate) fn has_value(path: &Path, value: &str) -> bool {
+    VALUES.iter().any(|(at, planned)| *planned == value && path.ends_with_keys(at))
+}

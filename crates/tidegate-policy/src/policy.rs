@@ -1,0 +1,266 @@
+//! Checked settings: what the daemon runs on. Immutable; every number in it is one that works.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use tidegate::{Limit, Rate, WhenFull};
+
+/// A checked configuration.
+///
+/// Made by [`crate::parse()`] only.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Policy {
+    /// Where the daemon listens.
+    pub listen: Listen,
+    /// Where shared state is kept.
+    pub store: StoreKind,
+    /// The memory for counters.
+    pub memory: Memory,
+    /// The namespaces, by name in alphabetical order. May be empty.
+    pub namespaces: Vec<NamespacePolicy>,
+    /// Where gateway subrequests get their namespace and attributes from.
+    pub authorize: Authorize,
+    /// How HTTP is answered, and its bounds.
+    pub http: Http,
+    /// What is logged.
+    pub log: Log,
+}
+
+impl Policy {
+    /// The configuration that `tidegate serve` runs without a config: five requests a minute for each user, a hundred a
+    /// second for each API key.
+    pub const fn example() -> &'static str {
+        include_str!("example.yaml")
+    }
+
+    /// The namespace called `name`.
+    pub fn namespace(&self, name: &str) -> Option<&NamespacePolicy> {
+        self.namespaces.iter().find(|namespace| namespace.name == name)
+    }
+}
+
+/// Where the daemon listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listen {
+    /// The API; default `127.0.0.1:8080`.
+    pub http: Listener,
+    /// Health, metrics and changes. `None`: on the http listener if
+    /// that [is local](Address::is_local), otherwise nowhere.
+    pub admin: Option<Listener>,
+}
+
+/// One listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listener {
+    /// Where.
+    pub address: Address,
+    /// Whether it was said to listen beyond loopback without authorization; always true for an address beyond loopback.
+    pub insecure: bool,
+}
+
+/// Where a listener listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An IP address and a port; port 0 takes any free one.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket, 1 to [`Address::SOCKET_PATH_BYTES_MAX`] bytes.
+    Unix(String),
+}
+
+impl Address {
+    /// The longest path of a Unix socket in bytes, on the strictest system.
+    pub const SOCKET_PATH_BYTES_MAX: usize = 103;
+
+    /// Whether only this machine can reach it: a loopback address or a Unix socket.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{path}"),
+        }
+    }
+}
+
+/// Where shared state is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreKind {
+    /// In the memory of this process.
+    #[default]
+    Memory,
+}
+
+/// The memory for counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// The size of the key table in bytes, [`Memory::KEYS_BYTES_MIN`] to [`Memory::KEYS_BYTES_MAX`]; default
+    /// [`Memory::KEYS_BYTES_DEFAULT`].
+    pub keys_bytes: usize,
+    /// What happens to a new key when the table is full; default [`WhenFull::Refuse`].
+    pub when_full: WhenFull,
+}
+
+impl Memory {
+    /// The size of the table unless told otherwise: 256 MiB, of which only what is used is ever touched.
+    pub const KEYS_BYTES_DEFAULT: usize = 256 << 20;
+    /// The smallest table: 1 MiB, about fifty thousand keys.
+    pub const KEYS_BYTES_MIN: u64 = 1 << 20;
+    /// The largest table: 1 TiB.
+    pub const KEYS_BYTES_MAX: u64 = 1 << 40;
+}
+
+/// One namespace.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NamespacePolicy {
+    /// Its name, 1 to [`NamespacePolicy::NAME_BYTES_MAX`] bytes.
+    pub name: String,
+    /// Its limits in the order of the file, ready for [`tidegate::Gate::builder`].
+    pub limits: Vec<Limit>,
+    /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set one are absent.
+    pub statuses: BTreeMap<String, u16>,
+    /// What happens when the store cannot answer, by the name of the limit; only for limits that a store decides.
+    pub store_failures: BTreeMap<String, OnStoreFailure>,
+}
+
+impl NamespacePolicy {
+    /// The longest name in bytes.
+    pub const NAME_BYTES_MAX: usize = 128;
+    /// The most namespaces in one configuration.
+    pub const COUNT_MAX: usize = 1024;
+}
+
+/// What happens to a limit when the store cannot answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStoreFailure {
+    /// The request is refused with reason `store_unavailable`.
+    Refuse,
+    /// The limit is left out.
+    Allow,
+    /// This member decides alone.
+    Local,
+}
+
+/// Where gateway subrequests get their namespace and attributes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Authorize {
+    /// Names of headers in lower case, each with the attribute it becomes. No header and no attribute stands twice.
+    pub headers: Vec<(String, String)>,
+    /// The namespace of requests that name none; it is one of [`Policy::namespaces`].
+    pub namespace: Option<String>,
+}
+
+/// How HTTP is answered, and its bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Http {
+    /// Whether answers carry `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`; default no.
+    pub rate_limit_headers: bool,
+    /// Whether answers carry `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`; default no.
+    pub x_rate_limit_headers: bool,
+    /// The most of everything a request may bring.
+    pub bounds: Bounds,
+}
+
+/// The most of everything a request may bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// Bytes of a body, 1 KiB to 64 MiB; default 64 KiB.
+    pub body_bytes: usize,
+    /// Bytes of all headers together, 8 KiB to 1 MiB; default 16 KiB.
+    pub header_bytes: usize,
+    /// Headers, 1 to 1000; default 100.
+    pub headers: usize,
+    /// Attributes, 1 to [`tidegate::Attributes::MAX`], which is the default.
+    pub attributes: usize,
+    /// Bytes of the name and of the value of an attribute, each, 16 B to 64 KiB; default 1 KiB.
+    pub attribute_bytes: usize,
+    /// Connections open at once on all listeners, 1 to 1 000 000; default 10 000.
+    pub connections: usize,
+    /// How long a request may take to arrive whole, and its answer to be taken, 10 ms to 1 h; default 10 s.
+    pub request_timeout: Duration,
+    /// How long requests that were read may take to be answered at the end, 0 to 1 h; default 30 s.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 10,
+            header_bytes: 16 << 10,
+            headers: 100,
+            attributes: tidegate::Attributes::MAX,
+            attribute_bytes: 1 << 10,
+            connections: 10_000,
+            request_timeout: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Log {
+    /// The least important lines that are written; default [`Level::Info`].
+    pub level: Level,
+    /// How lines are written; default [`Format::Text`].
+    pub format: Format,
+    /// The most lines about refusals; `None` writes none. Default 10 a second.
+    pub refusals: Option<Rate>,
+}
+
+/// How important a line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something does not work.
+    Error,
+    /// Something will not work, or not as meant.
+    Warn,
+    /// What an operator wants to know of a healthy daemon.
+    #[default]
+    Info,
+    /// What happens.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl Level {
+    /// The name in configuration and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}

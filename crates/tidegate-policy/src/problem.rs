@@ -1,0 +1,253 @@
+//! What is wrong with a configuration, as data and as a line that reads like a compiler's message.
+
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::path::Path;
+use crate::tree::{Node, Position};
+
+/// The most problems that are listed; looking for more stops there.
+pub const PROBLEMS_MAX: usize = 100;
+
+/// The longest value that is quoted in a message, in characters.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// The longest half of a message, in characters.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+/// One thing that is wrong, or for a warning: probably not meant.
+///
+/// Reads as `tidegate.yaml:12:7: namespaces.api.limits[2].rate: rate "0/s" admits nothing; use at least 1 unit, or
+/// block the key`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The file, by the name that was given to [`crate::parse()`].
+    pub file: String,
+    /// The path of the field, as `namespaces.api.limits[2].rate`; empty for the file as a whole.
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The value as it stands in the file (before `${VARIABLES}` are replaced); `None` for lists, mappings and what
+    /// is missing. Shortened to 80 characters.
+    pub value: Option<String>,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        write!(f, "{}; {}", self.what, self.fix)
+    }
+}
+
+/// Everything that is wrong with a configuration, in the order of the file. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problems {
+    /// The problems, at most [`PROBLEMS_MAX`].
+    pub problems: Vec<Problem>,
+    /// Whether there were so many that looking for more was stopped.
+    pub truncated: bool,
+}
+
+impl fmt::Display for Problems {
+    /// A line for each problem, and one that says so if there are more.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        if self.truncated {
+            f.write_str("\nand more; fix these first")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Problems {}
+
+/// Whether a problem is about a value, or about the key that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    Key,
+    Value,
+}
+
+/// Collects what is found in one file.
+///
+/// A problem of *shape* (unknown key, wrong type) makes whatever is found later on the same line of descent a mere
+/// consequence, which is not reported: a limit whose `rate` is misspelt is not also said to lack an algorithm.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    file: &'a str,
+    root: Option<&'a Node>,
+    problems: Vec<Problem>,
+    misshapen: Vec<Path>,
+    warnings: Vec<Problem>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(file: &'a str) -> Self {
+        Self { file, root: None, problems: Vec::new(), misshapen: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// From now on positions are looked up in this tree.
+    pub(crate) fn locate_in(&mut self, root: &'a Node) {
+        self.root = Some(root);
+    }
+
+    /// Adds a problem of the file at a position, when there is no tree to look it up in.
+    pub(crate) fn unreadable(&mut self, at: Position, what: impl fmt::Display, fix: impl fmt::Display) {
+        let problem = self.make(&Path::default(), at, None, &what.to_string(), &fix.to_string());
+        self.add(problem);
+    }
+
+    /// Adds a problem of shape.
+    pub(crate) fn shape(
+        &mut self,
+        path: &Path,
+        spot: (Position, Option<&str>),
+        what: impl fmt::Display,
+        fix: impl fmt::Display,
+    ) {
+        let problem = self.make(path, spot.0, spot.1, &what.to_string(), &fix.to_string());
+        self.misshapen(path);
+        self.add(problem);
+    }
+
+    /// Marks what stands at `path` as misshapen, where the problem itself is told elsewhere.
+    pub(crate) fn misshapen(&mut self, path: &Path) {
+        if self.misshapen.len() < 2 * PROBLEMS_MAX {
+            self.misshapen.push(path.clone());
+        }
+    }
+
+    /// Adds a problem of meaning with the value at `path`.
+    pub(crate) fn value(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
+        self.meaning(path, Spot::Value, &what.to_string(), &fix.to_string());
+    }
+
+    /// Adds a problem of meaning with the key at the end of `path`.
+    pub(crate) fn key(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
+        self.meaning(path, Spot::Key, &what.to_string(), &fix.to_string());
+    }
+
+    /// Adds a problem of meaning whose text is one sentence `what; fix`, as errors of the crate `tidegate` are.
+    pub(crate) fn error(&mut self, path: &Path, error: &impl fmt::Display) {
+        let message = error.to_string();
+        let (what, fix) = split(&message);
+        self.meaning(path, Spot::Value, what, fix);
+    }
+
+    /// Adds a warning about the value at `path`.
+    pub(crate) fn warn(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
+        if self.warnings.len() < PROBLEMS_MAX {
+            let (at, value) = self.locate(path, Spot::Value);
+            let warning = self.make(path, at, value, &what.to_string(), &fix.to_string());
+            self.warnings.push(warning);
+        }
+    }
+
+    fn meaning(&mut self, path: &Path, spot: Spot, what: &str, fix: &str) {
+        if self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
+            return;
+        }
+        let (at, value) = self.locate(path, spot);
+        let problem = self.make(path, at, value, what, fix);
+        self.add(problem);
+    }
+
+    /// Whether as many problems were found as are listed, so that looking further has no use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
+    }
+
+    fn locate(&self, path: &Path, spot: Spot) -> (Position, Option<&'a str>) {
+        self.root.map_or((Position::START, None), |root| root.locate(path, spot))
+    }
+
+    fn make(&self, path: &Path, at: Position, value: Option<&str>, what: &str, fix: &str) -> Problem {
+        Problem {
+            file: self.file.to_owned(),
+            path: path.to_string(),
+            line: at.line,
+            column: at.column,
+            value: value.map(shown),
+            what: printable(what, MESSAGE_CHARS_MAX),
+            fix: printable(fix, MESSAGE_CHARS_MAX),
+        }
+    }
+
+    fn add(&mut self, problem: Problem) {
+        if !self.is_full() {
+            self.problems.push(problem);
+        }
+    }
+
+    /// The warnings if there is no problem, otherwise the problems, in the order of the file.
+    pub(crate) fn finish(mut self) -> Result<Vec<Problem>, Problems> {
+        let order = |problem: &Problem| (problem.line, problem.column);
+        if self.problems.is_empty() {
+            self.warnings.sort_by_key(order);
+            return Ok(self.warnings);
+        }
+        self.problems.sort_by_key(order);
+        let truncated = self.is_full();
+        Err(Problems { problems: self.problems, truncated })
+    }
+}
+
+/// The two halves of `what; fix`. A value quoted in `what` may contain the separator, so the last one counts.
+pub(crate) fn split(message: &str) -> (&str, &str) {
+    message.rsplit_once("; ").unwrap_or((message, "see the configuration reference"))
+}
+
+/// `text` as it is quoted in a message: on one line and not too long.
+pub(crate) fn shown(text: &str) -> String {
+    printable(text, SHOWN_CHARS_MAX)
+}
+
+fn printable(text: &str, chars_max: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(chars_max));
+    for (count, c) in text.chars().enumerate() {
+        if count == chars_max {
+            out.push('…');
+            break;
+        }
+        if c.is_control() || ('\u{202A}'..='\u{202E}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c)
+        {
+            // Line breaks would end the message; the rest would let a file write to the terminal of its reader.
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_stays_on_one_line_and_short() {
+        assert_eq!(shown("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
+        assert_eq!(shown(&"x".repeat(1000)).chars().count(), SHOWN_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn the_fix_is_what_follows_the_last_semicolon() {
+        assert_eq!(split("rate \"a; b\" is none; write 1/s"), ("rate \"a; b\" is none", "write 1/s"));
+    }
+}

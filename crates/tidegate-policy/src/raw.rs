@@ -1,0 +1,52 @@
+//! The configuration as it is written: the one source of the schema, the reference page and the reading.
+//!
+//! Everything that may be left out is an `Option`; its default is written in its documentation as "Default: `x`." and
+//! a test holds the two together. Nothing here is checked beyond its shape.
+
+pub(crate) mod limit;
+pub(crate) mod matching;
+pub(crate) mod service;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use limit::LimitConfig;
+use service::{Authorize, Http, Listen, Log, Memory, Store};
+
+/// The configuration of `tidegate serve`, in one YAML file.
+///
+/// Unknown keys are errors. `${NAME}` and `${NAME:-default}` in a value are replaced by environment variables; `$${`
+/// stands for `${` itself. Spans of time are whole numbers with a unit (`250ms`, `10s`, `1h30m`, `7d`), sizes have a
+/// binary unit (`64KiB`, `256MiB`, `1GiB`) or are bytes. Inside `{ }` a value with `${NAME}` needs quotes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "config")]
+pub(crate) struct Config {
+    /// Where the daemon listens.
+    pub(crate) listen: Option<Listen>,
+    /// Where state that all members share is kept.
+    pub(crate) store: Option<Store>,
+    /// The memory for counters.
+    pub(crate) memory: Option<Memory>,
+    /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's "domain"). A request
+    /// that names a namespace that is not here is an error to its sender.
+    pub(crate) namespaces: Option<BTreeMap<String, Namespace>>,
+    /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
+    pub(crate) authorize: Option<Authorize>,
+    /// How HTTP is answered, and its bounds.
+    pub(crate) http: Option<Http>,
+    /// What is logged.
+    pub(crate) log: Option<Log>,
+}
+
+/// An isolated set of limits and counters.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "namespace")]
+pub(crate) struct Namespace {
+    /// The limits. Every request is charged to all that match it, or to none. At most 1024; without any, everything
+    /// is admitted.
+    pub(crate) limits: Option<Vec<LimitConfig>>,
+}

@@ -1,0 +1,369 @@
+//! One limit as it is written.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::matching::MatcherConfig;
+
+/// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`, `rolling`, `fixed`,
+/// `calendar` and `concurrency`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "limit")]
+pub(crate) struct LimitConfig {
+    /// The name in answers, logs and metrics; unique in its namespace, 1 to 128 bytes. Danger: another name is another
+    /// limit, which starts with nothing used, unless `was` gives the old one.
+    pub(crate) name: String,
+    /// The attributes it counts by: one counter for each distinct tuple. Entries are names, or
+    /// `{ attribute: peer, ipv6_prefix: 56 }`. At most 16. Default: `[]`. Danger: without a key there is one counter
+    /// for all requests together.
+    pub(crate) key: Option<Vec<KeyPartConfig>>,
+    /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty matches every request.
+    #[serde(rename = "match")]
+    pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
+    /// What happens to a request that lacks an attribute of `key`. Default: `skip`. Danger: with `skip`, a caller that
+    /// may leave attributes out escapes the limit.
+    pub(crate) missing: Option<MissingConfig>,
+    /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`. At least 1 unit, a span of at
+    /// most 365d, at most 10^9 units a second.
+    pub(crate) rate: Option<String>,
+    /// For `rate`: how many units the bucket holds, which is what a caller that was quiet may use at once. At least 1.
+    /// Default: the units of `rate`.
+    pub(crate) burst: Option<u64>,
+    /// For `rate`: how many units a request may overdraw as long as at least one is left; they are paid back before
+    /// anything else is admitted. Default: `0`, which refuses costs above the burst for good.
+    pub(crate) debt: Option<u64>,
+    /// Never more than a number of units in any window of a length.
+    pub(crate) rolling: Option<RollingConfig>,
+    /// Windows of one length, one after the other.
+    pub(crate) fixed: Option<FixedConfig>,
+    /// Civil minutes, hours, days, weeks, months or years in a time zone.
+    pub(crate) calendar: Option<CalendarConfig>,
+    /// Permits held at the same time.
+    pub(crate) concurrency: Option<ConcurrencyConfig>,
+    /// Whether it refuses, or only says that it would. Default: `enforce`.
+    pub(crate) mode: Option<ModeConfig>,
+    /// Where it is decided. Default: `local`, which with the memory store is as exact as `exact`.
+    pub(crate) consistency: Option<ConsistencyConfig>,
+    /// For `consistency: local` on several members without a shared store: the part of the limit that this member may
+    /// admit, as `1/n`. Rates are divided exactly; burst and limits are rounded down. Default: `1/1`.
+    pub(crate) share: Option<String>,
+    /// What happens when the store cannot answer; it matters only for limits that a store decides. Default: `refuse`
+    /// for limits over an hour or longer, `local` for others.
+    pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
+    /// What happens to a key that exceeds the limit, beyond the refusal.
+    pub(crate) on_exceed: Option<OnExceedConfig>,
+    /// Other numbers for some keys. The override that names the most attributes wins.
+    pub(crate) overrides: Option<Vec<OverrideConfig>>,
+    /// The name it had before, so that a rename keeps what was used.
+    pub(crate) was: Option<String>,
+    /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 429 for most.
+    #[schemars(range(min = 400, max = 599))]
+    pub(crate) status: Option<u16>,
+}
+
+/// Never more than `limit` units in *any* window of this length, however it is placed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "rolling")]
+pub(crate) struct RollingConfig {
+    /// The most units in any window; at most 1048576. 0 refuses everything.
+    pub(crate) limit: u64,
+    /// The length of the window, 1us to 366d.
+    pub(crate) window: String,
+    /// `exact` keeps 4 bytes for each unit; `approximate` keeps 16 bytes for each key. Default: `exact`.
+    pub(crate) accuracy: Option<AccuracyConfig>,
+}
+
+/// How well a rolling window is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "accuracy")]
+pub(crate) enum AccuracyConfig {
+    /// The instant of every unit is kept: no window ever holds more.
+    #[default]
+    Exact,
+    /// Two counters: assumes that the previous window was spread evenly.
+    Approximate,
+}
+
+/// At most `limit` units in each of the windows that follow each other.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "fixed")]
+pub(crate) struct FixedConfig {
+    /// The most units in a window. 0 refuses everything.
+    pub(crate) limit: u64,
+    /// The length of the window, 1us to 366d.
+    pub(crate) window: String,
+    /// Where windows begin. Default: `epoch`.
+    pub(crate) start: Option<WindowStartConfig>,
+}
+
+/// Where the windows of `fixed` begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "window_start")]
+pub(crate) enum WindowStartConfig {
+    /// At multiples of the length since 1970-01-01T00:00:00Z, the same for all keys.
+    #[default]
+    Epoch,
+    /// With the first request of a key after its last window.
+    FirstHit,
+}
+
+/// At most `limit` units in each civil unit of time, correct across changes of the clock.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "calendar")]
+pub(crate) struct CalendarConfig {
+    /// The most units. 0 refuses everything.
+    pub(crate) limit: u64,
+    /// The civil unit.
+    pub(crate) unit: CivilUnitConfig,
+    /// The IANA time zone, as `Europe/Berlin`. Default: `UTC`.
+    pub(crate) zone: Option<String>,
+    /// For `unit: week`: its first day. Default: `monday`.
+    pub(crate) week_start: Option<WeekdayConfig>,
+}
+
+/// A civil unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "civil_unit")]
+pub(crate) enum CivilUnitConfig {
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+/// A day of the week.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "weekday")]
+pub(crate) enum WeekdayConfig {
+    #[default]
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+/// At most `limit` permits held at once, given back when a request ends.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "concurrency")]
+pub(crate) struct ConcurrencyConfig {
+    /// The most permits at once; at most 65536. 0 refuses everything.
+    pub(crate) limit: u64,
+    /// How long a permit lasts if nobody gives it back, 1us to 366d. Danger: shorter than the longest request, it lets
+    /// more in than the limit; much longer, a crashed caller blocks its place.
+    pub(crate) hold: String,
+}
+
+/// What happens to a request that lacks an attribute of the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "missing")]
+pub(crate) enum MissingConfig {
+    /// The limit does not apply to it.
+    #[default]
+    Skip,
+    /// It is refused.
+    Refuse,
+    /// All that lack the same attributes share one counter.
+    Group,
+}
+
+/// Whether a limit refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "mode")]
+pub(crate) enum ModeConfig {
+    /// It refuses.
+    #[default]
+    Enforce,
+    /// It charges and says what it would have refused, and refuses nothing.
+    Shadow,
+}
+
+/// Where a limit is decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "consistency")]
+pub(crate) enum ConsistencyConfig {
+    /// By this member alone, in nanoseconds. For every algorithm.
+    #[default]
+    Local,
+    /// In one atomic step in the store, together with all other exact limits of the request. For every algorithm.
+    Exact,
+    /// By this member, from tokens leased ahead. For `rate`, `fixed`, `calendar`. Not available in this version.
+    Leased,
+    /// By this member, with usage published to all. For `rate`, `fixed`, `calendar`. Not available in this version.
+    Broadcast,
+    /// By reports read afterwards. For `rate`, `fixed`, `calendar`. Not available in this version.
+    Observed,
+    /// Exact while a key is cold, leased when it is hot. For `rate`, `fixed`, `calendar`. Not available in this
+    /// version.
+    Auto,
+}
+
+/// What happens when the store cannot answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "on_store_failure")]
+pub(crate) enum OnStoreFailureConfig {
+    /// The request is refused with reason `store_unavailable`.
+    Refuse,
+    /// The limit is left out.
+    Allow,
+    /// This member decides alone.
+    Local,
+}
+
+/// What happens to a key that exceeds a limit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "on_exceed")]
+pub(crate) struct OnExceedConfig {
+    /// Refuses the key for this long from the first refusal on, 1us to 366d, whatever is left by then.
+    pub(crate) block: String,
+}
+
+/// An attribute of a key: its name, or its name and how addresses are grouped.
+#[derive(Debug)]
+pub(crate) enum KeyPartConfig {
+    Name(String),
+    Part(KeyPartForm),
+}
+
+/// An attribute of a key with how addresses in it are grouped.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "key_part")]
+pub(crate) struct KeyPartForm {
+    /// The name of the attribute.
+    pub(crate) attribute: String,
+    /// The value is an address: IPv6 addresses with the same first bits, this many, share a counter. 0 to 128. Default:
+    /// `64` for attributes called `ip`, `client_ip`, `remote_ip`, `source_ip`, `peer_ip`, `remote_address` or
+    /// `client_address`; other attributes are not taken as addresses.
+    #[schemars(range(min = 0, max = 128))]
+    pub(crate) ipv6_prefix: Option<u8>,
+}
+
+impl<'de> Deserialize<'de> for KeyPartConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(name) => Ok(Self::Name(name)),
+            form => inner(form).map(Self::Part),
+        }
+    }
+}
+
+impl JsonSchema for KeyPartConfig {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "key_entry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<KeyPartForm>();
+        json_schema!({
+            "description": "An attribute of a key: its name, or its name and how addresses in it are grouped.",
+            "anyOf": [{ "type": "string" }, form],
+        })
+    }
+}
+
+/// Other numbers for the keys whose attributes have certain values.
+#[derive(Debug)]
+pub(crate) struct OverrideConfig {
+    /// Attributes of the key, with the values they must have.
+    pub(crate) when: BTreeMap<String, String>,
+    pub(crate) numbers: NumbersConfig,
+}
+
+/// The numbers an override may change; what it leaves out is as in the limit. An attribute that has one of these names
+/// cannot be overridden by.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "override")]
+pub(crate) struct NumbersConfig {
+    /// For `rate`: the rate.
+    pub(crate) rate: Option<String>,
+    /// For `rate`: the burst.
+    pub(crate) burst: Option<u64>,
+    /// For `rate`: the debt.
+    pub(crate) debt: Option<u64>,
+    /// For `rolling`, `fixed`, `calendar` and `concurrency`: the limit. 0 refuses everything.
+    pub(crate) limit: Option<u64>,
+    /// For `rolling` and `fixed`: the window.
+    pub(crate) window: Option<String>,
+    /// For `concurrency`: the hold.
+    pub(crate) hold: Option<String>,
+}
+
+impl NumbersConfig {
+    /// The names that are numbers rather than attributes.
+    pub(crate) const NAMES: [&'static str; 6] = ["rate", "burst", "debt", "limit", "window", "hold"];
+}
+
+impl<'de> Deserialize<'de> for OverrideConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let all = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let (numbers, when): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.into_iter().partition(|(name, _)| NumbersConfig::NAMES.contains(&name.as_str()));
+        Ok(Self {
+            when: inner(Value::Object(when.into_iter().collect()))?,
+            numbers: inner(Value::Object(numbers.into_iter().collect()))?,
+        })
+    }
+}
+
+impl JsonSchema for OverrideConfig {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "override".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = NumbersConfig::json_schema(generator);
+        schema.insert(
+            "description".to_owned(),
+            "Other numbers for the keys whose attributes have certain values: `{ account: \"1234\", limit: 50 }`. Every \
+             key that is no number is an attribute of the limit's `key` with the value it must have; at least one, not \
+             necessarily all. What an override leaves out is as in the limit. An attribute whose name is that of a number \
+             cannot be named here."
+                .into(),
+        );
+        schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "string" }));
+        schema
+    }
+}
+
+/// Reads one of several forms that were told apart by hand.
+pub(super) fn inner<T: DeserializeOwned, E: Error>(value: Value) -> Result<T, E> {
+    serde_json::from_value(value).map_err(|error| E::custom(error))
+}
+
+impl fmt::Display for ConsistencyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Exact => "exact",
+            Self::Leased => "leased",
+            Self::Broadcast => "broadcast",
+            Self::Observed => "observed",
+            Self::Auto => "auto",
+        })
+    }
+}

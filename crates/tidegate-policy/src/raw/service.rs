@@ -1,0 +1,206 @@
+//! The settings of the daemon as they are written: where it listens, what it keeps, how it answers and what it logs.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::limit::inner;
+
+/// Where the daemon listens.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "listen")]
+pub(crate) struct Listen {
+    /// The API: `/v1/check` and the others. An address with a port, or `unix:/path` for a socket. Default:
+    /// `127.0.0.1:8080`.
+    pub(crate) http: Option<Listener>,
+    /// Health, metrics and changes. Default: on the http listener if that is on loopback or a socket, otherwise nowhere.
+    pub(crate) admin: Option<Listener>,
+}
+
+/// An address, alone or with what belongs to it.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Address(String),
+    Form(ListenerForm),
+}
+
+/// An address with what belongs to it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "listener")]
+pub(crate) struct ListenerForm {
+    /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one. For http also
+    /// `unix:/path`.
+    pub(crate) address: String,
+    /// Listens on an address that is not loopback although nothing is authorized. Default: `false`. Danger: whoever
+    /// reaches the address may use up, and on admin change, every limit.
+    pub(crate) insecure: Option<bool>,
+}
+
+impl<'de> Deserialize<'de> for Listener {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(address) => Ok(Self::Address(address)),
+            form => inner(form).map(Self::Form),
+        }
+    }
+}
+
+impl JsonSchema for Listener {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "listener_entry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<ListenerForm>();
+        json_schema!({
+            "description": "An address, or an address with what belongs to it.",
+            "anyOf": [{ "type": "string" }, form],
+        })
+    }
+}
+
+/// Where state that all members share is kept.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "store")]
+pub(crate) struct Store {
+    /// Which store.
+    pub(crate) kind: StoreKindConfig,
+}
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "store_kind")]
+pub(crate) enum StoreKindConfig {
+    /// In the memory of this process: gone when it ends, shared with nobody.
+    #[default]
+    Memory,
+}
+
+/// The memory for counters.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "memory")]
+pub(crate) struct Memory {
+    /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes 16 to 24 bytes.
+    /// Default: `256MiB`.
+    pub(crate) keys: Option<String>,
+    /// What happens to a new key when the table is full. Default: `refuse`.
+    pub(crate) when_full: Option<WhenFullConfig>,
+}
+
+/// What happens to a new key when the table is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "when_full")]
+pub(crate) enum WhenFullConfig {
+    /// The request is refused with reason `table_full`, to come back when there is room.
+    #[default]
+    Refuse,
+    /// The request is admitted and not counted. Danger: whoever brings enough new keys escapes the limits.
+    Admit,
+}
+
+/// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from, beside the query.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "authorize")]
+pub(crate) struct Authorize {
+    /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`. Danger: a header that
+    /// the gateway does not set itself is whatever the caller says.
+    pub(crate) headers: Option<BTreeMap<String, String>>,
+    /// The namespace of requests that name none in their query. Default: none, which makes such requests an error.
+    pub(crate) namespace: Option<String>,
+}
+
+/// How HTTP is answered, and its bounds.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "http")]
+pub(crate) struct Http {
+    /// Headers from before the IETF draft that answers carry beside `RateLimit` and `RateLimit-Policy`. Default: `[]`.
+    pub(crate) legacy_headers: Option<Vec<LegacyHeadersConfig>>,
+    /// The most of everything a request may bring.
+    pub(crate) bounds: Option<Bounds>,
+}
+
+/// A family of headers from before the IETF draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "legacy_headers")]
+pub(crate) enum LegacyHeadersConfig {
+    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds from now).
+    RateLimit,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset`.
+    XRateLimit,
+}
+
+/// The most of everything a request may bring; what is beyond is refused and its sender told.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "bounds")]
+pub(crate) struct Bounds {
+    /// The body of a request, 1KiB to 64MiB. Default: `64KiB`.
+    pub(crate) body: Option<String>,
+    /// All headers of a request together, 8KiB to 1MiB. Default: `16KiB`.
+    pub(crate) headers: Option<String>,
+    /// How many headers a request may have, 1 to 1000. Default: `100`.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) header_count: Option<u16>,
+    /// How many attributes a request may have, 1 to 64. Default: `64`.
+    #[schemars(range(min = 1, max = 64))]
+    pub(crate) attributes: Option<u16>,
+    /// The name and the value of one attribute, each, 16B to 64KiB. Default: `1KiB`.
+    pub(crate) attribute: Option<String>,
+    /// Connections open at once on all listeners, 1 to 1000000. Beyond it new ones wait. Default: `10000`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) connections: Option<u32>,
+    /// How long a request may take to arrive whole, and its answer to be taken, 10ms to 1h. Default: `10s`.
+    pub(crate) request_timeout: Option<String>,
+    /// How long requests that were read may take to be answered when the daemon stops, 0s to 1h. Default: `30s`.
+    pub(crate) drain_timeout: Option<String>,
+}
+
+/// What is logged.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "log")]
+pub(crate) struct Log {
+    /// The least important lines that are written. Default: `info`.
+    pub(crate) level: Option<LevelConfig>,
+    /// How lines are written. Default: `text`.
+    pub(crate) format: Option<FormatConfig>,
+    /// At most so many lines about refusals, as lines/span; further ones are only counted. `off` writes none. Default:
+    /// `10/s`.
+    pub(crate) refusals: Option<String>,
+}
+
+/// How important a line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "level")]
+pub(crate) enum LevelConfig {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "format")]
+pub(crate) enum FormatConfig {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}

@@ -1,0 +1,380 @@
+//! What is said about a limit that is wrong: every kind of problem with its exact text.
+
+use crate::{assert_files, assert_limits, check, limit_problems, problems, with_limit};
+
+#[test]
+fn a_rate_that_is_none_says_what_to_do() {
+    assert_limits(&[
+        (
+            "{ name: a, rate: 0/s }",
+            &[".rate: rate \"0/s\" admits nothing; use at least 1 unit, or block the key"],
+        ),
+        (
+            "{ name: a, rate: fast }",
+            &[".rate: rate \"fast\" is not written as units/span; write for example 100/s, 5/10m or 1000/1d"],
+        ),
+        (
+            "{ name: a, rate: 5/366d }",
+            &[
+                ".rate: rate \"5/366d\" has a span that is zero or longer than a year; use a span from 1ns to 365d",
+            ],
+        ),
+        (
+            "{ name: a, rate: 2000000000/s }",
+            &[
+                ".rate: rate \"2000000000/s\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, burst: 0 }",
+            &[
+                ".burst: burst 0 admits nothing; use at least 1, or remove `burst` to allow one span of `rate`",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/d, burst: 367 }",
+            &[".burst: burst 367 takes more than 366d to refill at 1/d; lower `burst` or raise `rate`"],
+        ),
+        (
+            "{ name: a, rate: 1/d, debt: 366 }",
+            &[".debt: burst 367 takes more than 366d to refill at 1/d; lower `burst` or raise `rate`"],
+        ),
+        ("{ name: a, burst: 2 }", &[".burst: `burst` belongs to `rate`; remove it, or give a `rate`"]),
+        (
+            "{ name: a, debt: 2, fixed: { limit: 1, window: 1s } }",
+            &[".debt: `debt` belongs to `rate`; remove it, or give a `rate`"],
+        ),
+    ]);
+}
+
+#[test]
+fn windows_and_holds_are_spans_of_at_most_a_year() {
+    assert_limits(&[
+        (
+            "{ name: a, fixed: { limit: 1, window: 367d } }",
+            &[
+                ".fixed.window: window 367d is not between 1us and 366d; use a span in that range, or `calendar` for years",
+            ],
+        ),
+        (
+            "{ name: a, rolling: { limit: 1, window: 1ns, accuracy: approximate } }",
+            &[
+                ".rolling.window: window 1ns is not between 1us and 366d; use a span in that range, or `calendar` for years",
+            ],
+        ),
+        (
+            "{ name: a, rolling: { limit: 1, window: 10 } }",
+            &[".rolling.window: window \"10\" is not a span of time; add a unit, for example 10s"],
+        ),
+        (
+            "{ name: a, rolling: { limit: 1, window: soon } }",
+            &[
+                ".rolling.window: window \"soon\" is not a span of time; write a whole number with ns, us, ms, s, m, h, d or w, for example 10m, 1h30m or 7d",
+            ],
+        ),
+        (
+            "{ name: a, rolling: { limit: 1048577, window: 1s } }",
+            &[
+                ".rolling.limit: limit 1048577 is above 1048576, the largest this window can count; count in larger units",
+            ],
+        ),
+        (
+            "{ name: a, concurrency: { limit: 1, hold: 0s } }",
+            &[
+                ".concurrency.hold: hold 0ns is not between 1us and 366d; use the longest time a request may take",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, on_exceed: { block: 0s } }",
+            &[".on_exceed.block: block \"0s\" is not between 1us and 366d; use a span in that range"],
+        ),
+        (
+            "{ name: a, rate: 1/s, on_exceed: { block: 367d } }",
+            &[".on_exceed.block: block \"367d\" is not between 1us and 366d; use a span in that range"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_zone_that_does_not_exist_is_told_the_nearest_one() {
+    let zone = |zone: &str| format!("{{ name: a, calendar: {{ limit: 1, unit: day, zone: {zone} }} }}");
+    for (given, fix) in [
+        ("Europe/Berln", "did you mean Europe/Berlin?"),
+        ("Berlin", "did you mean Europe/Berlin?"),
+        ("America/Los Angeles", "did you mean America/Los_Angeles?"),
+        ("Nowhere/Atall", "use an IANA name such as Europe/Berlin or UTC"),
+    ] {
+        let expected = format!(".calendar.zone: time zone \"{given}\" does not exist; {fix}");
+        assert_eq!(limit_problems(&zone(given)), [expected]);
+    }
+    assert_limits(&[(
+        "{ name: a, calendar: { limit: 1, unit: day, week_start: sunday } }",
+        &[".calendar.week_start: `week_start` belongs to `unit: week`; remove it, or count by week"],
+    )]);
+}
+
+#[test]
+fn a_limit_has_one_algorithm_and_a_name_of_its_own() {
+    assert_limits(&[
+        (
+            "{ name: a }",
+            &[
+                "limit \"a\" has no algorithm; add one of `rate`, `rolling`, `fixed`, `calendar` and `concurrency`",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, fixed: { limit: 1, window: 1s }, concurrency: { limit: 1, hold: 1s } }",
+            &[
+                ".fixed: `fixed` stands beside `rate`, and a limit has one algorithm; keep one, and make the other a limit of its own",
+                ".concurrency: `concurrency` stands beside `rate`, and a limit has one algorithm; keep one, and make the other a limit of its own",
+            ],
+        ),
+        ("{ name: \"\", rate: 1/s }", &[".name: the name of the limit is empty; give it one"]),
+        (
+            "{ name: \"a\\nb\", rate: 1/s }",
+            &[".name: the name of the limit, \"a\\nb\", contains control characters; remove them"],
+        ),
+        (
+            "{ name: a, was: a, rate: 1/s }",
+            &[
+                ".was: `was` is the name the limit still has, \"a\"; remove `was`, or give the name it had before",
+            ],
+        ),
+    ]);
+    assert_files(&[
+        (
+            "namespaces: { api: { limits: [ { name: a, rate: 1/s }, { name: a, rate: 2/s } ] } }",
+            &[
+                "t.yaml:1:64: namespaces.api.limits[1].name: limit \"a\" stands twice, first at limits[0]; rename one of them",
+            ],
+        ),
+        (
+            "namespaces: { api: { limits: [ { name: a, rate: 1/s }, { name: b, was: a, rate: 2/s } ] } }",
+            &[
+                "t.yaml:1:72: namespaces.api.limits[1].was: `was` is the name of another limit, \"a\"; remove `was`, or give the name it had before",
+            ],
+        ),
+        (
+            "namespaces: { \"\": { limits: [ { name: a, rate: 1/s } ] } }",
+            &["t.yaml:1:15: namespaces.\"\": the name of the namespace is empty; give it one"],
+        ),
+    ]);
+    let long = "x".repeat(129);
+    let said = limit_problems(&format!("{{ name: {long}, rate: 1/s }}"));
+    assert_eq!(
+        said,
+        [format!(".name: the name of the limit, \"{}…\", has 129 bytes; use at most 128", "x".repeat(80))]
+    );
+}
+
+#[test]
+fn keys_and_overrides_name_attributes_once_and_of_the_key() {
+    assert_limits(&[
+        (
+            "{ name: a, rate: 1/s, key: [u, u] }",
+            &[".key[1]: attribute \"u\" stands twice in `key`; remove one"],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [u, { attribute: u }] }",
+            &[".key[1].attribute: attribute \"u\" stands twice in `key`; remove one"],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [\"\"] }",
+            &[".key[0]: the name of the attribute is empty; give it one"],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [{ attribute: ip, ipv6_prefix: 129 }] }",
+            &[".key[0].ipv6_prefix: 129 is out of range; use a whole number from 0 to 128"],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] }",
+            &[".key: 17 attributes in one key; use at most 16"],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [account], overrides: [{ acount: x, rate: 2/s }] }",
+            &[
+                ".overrides[0].acount: attribute \"acount\" is not in the `key` of the limit; did you mean `account`?",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [account], overrides: [{ account: x, brust: 2 }] }",
+            &[
+                ".overrides[0]: the override changes no number; change rate, burst or debt",
+                ".overrides[0].brust: attribute \"brust\" is not in the `key` of the limit; did you mean `burst`?",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, overrides: [{ user: x, rate: 2/s }] }",
+            &[
+                ".overrides[0].user: attribute \"user\" is not in the `key` of the limit; add it to `key`, or remove the override",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [u], overrides: [{ rate: 2/s }] }",
+            &[
+                ".overrides[0]: the override names no attribute; add one of `key` with its value, for example u: \"1234\"",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, overrides: [{ rate: 2/s }] }",
+            &[
+                ".overrides[0]: the override names no attribute; a limit without `key` has one counter, which cannot be overridden; remove the override",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [u], overrides: [{ u: x }] }",
+            &[".overrides[0]: the override changes no number; change rate, burst or debt"],
+        ),
+        (
+            "{ name: a, calendar: { limit: 1, unit: day }, key: [u], overrides: [{ u: x, rate: 2/s }] }",
+            &[
+                ".overrides[0].rate: an override of `rate`, which a limit with `calendar` does not have; change limit",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, key: [u], overrides: [{ u: x, rate: 0/s }, { u: x, burst: 0 }] }",
+            &[
+                ".overrides[0].rate: rate \"0/s\" admits nothing; use at least 1 unit, or block the key",
+                ".overrides[1]: an override for the same attributes and values stands before it; remove one",
+                ".overrides[1].burst: burst 0 admits nothing; use at least 1, or remove `burst` to allow one span of `rate`",
+            ],
+        ),
+        (
+            "{ name: a, fixed: { limit: 1, window: 1s }, key: [u], overrides: [{ u: x, window: 400d }] }",
+            &[
+                ".overrides[0].window: window 400d is not between 1us and 366d; use a span in that range, or `calendar` for years",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn matchers_that_cannot_be_made_say_why() {
+    let said =
+        |matcher: &str| limit_problems(&format!("{{ name: a, rate: 1/s, match: {{ x: {matcher} }} }}"));
+    for (matcher, expected) in [
+        ("[]", ".match.x: an empty list matches nothing; list the values that match"),
+        ("{ one_of: [] }", ".match.x.one_of: an empty list matches nothing; list the values that match"),
+        ("{ cidr: [] }", ".match.x.cidr: an empty list matches nothing; list the networks that match"),
+        ("{}", ".match.x: an empty form matches everything; say what the value must look like, or remove it"),
+        (
+            "{ regex: \"a(\" }",
+            ".match.x.regex: regex \"a(\": unclosed group; correct it, or put \\ before a character that is meant as it stands",
+        ),
+        (
+            "{ glob: \"[\" }",
+            ".match.x.glob: glob \"[\": [ is not closed; add ], or write \\[ for the character",
+        ),
+        (
+            "{ cidr: 10.0.0.0/33 }",
+            ".match.x.cidr: network \"10.0.0.0/33\" is none; write for example 10.0.0.0/8, 2001:db8::/32 or a single address",
+        ),
+        (
+            "{ cidr: [10.0.0.0/8, 10.0.0.1/8] }",
+            ".match.x.cidr[1]: network \"10.0.0.1/8\" has bits set behind its prefix; write 10.0.0.0/8, or the address without a prefix",
+        ),
+        (
+            "{ not: { not: { glob: \"[\" } } }",
+            ".match.x.not.not.glob: glob \"[\": [ is not closed; add ], or write \\[ for the character",
+        ),
+        ("{ prefx: a }", ".match.x.prefx: unknown key \"prefx\"; did you mean `prefix`?"),
+    ] {
+        assert_eq!(said(matcher), [expected], "{matcher}");
+    }
+}
+
+#[test]
+fn a_consistency_is_refused_unless_the_algorithm_has_it_and_this_version_does() {
+    const ALGORITHMS: [(&str, &str, bool); 6] = [
+        ("rate", "rate: 1/s", true),
+        ("fixed", "fixed: { limit: 1, window: 1s }", true),
+        ("calendar", "calendar: { limit: 1, unit: day }", true),
+        ("rolling", "rolling: { limit: 1, window: 1s }", false),
+        ("rolling", "rolling: { limit: 1, window: 1s, accuracy: approximate }", false),
+        ("concurrency", "concurrency: { limit: 1, hold: 1s }", false),
+    ];
+    for (name, algorithm, has_all) in ALGORITHMS {
+        for consistency in ["local", "exact", "leased", "broadcast", "observed", "auto"] {
+            let limit = format!("{{ name: a, {algorithm}, consistency: {consistency} }}");
+            if matches!(consistency, "local" | "exact") {
+                assert!(check(&with_limit(&limit)).is_ok(), "{limit}");
+                continue;
+            }
+            let expected = if has_all {
+                format!(
+                    ".consistency: consistency \"{consistency}\" needs a shared store, which is not available in this version; use local or exact"
+                )
+            } else {
+                format!(".consistency: `{name}` has no consistency \"{consistency}\"; use local or exact")
+            };
+            assert_eq!(limit_problems(&limit), [expected]);
+        }
+    }
+    assert_limits(&[
+        (
+            "{ name: a, rate: 1/s, consistency: eventual }",
+            &[
+                ".consistency: \"eventual\" is not a value of this key; use local, exact, leased, broadcast, observed or auto",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, share: auto }",
+            &[
+                ".share: share \"auto\" needs a shared store, which is not available in this version; write 1/n for n members",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, share: 2/3 }",
+            &[
+                ".share: share \"2/3\" is not written as 1/n; write for example 1/3, with at most 10000 members",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, share: 1/0 }",
+            &[
+                ".share: share \"1/0\" is not written as 1/n; write for example 1/3, with at most 10000 members",
+            ],
+        ),
+        (
+            "{ name: a, rate: 1/s, share: 1/2, consistency: exact }",
+            &[".share: `share` belongs to `consistency: local`; remove one of the two"],
+        ),
+        (
+            "{ name: a, fixed: { limit: 3, window: 1s }, share: 1/4 }",
+            &[".fixed.limit: share 1/4 of limit 3 leaves nothing; raise it to at least 4"],
+        ),
+        (
+            "{ name: a, rate: 10/s, burst: 3, share: 1/4 }",
+            &[".burst: share 1/4 of burst 3 leaves nothing; raise it to at least 4"],
+        ),
+        (
+            "{ name: a, rate: 1/300d, share: 1/4 }",
+            &[".rate: share 1/4 of rate 1/300d is less than one unit in 365d; raise the rate, or the share"],
+        ),
+    ]);
+}
+
+#[test]
+fn more_limits_or_attributes_than_a_namespace_holds_are_a_problem() {
+    use std::fmt::Write as _;
+    let mut limits = String::new();
+    for index in 0..1025 {
+        write!(limits, "{{ name: l{index}, rate: 1/s }}, ").unwrap();
+    }
+    assert_eq!(
+        problems(&with_limit(&limits)),
+        [
+            "t.yaml:1:30: namespaces.api.limits: 1025 limits in one namespace; use at most 1024, or split the namespace"
+        ]
+    );
+    let mut limits = String::new();
+    for index in 0..257 {
+        write!(limits, "{{ name: l{index}, key: [a{index}], rate: 1/s }}, ").unwrap();
+    }
+    assert_eq!(
+        problems(&with_limit(&limits)),
+        [
+            "t.yaml:1:30: namespaces.api.limits: the limits of the namespace look at 257 attributes; use at most 256"
+        ]
+    );
+}

@@ -1,0 +1,82 @@
+//! What is allowed and probably not meant.
+
+use crate::{warnings, with_limit};
+
+const ESCAPE: &str = "t.yaml:1:20: namespaces.api: a caller that leaves attributes out escapes every limit of namespace \
+                      \"api\"; use `missing: group` or `missing: refuse` on one of them, or add a limit without `key` and `match`";
+
+#[test]
+fn a_namespace_whose_every_limit_can_be_escaped_is_warned_about() {
+    for (limits, escapes) in [
+        ("{ name: a, key: [u], rate: 1/s }", true),
+        ("{ name: a, match: { m: GET }, rate: 1/s }", true),
+        ("{ name: a, match: { m: { present: true } }, rate: 1/s }", true),
+        ("{ name: a, key: [u], missing: group, match: { m: GET }, rate: 1/s }", true),
+        ("{ name: a, key: [u], rate: 1/s }, { name: b, mode: shadow, rate: 1/s }", true),
+        ("{ name: a, rate: 1/s }", false),
+        ("{ name: a, key: [u], missing: group, rate: 1/s }", false),
+        ("{ name: a, key: [u], missing: refuse, rate: 1/s }", false),
+        ("{ name: a, key: [u], rate: 1/s }, { name: b, rate: 1/s }", false),
+        ("{ name: a, match: { m: { not: internal } }, rate: 1/s }", false),
+        ("{ name: a, match: { m: { present: false } }, rate: 1/s }", false),
+    ] {
+        let expected: &[&str] = if escapes { &[ESCAPE] } else { &[] };
+        assert_eq!(warnings(&with_limit(limits)), expected, "{limits}");
+    }
+}
+
+#[test]
+fn what_does_nothing_is_warned_about() {
+    for (limits, expected) in [
+        (
+            "{ name: a, mode: shadow, rate: 1/s }",
+            "t.yaml:1:20: namespaces.api: every limit of namespace \"api\" is a shadow, so nothing is refused; use `mode: enforce` on those that are to refuse",
+        ),
+        (
+            "{ name: a, rate: 1/s }, { name: b, key: [u], match: { u: { present: false } }, rate: 1/s }",
+            "t.yaml:1:89: namespaces.api.limits[1].match.u: limit \"b\" never applies: it is for requests without \"u\" and skips requests without it; take the attribute out of `key`, or use `missing: group`",
+        ),
+        (
+            "{ name: a, rate: 1/s }, { name: b, match: { u: { present: false, exact: x } }, rate: 1/s }",
+            "t.yaml:1:79: namespaces.api.limits[1].match.u: limit \"b\" never applies: \"u\" is to be missing and to have a value; remove one of the two",
+        ),
+        (
+            "{ name: a, fixed: { limit: 0, window: 1s } }",
+            "t.yaml:1:59: namespaces.api.limits[0].fixed.limit: limit \"a\" refuses every request it speaks of; use at least 1, unless that is meant",
+        ),
+        (
+            "{ name: a, rate: 1/s, on_store_failure: allow }",
+            "t.yaml:1:72: namespaces.api.limits[0].on_store_failure: `on_store_failure` has no effect, because no store decides the limit; remove it, or use `consistency: exact`",
+        ),
+        (
+            "",
+            "t.yaml:1:20: namespaces.api: namespace \"api\" has no limits, so it admits everything; add some under `limits:`",
+        ),
+    ] {
+        assert_eq!(warnings(&with_limit(limits)), [expected], "{limits}");
+    }
+    assert_eq!(
+        warnings("log: { level: info }"),
+        [
+            "t.yaml:1:1: namespaces: there is no namespace, so every check is answered 404; add one under `namespaces:`"
+        ]
+    );
+}
+
+#[test]
+fn health_and_metrics_that_nobody_can_reach_are_warned_about() {
+    let file = |listen: &str| format!("{}\nlisten: {{ {listen} }}", with_limit("{ name: a, rate: 1/s }"));
+    assert_eq!(
+        warnings(&file("http: { address: 0.0.0.0:80, insecure: true }")),
+        [
+            "t.yaml:2:17: listen.http: health and metrics are served nowhere, because http is not on loopback; add `admin: 127.0.0.1:8082` under `listen:`"
+        ]
+    );
+    for listen in [
+        "http: 127.0.0.1:80",
+        "http: unix:/run/t.sock",
+        "http: { address: 0.0.0.0:80, insecure: true }, admin: 127.0.0.1:81",
+    ] {
+        assert_eq!(warnings(&file(listen)), Vec::<String>::new(), "{listen}");
+    }
+}
