@@ -16,9 +16,11 @@ mod decide;
 mod operations;
 mod permit;
 
-#[cfg(all(test, tidegate_loom))]
+#[cfg(test)]
+#[cfg(tidegate_loom)]
 mod loom;
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::fmt;
@@ -33,20 +35,7 @@ use crate::limit::Limit;
 use crate::scope::Names;
 use crate::table::KeyTable;
 
-/// The limits of one namespace over a table of keyed state.
-///
-/// ```
-/// use std::time::SystemTime;
-/// use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Timestamp};
-///
-/// let per_user = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
-/// let gate = Gate::builder("api").limit(per_user).build()?;
-/// match gate.check(&[("user", "ada")], Cost::ONE, Timestamp::from(SystemTime::now())) {
-///     Decision::Admit(permit) => println!("go ahead: {permit:?}"),
-///     Decision::Refuse(refusal) => println!("{refusal}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The limits of one namespace over a table of keyed state. The first example of the crate shows its use.
 pub struct Gate {
     pub(crate) namespace: Arc<str>,
     pub(crate) table: Arc<KeyTable>,

@@ -1,5 +1,24 @@
 //! Admission control for multi-tenant services: may this request go ahead, and if not, why, and when should it
 //! come back?
+//!
+//! ```
+//! use std::time::SystemTime;
+//! use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Timestamp};
+//!
+//! let per_user = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
+//! let gate = Gate::builder("api").limit(per_user).build()?;
+//! match gate.check(&[("user", "ada")], Cost::ONE, Timestamp::from(SystemTime::now())) {
+//!     Decision::Admit(permit) => println!("go ahead: {permit:?}"),
+//!     Decision::Refuse(refusal) => println!("{refusal}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`Gate`] holds the [limits](Limit) of a namespace. A request brings [`Attributes`] and a [`Cost`]; every limit that
+//! matches is charged, or none is. The state of all keys is in a [`KeyTable`] that never grows. Everything is pure: `now`
+//! is an argument, no clock is read, no thread is started, and several threads may decide at once.
+
+#![forbid(unsafe_code)]
 
 pub mod algorithm;
 pub mod attributes;
