@@ -4,7 +4,7 @@
 //! hour. Levels below the cursor are shed. A class is therefore shed only after all lower ones are, and within a class
 //! whole tenants are, rather than a part of everybody's requests: a task of many calls is served wholly or not at all.
 //!
-//! Source: the compound priorities of DAGOR (WeChat, SoCC'18), with its step rule replaced by a decrease in proportion
+//! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a decrease in proportion
 //! to how far pressure is over target (Breakwater, OSDI'20) and an opening in one step.
 
 use tidegate::{Class, Timestamp};
@@ -49,10 +49,10 @@ impl Cursor {
     /// Where the cursor must stand so that of the offered cost (by level) at most `allowed` is served.
     ///
     /// The most important levels are filled first; the level that no longer fits is shed whole.
-    pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: f64) -> Self {
-        let mut served = 0.0;
+    pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: u64) -> Self {
+        let mut served = 0;
         for (level, cost) in offered.iter().enumerate().rev() {
-            served += *cost as f64;
+            served = cost.saturating_add(served);
             if served > allowed {
                 return Self::at(level as u16 + 1);
             }
@@ -84,12 +84,12 @@ mod tests {
             *cost = u64::from(level % usize::from(COHORTS) == 0) * 10;
         }
         // Ten units in the first cohort of each of the four classes.
-        let class_served = |allowed: f64| Cursor::for_allowance(&offered, allowed).class();
-        assert_eq!(Cursor::for_allowance(&offered, 40.0), Cursor::OPEN);
-        assert_eq!(Cursor::for_allowance(&offered, 39.0).level(), 1);
-        assert_eq!(class_served(29.0), Class::SheddablePlus);
-        assert_eq!(Cursor::for_allowance(&offered, 29.0).level(), COHORTS + 1);
-        assert_eq!(Cursor::for_allowance(&offered, 0.0), Cursor::CLOSED, "the most important class stays");
+        let class_served = |allowed: u64| Cursor::for_allowance(&offered, allowed).class();
+        assert_eq!(Cursor::for_allowance(&offered, 40), Cursor::OPEN);
+        assert_eq!(Cursor::for_allowance(&offered, 39).level(), 1);
+        assert_eq!(class_served(29), Class::SheddablePlus);
+        assert_eq!(Cursor::for_allowance(&offered, 29).level(), COHORTS + 1);
+        assert_eq!(Cursor::for_allowance(&offered, 0), Cursor::CLOSED, "the most important class stays");
     }
 
     #[test]

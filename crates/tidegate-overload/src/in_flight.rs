@@ -37,25 +37,24 @@ impl InFlight {
         let taken = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
             (count < self.max).then_some(count + 1)
         });
-        match taken {
-            Ok(before) => {
-                self.peak.fetch_max(before + 1, Ordering::Relaxed);
-                Some(InFlightPermit(()))
-            }
-            Err(_) => {
-                self.turned_away.fetch_add(1, Ordering::Relaxed);
-                None
-            }
-        }
+        let Ok(before) = taken else {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        self.peak.fetch_max(before + 1, Ordering::Relaxed);
+        Some(InFlightPermit(()))
     }
 
-    pub(crate) fn give_back(&self, permit: InFlightPermit) {
-        let InFlightPermit(()) = permit;
+    pub(crate) fn give_back(&self, _permit: InFlightPermit) {
         // Relaxed: as in `acquire`. Every permit was counted once, so it cannot go below zero.
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// How hard pressed the bound was since the last call: the peak of what was wanted, over the bound.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts are far below 2^53, and pressure is a rough number"
+    )]
     pub(crate) fn take_pressure(&self) -> f64 {
         let count = self.count.load(Ordering::Relaxed);
         let peak = self.peak.swap(count, Ordering::Relaxed).max(count);

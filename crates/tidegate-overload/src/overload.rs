@@ -255,10 +255,17 @@ impl Control {
             _ if self.share >= 1.0 => Cursor::OPEN,
             // A tick in which nobody came says nothing about who may.
             0 => self.cursor,
-            _ => Cursor::for_allowance(offered, total as f64 * self.share),
+            _ => Cursor::for_allowance(offered, share_of(total, self.share)),
         };
         self.cursor
     }
+}
+
+/// So much of `total`, to a thousandth.
+#[expect(clippy::cast_sign_loss, reason = "a share is between 0 and 1")]
+fn share_of(total: u64, share: f64) -> u64 {
+    let thousandths = (share * 1000.0) as u64;
+    u64::try_from(u128::from(total) * u128::from(thousandths) / 1000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

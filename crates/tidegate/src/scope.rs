@@ -55,7 +55,7 @@ impl Part {
     }
 
     /// The value as it is counted, for people: the network of an address, otherwise the value itself.
-    pub(crate) fn shown<'a>(self, value: &'a str) -> std::borrow::Cow<'a, str> {
+    pub(crate) fn shown(self, value: &str) -> std::borrow::Cow<'_, str> {
         match self.ipv6_prefix.and_then(|prefix| network_of(value, prefix)) {
             Some(network) => network.to_string().into(),
             None => value.into(),

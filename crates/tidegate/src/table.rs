@@ -24,9 +24,11 @@
 
 mod specs;
 
-#[cfg(all(test, tidegate_loom))]
+#[cfg(test)]
+#[cfg(tidegate_loom)]
 mod loom;
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::fmt;
@@ -252,7 +254,7 @@ impl KeyTable {
         let sampled = self.lines.min(Self::SAMPLE_LINES);
         let step = self.lines / sampled;
         let live = (0..sampled)
-            .flat_map(|line| self.slots_of_line(line * step))
+            .flat_map(|line| Self::slots_of_line(line * step))
             .filter(|slot| {
                 // Relaxed: a count of what is there, ordered with nothing.
                 let word = self.word(*slot).load(Ordering::Relaxed);
@@ -495,7 +497,7 @@ impl KeyTable {
         line as u32 * LINE as u32
     }
 
-    fn slots_of_line(&self, line: usize) -> core::ops::Range<u32> {
+    fn slots_of_line(line: usize) -> core::ops::Range<u32> {
         let start = (line * LINE) as u32;
         start..start + LINE as u32
     }

@@ -221,7 +221,7 @@ impl Gate {
     }
 
     /// A probe on the counter that `charge` was made on.
-    pub(super) fn probe_of<'g>(&'g self, charge: &Charge, algorithm: &'g Algorithm) -> Probe<'g> {
+    pub(super) fn probe_of<'g>(charge: &Charge, algorithm: &'g Algorithm) -> Probe<'g> {
         Probe {
             limit: charge.limit,
             key: charge.key,

@@ -25,6 +25,7 @@ pub struct Permit {
     charges: SmallVec<[Charge; 3]>,
     /// What the charges to rings and permits need besides, in the same order; boxed, because a permit is moved on
     /// every admission and most have none.
+    #[expect(clippy::box_collection, reason = "one word where there is nothing, instead of three")]
     beside: Option<Box<Vec<Beside>>>,
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing with each other.
     lender: Option<Arc<KeyTable>>,
@@ -169,7 +170,7 @@ impl Gate {
             {
                 continue;
             }
-            let mut probe = self.probe_of(charge, algorithm);
+            let mut probe = Self::probe_of(charge, algorithm);
             let charged = permit.cost.units();
             if let Some(surplus) = Cost::new(charged.saturating_sub(true_units)) {
                 self.refund_units(&mut probe, surplus, now);

@@ -125,9 +125,12 @@ impl SpecId {
 const CHUNK: usize = 1024;
 const CHUNKS: usize = (1 << super::SPEC_BITS) / CHUNK;
 
+/// Specs that come into being together.
+type Chunk = Box<[OnceLock<Spec>]>;
+
 /// All specs ever used with a table, by number. Reading takes no lock; numbers are never reused.
 pub(crate) struct Specs {
-    chunks: Box<[OnceLock<Box<[OnceLock<Spec>]>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
     numbers: Mutex<HashMap<Spec, SpecId, ahash::RandomState>>,
 }
 
