@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn an_instant_reads_as_rfc_3339() {
-        assert_eq!(Timestamp::from_millis(1_795_210_800_250).to_string(), "2026-11-20T23:00:00.25Z");
+        assert_eq!(Timestamp::from_millis(1_795_215_600_250).to_string(), "2026-11-20T23:00:00.25Z");
     }
 
     #[test]
