@@ -1,0 +1,123 @@
+//! What a request does to a table, and what that weighs.
+
+use crate::capacity::CapacityError;
+use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
+
+/// One read or write of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// The name of the table.
+    pub table: &'a str,
+    /// The key; it decides the partition. Any bytes, also none.
+    pub key: &'a [u8],
+    /// Read or write, and how.
+    pub kind: AccessKind,
+    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. A read whose size
+    /// is not known yet takes a guess, and [`crate::Capacity::settle`] puts it right.
+    pub size: u64,
+}
+
+impl<'a> Access<'a> {
+    /// An eventually consistent read of `size` bytes.
+    pub const fn read(table: &'a str, key: &'a [u8], size: u64) -> Self {
+        Self { table, key, kind: AccessKind::Read { consistency: ReadConsistency::Eventual }, size }
+    }
+
+    /// A write of `size` bytes.
+    pub const fn write(table: &'a str, key: &'a [u8], size: u64) -> Self {
+        Self { table, key, kind: AccessKind::Write, size }
+    }
+
+    /// What it weighs. Fails when it is larger than one request may be.
+    pub fn units(&self) -> Result<Units, CapacityError> {
+        self.kind.units(self.size)
+    }
+}
+
+/// Read or write. Each has throughput of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AccessKind {
+    /// A read: one unit for every [`READ_UNIT_BYTES`], times what its consistency asks.
+    Read {
+        /// What the reader insists on.
+        consistency: ReadConsistency,
+    },
+    /// A write: one unit for every [`WRITE_UNIT_BYTES`].
+    Write,
+    /// A write in a transaction: two units for every [`WRITE_UNIT_BYTES`].
+    TransactionalWrite,
+}
+
+/// What a reader insists on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadConsistency {
+    /// A recent value: half a unit for every block.
+    #[default]
+    Eventual,
+    /// The last value: one unit for every block.
+    Strong,
+    /// The last value, in a transaction: two units for every block.
+    Transactional,
+}
+
+impl AccessKind {
+    /// What `size` bytes weigh. Fails when they are more than one request may have.
+    pub fn units(self, size: u64) -> Result<Units, CapacityError> {
+        let (bytes_max, block, thousandths) = match self {
+            Self::Read { consistency } => {
+                let thousandths = match consistency {
+                    ReadConsistency::Eventual => 500,
+                    ReadConsistency::Strong => 1000,
+                    ReadConsistency::Transactional => 2000,
+                };
+                (READ_BYTES_MAX, READ_UNIT_BYTES, thousandths)
+            }
+            Self::Write => (WRITE_BYTES_MAX, WRITE_UNIT_BYTES, 1000),
+            Self::TransactionalWrite => (WRITE_BYTES_MAX, WRITE_UNIT_BYTES, 2000),
+        };
+        if size > bytes_max {
+            let what = if self.is_read() { "read" } else { "write" };
+            return Err(CapacityError::TooLarge { what, bytes: size, bytes_max });
+        }
+        // At most 800 blocks of thousandths: nowhere near overflow.
+        Ok(Units::from_thousandths(blocks(size, block).cast_signed() * thousandths))
+    }
+
+    pub(crate) const fn is_read(self) -> bool {
+        matches!(self, Self::Read { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_access_weighs_is_what_dynamodb_charges() {
+        let read = |consistency, size| AccessKind::Read { consistency }.units(size).unwrap().as_thousandths();
+        assert_eq!(read(ReadConsistency::Eventual, 0), 500);
+        assert_eq!(read(ReadConsistency::Eventual, 4096), 500);
+        assert_eq!(read(ReadConsistency::Eventual, 4097), 1000);
+        assert_eq!(read(ReadConsistency::Strong, 400 << 10), 100_000);
+        assert_eq!(read(ReadConsistency::Transactional, 1), 2000);
+        assert_eq!(AccessKind::Write.units(1).unwrap(), Units::whole(1));
+        assert_eq!(AccessKind::Write.units(1025).unwrap(), Units::whole(2));
+        assert_eq!(AccessKind::Write.units(WRITE_BYTES_MAX).unwrap(), Units::whole(400));
+        assert_eq!(AccessKind::TransactionalWrite.units(WRITE_BYTES_MAX).unwrap(), Units::LARGEST_REQUEST);
+    }
+
+    #[test]
+    fn no_legal_request_weighs_more_than_the_largest_and_an_illegal_one_says_so() {
+        let read = AccessKind::Read { consistency: ReadConsistency::Transactional };
+        assert!(read.units(READ_BYTES_MAX).unwrap() <= Units::LARGEST_REQUEST);
+        for size in [READ_BYTES_MAX + 1, u64::MAX] {
+            assert!(read.units(size).unwrap_err().to_string().contains("at most 1048576"));
+        }
+        let error = AccessKind::Write.units(WRITE_BYTES_MAX + 1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a write of 409601 bytes is larger than one may be; send at most 409600 bytes at a time"
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! A bucket of units as one instant: when it will be full again.
+//!
+//! Time is counted in the units that have flowed in since 1970: at a rate of `r` a second, the instant `t` is
+//! `r * t`. The bucket's whole state is the reading of that clock at which it is full; what is missing is the
+//! difference to its reading now. Nothing is rounded twice, so refilling does not depend on how often anybody
+//! looks, and a charge that is taken back leaves the very same word. A word of zero is a full bucket.
+
+use core::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::Timestamp;
+
+use crate::units::Units;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// How far the clock may step back before a bucket gives up waiting for it to come back.
+///
+/// Less than this, and a bucket refills no further until the clock is where it was. More, and the bucket is taken to
+/// be as deep in debt as it can be at the new time, so that a clock that was years ahead does not close it for years.
+const STEP_BACK_MAX: Duration = Duration::from_mins(1);
+
+/// How fast a bucket fills and how much it holds, in thousandths of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// Thousandths a second. At most one a nanosecond, so that a clock reading is never above the time in
+    /// nanoseconds and fits 64 bits.
+    rate: u64,
+    /// Thousandths when full.
+    depth: u64,
+    /// The most thousandths it is ever below zero.
+    debt_max: u64,
+}
+
+impl Flow {
+    /// The fastest flow: a million units a second.
+    pub(crate) const UNITS_PER_SECOND_MAX: u64 = NANOS / 1000;
+
+    /// `rate` is in thousandths a second, at least 1 and at most `UNITS_PER_SECOND_MAX` units.
+    pub(crate) fn new(rate: u64, depth: u64, debt_max: u64) -> Self {
+        assert!(
+            (1..=Self::UNITS_PER_SECOND_MAX * 1000).contains(&rate),
+            "the builder checks the rates of tables and nodes"
+        );
+        Self { rate, depth, debt_max }
+    }
+
+    pub(crate) const fn rate(self) -> u64 {
+        self.rate
+    }
+
+    /// The clock at `now`, rounded down: what is missing is never understated.
+    const fn clock(self, now: Timestamp) -> u64 {
+        let (seconds, nanos) = (now.as_nanos() / NANOS, now.as_nanos() % NANOS);
+        self.rate * seconds + self.rate * nanos / NANOS
+    }
+
+    /// The clock at `now`, rounded up: a charge to a full bucket never starts before now.
+    const fn clock_up(self, now: Timestamp) -> u64 {
+        let (seconds, nanos) = (now.as_nanos() / NANOS, now.as_nanos() % NANOS);
+        (self.rate * seconds).saturating_add((self.rate * nanos).div_ceil(NANOS))
+    }
+
+    /// The first instant at which the clock reads `reading`; saturates.
+    fn instant(self, reading: u64) -> Timestamp {
+        let nanos = (u128::from(reading) * u128::from(NANOS)).div_ceil(u128::from(self.rate));
+        Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// A charge, as whoever made it must remember it to take it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Charged {
+    before: u64,
+    after: u64,
+    cost: u64,
+}
+
+/// The state of a bucket. All methods take the flow it was used with before.
+#[derive(Debug, Default)]
+pub(crate) struct Bucket {
+    // Relaxed throughout: the word says everything about the bucket, and nothing else is published through it.
+    full_at: AtomicU64,
+}
+
+impl Bucket {
+    /// Thousandths left; negative in debt.
+    pub(crate) fn level(&self, flow: Flow, now: Timestamp) -> Units {
+        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(flow.clock(now));
+        Units::from_thousandths(flow.depth.cast_signed().saturating_sub_unsigned(missing))
+    }
+
+    /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes nothing and says when
+    /// something will be left.
+    pub(crate) fn take(&self, flow: Flow, cost: u64, now: Timestamp) -> Result<Charged, Timestamp> {
+        let clock = flow.clock(now);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let before = plausible(flow, full_at, clock);
+            let missing = before.saturating_sub(clock);
+            let (next, result) = if missing < flow.depth {
+                let after = before.max(flow.clock_up(now)).saturating_add(cost);
+                (after, Ok(Charged { before, after, cost }))
+            } else {
+                (before, Err(flow.instant((before - flow.depth).saturating_add(1))))
+            };
+            if next == full_at {
+                return result;
+            }
+            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return result,
+                Err(seen) => full_at = seen,
+            }
+        }
+    }
+
+    /// Charges `cost` whatever is left. The debt this leaves is at most the flow's; what is above is not booked.
+    pub(crate) fn charge(&self, flow: Flow, cost: u64, now: Timestamp) -> Charged {
+        let clock = flow.clock(now);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let before = plausible(flow, full_at, clock);
+            let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
+            let start = before.max(flow.clock_up(now));
+            let after = start.saturating_add(cost).min(deepest.max(start));
+            match self.full_at.compare_exchange_weak(full_at, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Charged { before, after, cost: after - start },
+                Err(seen) => full_at = seen,
+            }
+        }
+    }
+
+    /// Takes back `units` of a charge, at most all of it.
+    ///
+    /// All of it with nothing charged since: the word is what it was. Otherwise never so much that more is left than
+    /// if those units had not been charged, as far as instants came in order.
+    pub(crate) fn give_back(&self, flow: Flow, charged: Charged, units: u64, now: Timestamp) {
+        let units = units.min(charged.cost);
+        // Had these units not been charged, the bucket would have been full from here on and would have let units
+        // flow past. As many as may have flowed past since are not given back.
+        let flowed_past = flow.clock_up(now).saturating_sub(charged.after - units);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let next = if full_at != charged.after {
+                full_at.saturating_sub(units.saturating_sub(flowed_past))
+            } else if units == charged.cost {
+                charged.before
+            } else {
+                full_at - units
+            };
+            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => full_at = seen,
+            }
+        }
+    }
+
+    /// The whole state.
+    pub(crate) fn word(&self) -> u64 {
+        self.full_at.load(Ordering::Relaxed)
+    }
+}
+
+/// `full_at`, or the latest it can be at `clock` if it is further ahead than [`STEP_BACK_MAX`] explains.
+const fn plausible(flow: Flow, full_at: u64, clock: u64) -> u64 {
+    let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
+    let slack = flow.rate * STEP_BACK_MAX.as_secs();
+    if full_at > deepest.saturating_add(slack) { deepest } else { full_at }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+use core::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::access::{AccessKind, ReadConsistency};
+use crate::table::TableConfig;
+
+const START: Timestamp = Timestamp::from_nanos(1_795_210_800_123_456_789);
+
+fn orders(partitions: u32) -> Capacity {
+    let table = TableConfig::new("orders", 400, 100).partitions(partitions).nodes(["a", "b"]);
+    Capacity::builder().node("a", 1000).node("b", 1000).table(table).build().unwrap()
+}
+
+/// A key that lies in this partition.
+fn key_in(capacity: &Capacity, table: &str, partition: usize) -> Vec<u8> {
+    let range = capacity.partitions(table, START).unwrap().nth(partition).unwrap().range;
+    (0..1_000_000).map(|i| i.to_string().into_bytes()).find(|key| range.contains(key_hash(key))).unwrap()
+}
+
+fn admitted(capacity: &Capacity, access: &Access<'_>, now: Timestamp) -> UnitsHold {
+    match capacity.admit(access, now).unwrap() {
+        Admission::Admit(hold) => hold,
+        Admission::Throttle(throttled) => panic!("{throttled:?}"),
+    }
+}
+
+fn throttled<'a>(capacity: &'a Capacity, access: &Access<'_>, now: Timestamp) -> Throttled<'a> {
+    match capacity.admit(access, now).unwrap() {
+        Admission::Admit(hold) => panic!("{hold:?}"),
+        Admission::Throttle(throttled) => throttled,
+    }
+}
+
+fn is_admitted(capacity: &Capacity, access: &Access<'_>, now: Timestamp) -> bool {
+    matches!(capacity.admit(access, now).unwrap(), Admission::Admit(_))
+}
+
+#[test]
+fn ranges_tile_a_table_and_shares_add_up_to_its_throughput() {
+    for partitions in [1, 3, 7, 1000] {
+        let capacity = orders(partitions);
+        let mut next = 0_u64;
+        let (mut reads, mut writes) = (0, 0);
+        for (index, partition) in capacity.partitions("orders", START).unwrap().enumerate() {
+            assert_eq!(partition.range.first, next);
+            next = partition.range.last.wrapping_add(1);
+            reads += partition.read_rate.as_thousandths();
+            writes += partition.write_rate.as_thousandths();
+            assert_eq!(
+                (partition.read_left, partition.write_left),
+                (partition.read_rate, partition.write_rate)
+            );
+            assert_eq!(partition.node, ["a", "b"][index % 2]);
+        }
+        assert_eq!((next, reads, writes), (0, 400_000, 100_000), "{partitions}");
+    }
+}
+
+#[test]
+fn a_hot_partition_is_told_that_its_keys_are_hot_and_a_used_up_table_that_it_is_used_up() {
+    let capacity = orders(4);
+    let keys: Vec<_> = (0..4).map(|partition| key_in(&capacity, "orders", partition)).collect();
+    // Partition 2 has 25 units of writing.
+    for _ in 0..25 {
+        admitted(&capacity, &Access::write("orders", &keys[2], 1), START);
+    }
+    let hot = throttled(&capacity, &Access::write("orders", &keys[2], 1), START);
+    assert_eq!(hot.reason, Reason::KeyRangeThroughputExceeded);
+    assert_eq!(
+        (hot.table, hot.partition, hot.limit, hot.remaining),
+        ("orders", 2, Units::whole(25), Units::ZERO)
+    );
+    assert!(hot.range.contains(key_hash(&keys[2])));
+    for partition in [0, 1, 3] {
+        for _ in 0..25 {
+            admitted(&capacity, &Access::write("orders", &keys[partition], 1), START);
+        }
+    }
+    for key in &keys {
+        let all = throttled(&capacity, &Access::write("orders", key, 1), START);
+        assert_eq!((all.reason, all.limit), (Reason::TableThroughputExceeded, Units::whole(100)));
+    }
+    // Reads have throughput of their own.
+    admitted(&capacity, &Access::read("orders", &keys[2], 1), START);
+}
+
+#[test]
+fn a_throttled_access_is_admitted_when_it_was_told_and_not_a_nanosecond_before() {
+    let capacity = orders(3);
+    let access = Access::write("orders", b"order-7", 5000);
+    while is_admitted(&capacity, &access, START) {}
+    let retry = throttled(&capacity, &access, START).retry;
+    assert!(!is_admitted(&capacity, &access, retry.saturating_sub(Duration::from_nanos(1))));
+    assert!(is_admitted(&capacity, &access, retry));
+}
+
+#[test]
+fn a_refusal_leaves_the_state_bit_for_bit() {
+    let capacity = orders(4);
+    let access = Access::write("orders", b"order-7", 400 << 10);
+    admitted(&capacity, &access, START);
+    let before = capacity.fingerprint();
+    for step in 0..1000 {
+        let _ = throttled(&capacity, &access, START.saturating_add(Duration::from_micros(step)));
+    }
+    assert_eq!(capacity.fingerprint(), before);
+    assert!(capacity.admit(&Access::write("none", b"", 1), START).is_err());
+    assert!(capacity.admit(&Access::write("orders", b"", u64::MAX), START).is_err());
+    assert_eq!(capacity.fingerprint(), before);
+}
+
+#[test]
+fn what_is_given_back_in_reverse_leaves_the_state_bit_for_bit() {
+    let capacity = orders(4);
+    let mut states = Vec::new();
+    let mut holds = Vec::new();
+    for step in 0..50_u32 {
+        let now = START.saturating_add(Duration::from_nanos(u64::from(step) * 31_000_007));
+        states.push(capacity.fingerprint());
+        let kind = if step % 2 == 0 {
+            AccessKind::Write
+        } else {
+            AccessKind::Read { consistency: ReadConsistency::Strong }
+        };
+        let key = step.to_string();
+        holds.push(admitted(
+            &capacity,
+            &Access { table: "orders", key: key.as_bytes(), kind, size: 700 },
+            now,
+        ));
+    }
+    for (state, hold) in states.into_iter().zip(holds).rev() {
+        assert_ne!(capacity.fingerprint(), state);
+        capacity.give_back(hold, START.saturating_add(Duration::from_secs(2)));
+        assert_eq!(capacity.fingerprint(), state);
+    }
+}
+
+#[test]
+fn settling_books_what_the_access_turned_out_to_weigh() {
+    let left = |capacity: &Capacity| {
+        let partition = capacity.partitions("orders", START).unwrap().next().unwrap();
+        let node = capacity.nodes(START).next().unwrap();
+        (partition.read_left.as_thousandths(), node.left.as_thousandths())
+    };
+    let capacity = orders(1);
+    let read = Access::read("orders", b"order-7", 40_960);
+    let (partition, node) = left(&capacity);
+    // An instant between two thousandths costs the rest of the one begun.
+    let begun = |charged: i64| {
+        ((partition - charged - 1)..=(partition - charged), (node - charged - 1)..=(node - charged))
+    };
+    for (weighed, booked) in [(2_000, 2_000), (5_000, 5_000), (9_500, 9_500), (0, 0), (-1, 0)] {
+        let capacity = orders(1);
+        let hold = admitted(&capacity, &read, START);
+        assert_eq!(hold.units(), Units::whole(5));
+        capacity.settle(hold, Units::from_thousandths(weighed), START);
+        let (partition, node) = left(&capacity);
+        let (partitions, nodes) = begun(booked);
+        assert!(partitions.contains(&partition) && nodes.contains(&node), "{weighed}: {partition}, {node}");
+    }
+    let hold = admitted(&capacity, &read, START);
+    capacity.settle(hold, Units::from_thousandths(i64::MAX), START);
+    assert_eq!(left(&capacity).0, -Units::LARGEST_REQUEST.as_thousandths());
+}
+
+#[test]
+fn settling_with_nothing_is_giving_back() {
+    let capacity = orders(4);
+    let before = capacity.fingerprint();
+    let hold = admitted(&capacity, &Access::write("orders", b"order-7", 9000), START);
+    capacity.settle(hold, Units::ZERO, START.saturating_add(Duration::from_secs(9)));
+    assert_eq!(capacity.fingerprint(), before);
+}
+
+#[test]
+fn a_node_in_debt_refuses_nothing_that_is_within_the_shares() {
+    let table = TableConfig::new("orders", 500, 500).partitions(2).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 1000).table(table).build().unwrap();
+    // A node holds a tenth of a second, its partitions a second each.
+    for partition in 0..2 {
+        let key = key_in(&capacity, "orders", partition);
+        for _ in 0..250 {
+            admitted(&capacity, &Access::write("orders", &key, 1), START);
+        }
+    }
+    let left = capacity.nodes(START).next().unwrap().left;
+    assert!(left <= Units::from_thousandths(-400_000), "{left}");
+    let read = Access {
+        kind: AccessKind::Read { consistency: ReadConsistency::Strong },
+        ..Access::read("orders", b"", 1)
+    };
+    admitted(&capacity, &read, START);
+}
+
+#[test]
+fn large_writes_get_what_is_allocated_and_small_ones_are_not_starved() {
+    let table = TableConfig::new("orders", 1, 100).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 1000).table(table).build().unwrap();
+    let (mut large, mut small, mut waited_ms, mut waited_ms_max) = (0_u64, 0_u64, 0_u64, 0_u64);
+    for millis in 0..400_000 {
+        let now = START.saturating_add(Duration::from_millis(millis));
+        // A large one every four seconds is the whole allocation; small ones try every 10 ms.
+        if millis % 4000 == 0 && is_admitted(&capacity, &Access::write("orders", b"", 400 << 10), now) {
+            large += 400;
+        }
+        if millis % 10 == 5 {
+            if is_admitted(&capacity, &Access::write("orders", b"", 1), now) {
+                small += 1;
+                waited_ms = 0;
+            } else {
+                waited_ms += 10;
+                waited_ms_max = waited_ms_max.max(waited_ms);
+            }
+        }
+    }
+    assert!(large + small >= 38_000 && large + small <= 40_000 + 500, "{large} + {small}");
+    assert!(waited_ms_max <= 4000, "{waited_ms_max}");
+}
+
+#[test]
+fn threads_together_are_admitted_exactly_what_there_is() {
+    let table = TableConfig::new("orders", 1, 1000).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 10_000).table(table).build().unwrap();
+    // A whole thousandth, so that nothing is lost to rounding.
+    let now = Timestamp::from_secs(1_795_210_800);
+    let holds: Vec<UnitsHold> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let try_once = |_| match capacity.admit(&Access::write("orders", b"", 1), now).unwrap() {
+                        Admission::Admit(hold) => Some(hold),
+                        Admission::Throttle(_) => None,
+                    };
+                    (0..1000).filter_map(try_once).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(holds.len(), 1000);
+    std::thread::scope(|scope| {
+        for hold in holds {
+            let capacity = &capacity;
+            scope.spawn(move || capacity.give_back(hold, now));
+        }
+    });
+    let all = capacity.partitions("orders", now).unwrap().next().unwrap();
+    assert_eq!(all.write_left, Units::whole(1000));
+    assert_eq!(capacity.nodes(now).next().unwrap().left, Units::whole(1000));
+}
+
+#[test]
+fn a_hold_of_another_store_changes_nothing() {
+    let (small, large) = (orders(1), orders(4));
+    let key = key_in(&large, "orders", 3);
+    let hold = admitted(&large, &Access::write("orders", &key, 1), START);
+    let before = small.fingerprint();
+    small.give_back(hold, START);
+    assert_eq!(small.fingerprint(), before);
+}
+
+#[test]
+fn what_cannot_be_built_says_what_to_do() {
+    let node = || Capacity::builder().node("a", 1000);
+    let table = |name: &str| TableConfig::new(name, 100, 100).nodes(["a"]);
+    let cases: [(CapacityBuilder, &str); 14] = [
+        (node().table(table("")), "table \"\" has a name that is empty or too long; use 1 to 255 bytes"),
+        (node().table(table(&"x".repeat(256))), "use 1 to 255 bytes"),
+        (node().node("", 1), "node \"\" has a name"),
+        (node().node("a", 1), "node \"a\" is given twice"),
+        (node().table(table("t")).table(table("t")), "table \"t\" is given twice"),
+        (node().node("b", 0), "node \"b\": 0 units a second admit nothing; use at least 1"),
+        (
+            node().table(TableConfig::new("t", 0, 1).nodes(["a"])),
+            "table \"t\": 0 read units a second admit nothing",
+        ),
+        (node().table(TableConfig::new("t", 1, 0).nodes(["a"])), "0 write units"),
+        (
+            node().table(TableConfig::new("t", 1_000_001, 1).nodes(["a"])),
+            "1000001 read units a second are above",
+        ),
+        (node().table(table("t").partitions(0)), "table \"t\" has 0 partitions; use 1 to 1000"),
+        (node().table(table("t").partitions(u32::MAX)), "use at most 1000000"),
+        (node().table(TableConfig::new("t", 1, 1)), "table \"t\" lies on no node"),
+        (node().table(table("t").nodes(["b"])), "table \"t\" lies on node \"b\", which does not exist"),
+        (
+            node().table(TableConfig::new("t", 500, 501).nodes(["a"])),
+            "node \"a\" can do 1000 units a second, but its partitions are promised 1001",
+        ),
+    ];
+    for (builder, hint) in cases {
+        let message = builder.build().unwrap_err().to_string();
+        assert!(message.contains(hint), "{message}\nlacks {hint}");
+    }
+    let error = node()
+        .build()
+        .unwrap()
+        .admit(&Access::write(&"x".repeat(999), b"", 1), START)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("does not exist") && error.len() < 130, "{error}");
+}
+
+#[test]
+fn a_table_is_found_by_its_name_among_many() {
+    let builder = Capacity::builder().node("a", 1_000_000);
+    let names: Vec<String> = (0..1000).map(|i| format!("table-{i}")).collect();
+    let builder =
+        names.iter().fold(builder, |builder, name| builder.table(TableConfig::new(name, 1, 1).nodes(["a"])));
+    let capacity = builder.build().unwrap();
+    for name in &names {
+        assert_eq!(throttled_after_one(&capacity, name), *name);
+    }
+    assert!(capacity.admit(&Access::write("table-1000", b"", 1), START).is_err());
+}
+
+fn throttled_after_one<'a>(capacity: &'a Capacity, table: &str) -> &'a str {
+    let large = Access::write(table, b"", 2048);
+    admitted(capacity, &large, START);
+    throttled(capacity, &large, START).table
+}
+
+/// What a partition of so many thousandths a second is promised, counted without a bucket: everything admitted so
+/// far against everything that has flowed in. Not capped while idle, so callers keep it busy.
+struct Promise {
+    rate: u128,
+    used: u128,
+}
+
+impl Promise {
+    fn allows(&mut self, cost: u64, since_start: Duration) -> bool {
+        let flowed = self.rate * since_start.as_nanos() / 1_000_000_000;
+        // One thousandth below, for the one begun at the start.
+        let allows = self.used + u128::from(cost) < flowed;
+        self.used += if allows { u128::from(cost) } else { 0 };
+        allows
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_partition_within_its_rate_is_never_refused_because_of_a_neighbour(
+        partitions in 2_u32..9,
+        units in 200_u64..5000,
+        gaps in prop::collection::vec(0_u64..30_000_000, 300),
+        victim_sizes in prop::collection::vec(1_u64..4096, 1..20),
+        attacks in prop::collection::vec((1_usize..8, 1_u64..(400 << 10), 0_u8..4), 1..40),
+        others in 1_u64..5000,
+    ) {
+        let table = |name: &str, units: u64| TableConfig::new(name, units, units).partitions(partitions).nodes(["a"]);
+        let builder = Capacity::builder().node("a", 2 * (units + others));
+        let capacity = builder.table(table("victim", units)).table(table("other", others)).build().unwrap();
+        let keys: Vec<_> = (0..partitions as usize).map(|partition| key_in(&capacity, "victim", partition)).collect();
+        let rate = capacity.partitions("victim", START).unwrap().next().unwrap().write_rate.as_thousandths();
+        let mut promise = Promise { rate: rate.cast_unsigned().into(), used: 0 };
+        let mut elapsed = Duration::ZERO;
+        let mut conforming = 0;
+        for (turn, gap) in gaps.into_iter().enumerate() {
+            elapsed += Duration::from_nanos(gap);
+            let now = START.saturating_add(elapsed);
+            let (neighbour, size, kind) = attacks[turn % attacks.len()];
+            let key = &keys[1 + neighbour % (keys.len() - 1)];
+            for _ in 0..5 {
+                let attack = match kind {
+                    0 => Access::write("victim", key, size),
+                    1 => Access { kind: AccessKind::TransactionalWrite, ..Access::write("other", key, size) },
+                    2 => Access::read("victim", &keys[0], size),
+                    _ => Access::read("other", key, size),
+                };
+                let answer = capacity.admit(&attack, now).unwrap();
+                if kind == 1 && let Admission::Admit(hold) = answer {
+                    capacity.settle(hold, Units::LARGEST_REQUEST, now);
+                }
+            }
+            let access = Access::write("victim", &keys[0], victim_sizes[turn % victim_sizes.len()]);
+            if promise.allows(access.units().unwrap().as_thousandths().cast_unsigned(), elapsed) {
+                conforming += 1;
+                prop_assert!(is_admitted(&capacity, &access, now), "turn {}", turn);
+            }
+        }
+        prop_assert!(conforming > 0, "the victim asked for nothing it was promised");
+    }
+}

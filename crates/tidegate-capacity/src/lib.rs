@@ -1,0 +1,38 @@
+//! The capacity plane: what each table, partition and node can do, and which request is over its share.
+//!
+//! A [`Capacity`] holds tables with provisioned throughput. Each table is cut into partitions that tile the hash
+//! space of its keys exactly; each partition lies on a node and has its share of the table's throughput in two
+//! buckets of one second, reads and writes apart. A request that finds units in its partition's bucket is admitted
+//! and also debited from the node; a partition within its own rate is never refused because of a neighbour.
+//!
+//! ```
+//! use tidegate::Timestamp;
+//! use tidegate_capacity::{Access, Admission, Capacity, TableConfig};
+//!
+//! let orders = TableConfig::new("orders", 400, 100).partitions(4).nodes(["node-a"]);
+//! let capacity = Capacity::builder().node("node-a", 10_000).table(orders).build()?;
+//! let now = Timestamp::from_secs(1_800_000_000);
+//! let Admission::Admit(hold) = capacity.admit(&Access::write("orders", b"order-7", 300), now)? else { panic!() };
+//! capacity.give_back(hold, now);
+//! # Ok::<(), tidegate_capacity::CapacityError>(())
+//! ```
+//!
+//! This is static mode: shares are fixed. Burst, boost, balancing, split, merge and on-demand tables are not here
+//! yet; neither are replicas, so a partition lies on one node.
+
+pub mod access;
+pub mod capacity;
+pub mod key_range;
+pub mod table;
+pub mod units;
+
+mod bucket;
+
+pub use access::{Access, AccessKind, ReadConsistency};
+pub use capacity::{
+    Admission, Capacity, CapacityBuilder, CapacityError, Fingerprint, NodeStatus, PartitionStatus, Throttled,
+    UnitsHold,
+};
+pub use key_range::{KeyRange, key_hash};
+pub use table::TableConfig;
+pub use units::Units;

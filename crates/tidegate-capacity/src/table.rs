@@ -1,0 +1,167 @@
+//! A table: throughput, cut evenly over partitions that tile its keys.
+
+use crate::bucket::{Bucket, Flow};
+use crate::key_range::{KeyRange, partition_of};
+use crate::units::Units;
+
+/// A table with provisioned throughput, as it is configured.
+///
+/// A new one has one partition and lies nowhere; it must be given nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableConfig {
+    /// Its name, unique; 1 to [`TableConfig::NAME_BYTES_MAX`] bytes.
+    pub name: String,
+    /// Units of reading a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
+    pub read_units_per_second: u64,
+    /// Units of writing a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
+    pub write_units_per_second: u64,
+    /// How many partitions its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
+    pub partitions: u32,
+    /// The nodes its partitions lie on, in turn; at least one. A node named twice gets twice as many.
+    pub nodes: Vec<String>,
+}
+
+impl TableConfig {
+    /// The longest name of a table or node in bytes: what `DynamoDB` allows.
+    pub const NAME_BYTES_MAX: usize = 255;
+    /// The most units a second of a table or node.
+    pub const UNITS_PER_SECOND_MAX: u64 = Flow::UNITS_PER_SECOND_MAX;
+    /// The most partitions of a table. With one unit a second each of them still gets a thousandth, and none is cut
+    /// off.
+    pub const PARTITIONS_MAX: u32 = 1000;
+
+    /// A table with one partition and no node.
+    pub fn new(name: impl Into<String>, read_units_per_second: u64, write_units_per_second: u64) -> Self {
+        Self {
+            name: name.into(),
+            read_units_per_second,
+            write_units_per_second,
+            partitions: 1,
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Cuts its keys into so many partitions.
+    #[must_use]
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// Lays its partitions on these nodes in turn.
+    #[must_use]
+    pub fn nodes<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.nodes = nodes.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+/// The share of one partition: the total cut evenly, the remainder to the first ones, so that the shares add up.
+pub(crate) fn share(units_per_second: u64, index: u32, partitions: u32) -> u64 {
+    let total = units_per_second * 1000;
+    let (each, remainder) = (total / u64::from(partitions), total % u64::from(partitions));
+    each + u64::from(u64::from(index) < remainder)
+}
+
+/// One direction of a partition's throughput: a bucket that holds one second of its rate and may be in debt by one
+/// request.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    /// Thousandths a second.
+    rate: u64,
+    pub(crate) bucket: Bucket,
+}
+
+impl Allocation {
+    /// A full one.
+    fn new(rate: u64) -> Self {
+        Self { rate, bucket: Bucket::default() }
+    }
+
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::new(self.rate, self.rate, Units::LARGEST_REQUEST.as_thousandths().cast_unsigned())
+    }
+}
+
+/// A range of a table's keys on a node. Aligned so that cores busy with one do not fight over the next.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Partition {
+    pub(crate) node: u32,
+    pub(crate) read: Allocation,
+    pub(crate) write: Allocation,
+}
+
+impl Partition {
+    pub(crate) const fn allocation(&self, is_read: bool) -> &Allocation {
+        if is_read { &self.read } else { &self.write }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: Box<str>,
+    pub(crate) read_units_per_second: u64,
+    pub(crate) write_units_per_second: u64,
+    /// In the order of their ranges; at most [`TableConfig::PARTITIONS_MAX`].
+    pub(crate) partitions: Box<[Partition]>,
+}
+
+impl Table {
+    /// `nodes` are the positions of the configured nodes, at least one.
+    pub(crate) fn new(config: &TableConfig, nodes: &[u32]) -> Self {
+        let partitions = (0..config.partitions)
+            .zip(nodes.iter().cycle())
+            .map(|(index, node)| Partition {
+                node: *node,
+                read: Allocation::new(share(config.read_units_per_second, index, config.partitions)),
+                write: Allocation::new(share(config.write_units_per_second, index, config.partitions)),
+            })
+            .collect();
+        Self {
+            name: config.name.as_str().into(),
+            read_units_per_second: config.read_units_per_second,
+            write_units_per_second: config.write_units_per_second,
+            partitions,
+        }
+    }
+
+    pub(crate) fn partition_count(&self) -> u32 {
+        u32::try_from(self.partitions.len()).expect("a table has at most PARTITIONS_MAX partitions")
+    }
+
+    /// The index of the partition that holds the key with this hash.
+    #[inline]
+    pub(crate) fn partition_of(&self, hash: u64) -> u32 {
+        partition_of(hash, self.partition_count())
+    }
+
+    pub(crate) fn range(&self, partition: u32) -> KeyRange {
+        KeyRange::of_partition(partition, self.partition_count()).expect("the caller has seen this partition")
+    }
+
+    pub(crate) const fn units_per_second(&self, is_read: bool) -> u64 {
+        if is_read { self.read_units_per_second } else { self.write_units_per_second }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn shares_add_up_to_the_whole_and_differ_by_at_most_a_thousandth(
+            units in 1_u64..=TableConfig::UNITS_PER_SECOND_MAX,
+            partitions in 1_u32..=TableConfig::PARTITIONS_MAX,
+        ) {
+            let shares: Vec<u64> = (0..partitions).map(|index| share(units, index, partitions)).collect();
+            prop_assert_eq!(shares.iter().sum::<u64>(), units * 1000);
+            prop_assert!(shares[0] - shares[shares.len() - 1] <= 1);
+            prop_assert!(shares.iter().all(|share| *share >= 1));
+        }
+    }
+}
