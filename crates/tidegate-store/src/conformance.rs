@@ -17,7 +17,7 @@
 //!
 //! What is counted is compared, operation by operation, with a model: for limits whose state is one word the pure
 //! functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits lists so plain that they can be
-//! seen to be right. The model shares no code with [`crate::record`]. Random lists come from a seed that a failure names.
+//! seen to be right. The model shares no code with the memory store. Random lists come from a seed that a failure names.
 //!
 //! The suite starts threads and needs no particular executor; it waits by [`ConformanceStore::block_on`].
 

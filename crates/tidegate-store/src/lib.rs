@@ -1,15 +1,35 @@
 //! State kept elsewhere: the contract every store keeps, a store in memory, and the suite that proves either.
+//!
+//! A [`Store`] moves one [`Batch`] of operations on counters at a time, atomically, on its own clock, and answers the same
+//! batch the same way when it is sent again. `docs/stores.md` says what is guaranteed, what is bounded, and how to write a
+//! store; the module `conformance` (with the feature of that name) is the suite it then has to pass.
+//!
+//! ```
+//! use tidegate::{Algorithm, Cost, Rate, Timestamp};
+//! use tidegate_store::{Batch, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId};
+//! let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), || Timestamp::from_secs(1_800_000_000));
+//! let algorithm = Algorithm::bucket(Rate::per_second(100)?)?;
+//! let check = Operation::new(Key::new("api", b"per-user", b"ada")?, algorithm, Kind::Check { cost: Cost::ONE });
+//! let batch = Batch::all_or_nothing(RequestId(1), [check]);
+//! assert_eq!(store.run_now(&batch)?.outcomes[0].remaining, 99);
+//! assert_eq!(store.run_now(&batch)?.outcomes[0].remaining, 99); // The same request: charged once.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-pub mod answer;
-pub mod batch;
-#[cfg(feature = "conformance")]
-pub mod conformance;
-pub mod error;
-pub mod key;
-pub mod memory;
-pub mod record;
 pub mod store;
 
+pub mod batch;
+pub mod key;
+
+pub mod answer;
+pub mod error;
+
+pub mod memory;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+mod record;
 mod step;
 
 pub use answer::{Answer, Outcome};

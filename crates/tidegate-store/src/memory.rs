@@ -70,19 +70,7 @@ pub struct MemoryStats {
     pub full: u64,
 }
 
-/// Counters in memory.
-///
-/// ```
-/// use tidegate::{Algorithm, Cost, Rate, Timestamp, algorithm::Verdict};
-/// use tidegate_store::{Batch, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId};
-///
-/// let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), || Timestamp::from_secs(1_800_000_000));
-/// let key = Key::new("api", b"per-user", b"ada")?;
-/// let check = Operation::new(key, Algorithm::bucket(Rate::per_second(100)?)?, Kind::Check { cost: Cost::ONE });
-/// let answer = store.run_now(&Batch::all_or_nothing(RequestId(1), [check]))?;
-/// assert_eq!((answer.outcomes[0].verdict, answer.outcomes[0].remaining), (Verdict::Admit, 99));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Counters in memory. The example of the [crate] uses one.
 pub struct MemoryStore {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     config: MemoryConfig,

@@ -23,7 +23,7 @@ use crate::{HolderId, Kind, Operation, Outcome, RequestId};
 
 /// One counter: what is used, by which numbers it was counted, and until when the key is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     /// What `usage` was counted by; shared with the charges made under it.
     algorithm: Arc<Algorithm>,
     usage: Usage,
@@ -52,7 +52,7 @@ impl Usage {
 
 /// A charge that one operation made, as it takes to undo it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub(crate) struct Made {
     by: RequestId,
     origin: RequestId,
     what: MadeOf,
@@ -67,13 +67,13 @@ enum MadeOf {
 
 /// What an operation did to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub(crate) struct Applied {
     /// Whether it was admitted; if not, the record is unchanged.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// As [`Outcome::units`].
-    pub units: u64,
+    pub(crate) units: u64,
     /// What to remember to be able to undo it.
-    pub made: Option<Made>,
+    pub(crate) made: Option<Made>,
 }
 
 impl Applied {
@@ -82,18 +82,18 @@ impl Applied {
 
 impl Record {
     /// A counter of `algorithm` with nothing used, begun by the batch `origin`.
-    pub fn new(algorithm: Algorithm, origin: RequestId) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, origin: RequestId) -> Self {
         let usage = Usage::none(&algorithm);
         Self { algorithm: Arc::new(algorithm), usage, blocked_until: Timestamp::MIN, origin }
     }
 
     /// Whether a store can decide `algorithm` with records.
-    pub fn supports(algorithm: &Algorithm) -> bool {
+    pub(crate) fn supports(algorithm: &Algorithm) -> bool {
         word::counts(algorithm) || matches!(algorithm, Algorithm::Rolling(_) | Algorithm::Concurrency(_))
     }
 
     /// Whether `operation` would be admitted, changing nothing; kinds that are never refused are.
-    pub fn verdict(&self, operation: &Operation, now: Timestamp) -> Verdict {
+    pub(crate) fn verdict(&self, operation: &Operation, now: Timestamp) -> Verdict {
         let verdict = match operation.kind {
             Kind::Check { cost } | Kind::Peek { cost } => self.room(&operation.algorithm, cost, now),
             Kind::Acquire { holder } => match self.ask(&operation.algorithm, holder, now) {
@@ -149,7 +149,7 @@ impl Record {
     }
 
     /// What is used and left under `algorithm`, as an outcome that admits.
-    pub fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
+    pub(crate) fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
         let limit = algorithm.limit();
         let mut outcome = Outcome { blocked_until: self.blocked(now), ..Outcome::unused(limit, now) };
         match (algorithm, &self.usage) {
@@ -175,7 +175,7 @@ impl Record {
 
     /// Carries `operation` out for the batch `by`, or refuses it and changes nothing. `charges` are what an undo takes
     /// back, in the order they were made; other kinds do not look at it.
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         operation: &Operation,
         by: RequestId,
@@ -346,7 +346,7 @@ impl Record {
     }
 
     /// Whether it holds nothing at all, so that it need not be kept.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let unused = match &self.usage {
             Usage::Word(state) => *state == State::EMPTY,
             Usage::Units(log) => log.is_empty(),
@@ -356,7 +356,7 @@ impl Record {
     }
 
     /// Whether from `now` on it answers as one that holds nothing.
-    pub fn is_drained(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_drained(&self, now: Timestamp) -> bool {
         let unused = match (&*self.algorithm, &self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.used(rolling.window(), now) == 0,
             (_, Usage::Permits(permits)) => permits.held(now) == 0,
@@ -367,14 +367,14 @@ impl Record {
     }
 
     /// When it is drained if nothing else happens; `now` if it is.
-    pub fn drained_at(&self, now: Timestamp) -> Timestamp {
+    pub(crate) fn drained_at(&self, now: Timestamp) -> Timestamp {
         self.status(&self.algorithm, now).reset_at.max(self.blocked_until)
     }
 
     /// Takes it up again after the clock was seen to step back: what lies further ahead than use explains is brought
     /// back as far as it does, so that a clock that was wrong for a while keeps no key out for longer. Never admits
     /// more. See [`tidegate::algorithm::Counter::on_load`].
-    pub fn on_load(&mut self, now: Timestamp) {
+    pub(crate) fn on_load(&mut self, now: Timestamp) {
         match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),
             (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
@@ -386,7 +386,7 @@ impl Record {
     }
 
     /// Heap bytes beside the record itself.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match &self.usage {
             Usage::Word(_) => 0,
             Usage::Units(log) => log.bytes(),
@@ -395,7 +395,7 @@ impl Record {
     }
 
     /// The most heap bytes that so many further charges of `algorithm` add; `None` stands for no record yet.
-    pub fn growth(record: Option<&Self>, algorithm: &Algorithm, charges: usize) -> usize {
+    pub(crate) fn growth(record: Option<&Self>, algorithm: &Algorithm, charges: usize) -> usize {
         match (algorithm, record.map(|record| &record.usage)) {
             (Algorithm::Rolling(_), Some(Usage::Units(log))) => log.growth(charges),
             (Algorithm::Rolling(_), _) => UnitLog::default().growth(charges),

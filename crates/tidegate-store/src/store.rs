@@ -10,8 +10,8 @@ use crate::{Answer, Batch, StoreError};
 
 /// Keeps counters outside of the caller, and moves one batch at a time.
 ///
-/// A store makes *read, decide, write* atomic and adds nothing to the decision, which is the pure code of
-/// [`crate::record`]. It promises:
+/// A store makes *read, decide, write* atomic and adds nothing to the decision, which is that of
+/// [`tidegate::algorithm`]. It promises:
 ///
 /// - **Atomic.** A batch is one step: what others see is before all of it or after all of it.
 /// - **Denied means unchanged.** A refused all-or-nothing batch leaves every counter bit for bit as it was.

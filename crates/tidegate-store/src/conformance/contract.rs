@@ -56,7 +56,7 @@ pub fn a_refused_batch_leaves_every_counter_as_it_was<H: ConformanceStore>(trial
             );
             let violated: Vec<_> = answer.violated().map(|(index, _)| index).collect();
             ensure!(violated == [position], "only {position} refuses, the answer says {violated:?}");
-            for (outcome, before) in answer.outcomes[..others.len() + 1].iter().zip(&usage) {
+            for (outcome, before) in answer.outcomes[..=others.len()].iter().zip(&usage) {
                 ensure!(
                     outcome.units == 0,
                     "a refused batch says that it moved units: {outcome:?}, before {before:?}"

@@ -112,17 +112,17 @@ fn compare<H: ConformanceStore>(trial: &Trial<'_, H>, families: Vec<Family>) -> 
     for algorithm in families.iter().flatten() {
         trial.needs(algorithm)?;
     }
-    let mut player = Player { random: trial.random(), families, sent: Vec::new(), wait: None };
+    let mut moves = Player { random: trial.random(), families, sent: Vec::new(), wait: None };
     let mut model = Model::default();
     let mut played = 0;
     while played < trial.can.operations {
-        trial.set_now(player.next_instant(trial));
-        player.forget(trial.now(), trial.can.answers_kept);
-        let again = trial.can.answers >= 1000 && player.random.once(20);
-        let (batch, expected) = if again && let Some(sent) = player.sent_lately() {
+        trial.set_now(moves.next_instant(trial));
+        moves.forget(trial.now(), trial.can.answers_kept);
+        let again = trial.can.answers >= 1000 && moves.random.once(20);
+        let (batch, expected) = if again && let Some(sent) = moves.sent_lately() {
             sent
         } else {
-            let batch = player.batch(trial);
+            let batch = moves.batch(trial);
             let answer = told(trial, model.run(&batch, trial.now()));
             (batch, answer)
         };
@@ -134,9 +134,9 @@ fn compare<H: ConformanceStore>(trial: &Trial<'_, H>, families: Vec<Family>) -> 
             trial.can.seed,
             trial.now()
         );
-        player.learn(batch, answer);
+        moves.learn(batch, answer);
     }
-    ensure!(player.wait.is_some(), "{played} operations of seed {:#x} were all admitted", trial.can.seed);
+    ensure!(moves.wait.is_some(), "{played} operations of seed {:#x} were all admitted", trial.can.seed);
     Ok(())
 }
 
@@ -222,17 +222,16 @@ impl Player {
         let kind = match self.random.below(100) {
             0..60 if permits => Kind::Acquire { holder },
             0..60 => Kind::Check { cost: units },
-            60..70 => Kind::Peek { cost: units },
-            70..85 if permits => Kind::Release { holder },
-            70..77 => Kind::Report { cost: units },
-            77..85 => Kind::Refund { cost: units },
-            85..95 if trial.can.answers >= 1000 => return self.undo(name, algorithm),
-            85..96 => Kind::Peek { cost: units },
-            96..98 => Kind::Reset,
-            _ => {
+            60..75 if permits => Kind::Release { holder },
+            60..67 => Kind::Report { cost: units },
+            67..75 => Kind::Refund { cost: units },
+            75..85 if trial.can.answers >= 1000 => return self.undo(name, algorithm),
+            85..87 => Kind::Reset,
+            87..90 => {
                 let ahead = Duration::from_nanos(self.random.below(1_500_000_000));
                 Kind::Block { until: trial.told(trial.now().saturating_add(ahead)) }
             }
+            _ => Kind::Peek { cost: units },
         };
         let operation = Operation::new(name, algorithm, kind);
         if self.random.once(10) { operation.shadow() } else { operation }
@@ -254,11 +253,11 @@ impl Player {
     }
 
     fn learn(&mut self, batch: Batch, answer: Answer) {
-        let waits = answer.outcomes.iter().filter_map(|outcome| match outcome.verdict {
+        let mut waits = answer.outcomes.iter().filter_map(|outcome| match outcome.verdict {
             Verdict::Wait { until } => Some(until),
             _ => None,
         });
-        self.wait = waits.last().or(self.wait);
+        self.wait = waits.next_back().or(self.wait);
         // A batch that only looks may be answered anew.
         if batch.is_read_only() || self.sent.iter().any(|(sent, _)| sent.id == batch.id) {
             return;

@@ -1,4 +1,4 @@
-//! Random numbers from a seed (SplitMix64), so that a failure can be repeated.
+//! Random numbers from a seed (`SplitMix64`), so that a failure can be repeated.
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
