@@ -4,5 +4,4 @@
 
 mod operations;
 mod order;
-mod sameness;
 mod world;
