@@ -50,19 +50,30 @@ impl Flow {
     }
 
     /// The clock at `now`, rounded down: what is missing is never understated.
+    #[inline]
     const fn clock(self, now: Timestamp) -> u64 {
-        let (seconds, nanos) = (now.as_nanos() / NANOS, now.as_nanos() % NANOS);
-        self.rate * seconds + self.rate * nanos / NANOS
+        self.reading(now).0
     }
 
     /// The clock at `now`, rounded up: a charge to a full bucket never starts before now.
+    #[inline]
     const fn clock_up(self, now: Timestamp) -> u64 {
-        let (seconds, nanos) = (now.as_nanos() / NANOS, now.as_nanos() % NANOS);
-        (self.rate * seconds).saturating_add((self.rate * nanos).div_ceil(NANOS))
+        let (down, begun) = self.reading(now);
+        down.saturating_add(begun)
     }
 
-    /// The first instant at which the clock reads `reading`; saturates.
-    fn instant(self, reading: u64) -> Timestamp {
+    /// The clock at `now`, rounded down, and 1 if a thousandth has begun to flow in since.
+    #[inline]
+    const fn reading(self, now: Timestamp) -> (u64, u64) {
+        let (seconds, nanos) = (now.as_nanos() / NANOS, now.as_nanos() % NANOS);
+        let flowed = self.rate * nanos;
+        let whole = flowed / NANOS;
+        (self.rate * seconds + whole, (whole * NANOS != flowed) as u64)
+    }
+
+    /// The first instant at which something is left of a bucket that is full at `full_at` and empty now; saturates.
+    fn opening(self, full_at: u64) -> Timestamp {
+        let reading = (full_at - self.depth).saturating_add(1);
         let nanos = (u128::from(reading) * u128::from(NANOS)).div_ceil(u128::from(self.rate));
         Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -90,19 +101,26 @@ impl Bucket {
         Units::from_thousandths(flow.depth.cast_signed().saturating_sub_unsigned(missing))
     }
 
+    /// The first instant at which something is left; `None` if something is.
+    pub(crate) fn closed_until(&self, flow: Flow, now: Timestamp) -> Option<Timestamp> {
+        let clock = flow.clock(now);
+        let full_at = plausible(flow, self.full_at.load(Ordering::Relaxed), clock);
+        (full_at.saturating_sub(clock) >= flow.depth).then(|| flow.opening(full_at))
+    }
+
     /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes nothing and says when
     /// something will be left.
     pub(crate) fn take(&self, flow: Flow, cost: u64, now: Timestamp) -> Result<Charged, Timestamp> {
-        let clock = flow.clock(now);
+        let (clock, begun) = flow.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
             let before = plausible(flow, full_at, clock);
             let missing = before.saturating_sub(clock);
             let (next, result) = if missing < flow.depth {
-                let after = before.max(flow.clock_up(now)).saturating_add(cost);
+                let after = before.max(clock.saturating_add(begun)).saturating_add(cost);
                 (after, Ok(Charged { before, after, cost }))
             } else {
-                (before, Err(flow.instant((before - flow.depth).saturating_add(1))))
+                (before, Err(flow.opening(before)))
             };
             if next == full_at {
                 return result;
@@ -116,12 +134,12 @@ impl Bucket {
 
     /// Charges `cost` whatever is left. The debt this leaves is at most the flow's; what is above is not booked.
     pub(crate) fn charge(&self, flow: Flow, cost: u64, now: Timestamp) -> Charged {
-        let clock = flow.clock(now);
+        let (clock, begun) = flow.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
             let before = plausible(flow, full_at, clock);
             let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
-            let start = before.max(flow.clock_up(now));
+            let start = before.max(clock.saturating_add(begun));
             let after = start.saturating_add(cost).min(deepest.max(start));
             match self.full_at.compare_exchange_weak(full_at, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Charged { before, after, cost: after - start },

@@ -107,7 +107,7 @@ impl Capacity {
         let difference = true_units.as_thousandths() - hold.units.as_thousandths();
         if difference <= 0 {
             self.give_back_part(&hold, Units::from_thousandths(-difference), now);
-        } else if let Some((partition, node)) = self.places(&hold) {
+        } else if let Some((_, partition, node)) = self.places(&hold) {
             let allocation = partition.allocation(hold.is_read);
             allocation.bucket.charge(allocation.flow(), difference.cast_unsigned(), now);
             node.bucket.charge(node.flow, difference.cast_unsigned(), now);
@@ -115,18 +115,19 @@ impl Capacity {
     }
 
     fn give_back_part(&self, hold: &UnitsHold, units: Units, now: Timestamp) {
-        let Some((partition, node)) = self.places(hold) else { return };
+        let Some((table, partition, node)) = self.places(hold) else { return };
         let allocation = partition.allocation(hold.is_read);
         let units = units.as_thousandths().cast_unsigned();
         node.bucket.give_back(node.flow, hold.on_node, units, now);
         allocation.bucket.give_back(allocation.flow(), hold.on_partition, units, now);
+        table.used_up(hold.is_read).forget();
     }
 
     /// Where `hold` was charged; `None` if it is another store's.
-    fn places(&self, hold: &UnitsHold) -> Option<(&Partition, &Node)> {
+    fn places(&self, hold: &UnitsHold) -> Option<(&Table, &Partition, &Node)> {
         let table = self.tables.get(hold.table as usize)?;
         let partition = table.partitions.get(hold.partition as usize)?;
-        Some((partition, self.nodes.get(partition.node as usize)?))
+        Some((table, partition, self.nodes.get(partition.node as usize)?))
     }
 
     #[inline]
@@ -200,12 +201,8 @@ impl Table {
     /// The refusal of an access to a partition whose allocation is used up until `retry`.
     #[cold]
     fn throttle(&self, partition: u32, is_read: bool, retry: Timestamp, now: Timestamp) -> Throttled<'_> {
-        // From the next one on, so that one hot partition finds a neighbour with room at once.
-        let (before, rest) = self.partitions.split_at(partition as usize);
-        let others = rest.iter().skip(1).chain(before);
-        let has_room = others
-            .map(|other| other.allocation(is_read))
-            .any(|allocation| allocation.bucket.level(allocation.flow(), now) > Units::ZERO);
+        let has_room =
+            !self.used_up(is_read).is_known_at(now) && self.has_room_beside(partition, is_read, retry, now);
         let (reason, limit) = if has_room {
             let flow = self.partitions[partition as usize].allocation(is_read).flow();
             (Reason::KeyRangeThroughputExceeded, rate_of(flow))
@@ -221,6 +218,26 @@ impl Table {
             limit,
             remaining: Units::ZERO,
         }
+    }
+
+    /// Whether any partition has anything left beside this one, which has nothing until `retry`. If none has,
+    /// remembers until when.
+    fn has_room_beside(&self, partition: u32, is_read: bool, retry: Timestamp, now: Timestamp) -> bool {
+        // From the next one on, so that one hot partition finds a neighbour with room at once.
+        let (before, rest) = self.partitions.split_at(partition as usize);
+        let mut until = retry;
+        for other in rest.iter().skip(1).chain(before) {
+            let allocation = other.allocation(is_read);
+            match allocation.bucket.closed_until(allocation.flow(), now) {
+                Some(opening) => until = until.min(opening),
+                None => return true,
+            }
+        }
+        // Of a table with one partition nothing need be remembered.
+        if self.partitions.len() > 1 {
+            self.used_up(is_read).learn(until);
+        }
+        false
     }
 }
 

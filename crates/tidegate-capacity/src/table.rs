@@ -1,5 +1,9 @@
 //! A table: throughput, cut evenly over partitions that tile its keys.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::Timestamp;
+
 use crate::bucket::{Bucket, Flow};
 use crate::key_range::{KeyRange, partition_of};
 use crate::units::Units;
@@ -106,6 +110,35 @@ pub(crate) struct Table {
     pub(crate) write_units_per_second: u64,
     /// In the order of their ranges; at most [`TableConfig::PARTITIONS_MAX`].
     pub(crate) partitions: Box<[Partition]>,
+    used_up_reads: UsedUp,
+    used_up_writes: UsedUp,
+}
+
+/// Until when all partitions of a table are known to be used up, so that refusing does not ask each of them again.
+///
+/// A hint for the reason of a refusal. Nothing is admitted or refused by it.
+#[derive(Debug, Default)]
+pub(crate) struct UsedUp {
+    // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a coarser reason.
+    until_ns: AtomicU64,
+}
+
+impl UsedUp {
+    pub(crate) fn is_known_at(&self, now: Timestamp) -> bool {
+        now.as_nanos() < self.until_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn learn(&self, until: Timestamp) {
+        self.until_ns.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Units came back: it is no longer known.
+    pub(crate) fn forget(&self) {
+        // Looked at first, since almost always there is nothing to forget and the word is shared by all partitions.
+        if self.until_ns.load(Ordering::Relaxed) != 0 {
+            self.until_ns.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Table {
@@ -124,7 +157,13 @@ impl Table {
             read_units_per_second: config.read_units_per_second,
             write_units_per_second: config.write_units_per_second,
             partitions,
+            used_up_reads: UsedUp::default(),
+            used_up_writes: UsedUp::default(),
         }
+    }
+
+    pub(crate) const fn used_up(&self, is_read: bool) -> &UsedUp {
+        if is_read { &self.used_up_reads } else { &self.used_up_writes }
     }
 
     pub(crate) fn partition_count(&self) -> u32 {

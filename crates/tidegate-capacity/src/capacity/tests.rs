@@ -87,6 +87,25 @@ fn a_hot_partition_is_told_that_its_keys_are_hot_and_a_used_up_table_that_it_is_
 }
 
 #[test]
+fn a_table_is_no_longer_used_up_as_soon_as_any_partition_has_room() {
+    let capacity = orders(2);
+    let keys: Vec<_> = (0..2).map(|partition| key_in(&capacity, "orders", partition)).collect();
+    let large = |partition: usize| Access::write("orders", &keys[partition], 100 << 10);
+    let small = |partition: usize| Access::write("orders", &keys[partition], 1);
+    // Partition 0 is in debt by 50 units and 1 by 51: 0 has room first.
+    let first = admitted(&capacity, &large(0), START);
+    admitted(&capacity, &small(1), START);
+    admitted(&capacity, &large(1), START);
+    let opens = throttled(&capacity, &small(0), START).retry;
+    assert_eq!(throttled(&capacity, &small(0), START).reason, Reason::TableThroughputExceeded);
+    assert_eq!(throttled(&capacity, &small(1), START).reason, Reason::TableThroughputExceeded);
+    assert_eq!(throttled(&capacity, &small(1), opens).reason, Reason::KeyRangeThroughputExceeded);
+    // Or when units come back.
+    capacity.give_back(first, START);
+    assert_eq!(throttled(&capacity, &small(1), START).reason, Reason::KeyRangeThroughputExceeded);
+}
+
+#[test]
 fn a_throttled_access_is_admitted_when_it_was_told_and_not_a_nanosecond_before() {
     let capacity = orders(3);
     let access = Access::write("orders", b"order-7", 5000);
