@@ -96,6 +96,9 @@ pub trait Counter {
     /// If `state` is `charged.after`, the result is `charged.before`, bit for bit. Otherwise the result never
     /// admits more than if the charge had not been made, and admits less only where the charges on top were made at
     /// other instants than the one taken back, by at most what the limit refills between those instants.
+    ///
+    /// `now` must be no earlier than the charges on top, and nothing else given back in between. Where that does not
+    /// hold, a bucket may give back in addition what refilled in between, never more than the cost.
     fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State;
 
     /// The largest number of units that can be admitted at once (burst, or units of a window).
@@ -117,7 +120,7 @@ pub trait Counter {
 
     /// The state under `self` of a key that had `state` under `from`, the same algorithm with other numbers: what
     /// is used stays used (rounded up), so that a raised limit admits the difference at once and a lowered one
-    /// refuses at once.
+    /// refuses at once. Windows of another length, alignment or civil unit start fresh.
     fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
 
     /// The state of a key that is taken up again at `now`, from storage or after its owner saw the clock step back.

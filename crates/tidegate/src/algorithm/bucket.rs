@@ -1,7 +1,8 @@
 //! Token bucket, as GCRA: a bucket of `burst` units that refills at `rate`.
 //!
 //! **Promise.** What is admitted between any two instants is at most `burst` plus what `rate` gives between them,
-//! and a request that keeps this is admitted. Rates are exact ratios: nothing is lost or won over a year of traffic.
+//! and a request that keeps this is admitted: to the nanosecond for most rates, to a third of one for the others
+//! (see *Ticks*). Rates are exact ratios: nothing is lost or won over a year of traffic.
 //!
 //! **State.** One instant, counted from 1970 in *ticks*: the time at which what is used will have drained (GCRA's
 //! theoretical arrival time, `tat` below). What is used is the distance from `now` to it. A tick is a fixed part
@@ -10,8 +11,8 @@
 //! **Ticks.** Let the rate be `n` units each `p` nanoseconds in lowest terms. A unit is `S` ticks; the clock makes
 //! `n * S / p` ticks a nanosecond.
 //!
-//! * `n <= 4`: `S = p`, and the clock makes `n` ticks a nanosecond. Every figure is exact to the nanosecond. So are
-//!   all rates of the form 1, 2, 3, 4 or their multiples that divide the span: 100/s, 75/s, 5/10m, 1000/1h.
+//! * `n <= 4`: `S = p`, and the clock makes `n` ticks a nanosecond. Every figure is exact to the nanosecond. Most
+//!   rates that people write are of this kind: 100/s is 1 each 10 ms, 75/s is 3 each 40 ms, 5/10m is 1 each 2 minutes.
 //! * `n > 4`: `S = floor(4p / n)`, and the clock makes between 3 and 4 ticks a nanosecond. It reads an instant, as a clock
 //!   does, as the last tick before it. On that clock the bucket is exact; against instants of whole nanoseconds it
 //!   is never late, and early by less than one tick, which is a third of a nanosecond.
@@ -20,10 +21,10 @@
 //! which nanosecond, either a burst made at one instant loses its last unit or a client that comes back may be
 //! admitted a fraction of a nanosecond early. The burst is what people count.
 //!
-//! **Time.** An instant that lies earlier than one already seen finds more used, never less. That an answer both never admits
-//! more after a step back and keeps nobody waiting longer than a drain is impossible for a word that a refusal
-//! must not change, since the instants passed while waiting are the ones another step back would land on; so
-//! the wait is bounded when a state is taken up again ([`Counter::on_load`]), which may write.
+//! **Time.** An instant that lies earlier than one already seen finds more used, never less. A word that a refusal
+//! must not change cannot both never admit more after a step back and keep nobody waiting longer than a drain: the
+//! instants passed while waiting are the ones another step back would land on. So the wait is bounded where a
+//! state is taken up again ([`Counter::on_load`]), which may write.
 //!
 //! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on nothing is admitted.
 //!

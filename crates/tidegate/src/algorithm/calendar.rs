@@ -253,7 +253,12 @@ impl Calendar {
     }
 
     /// The first instant after the window of this number, saturating.
-    fn end(&self, number: u64) -> Timestamp {
+    fn end(&self, number: u64, now: Timestamp) -> Timestamp {
+        let window = self.window_at(now.as_secs());
+        if civil::number_of(self.unit, window.start()) == number {
+            return window.end();
+        }
+        // The clock stepped back out of the window.
         Window::find(&self.rules, self.unit, self.week_start, civil::second_within(self.unit, number)).end()
     }
 
@@ -287,7 +292,7 @@ impl Counter for Calendar {
         } else if cost.units() > self.limit {
             (Verdict::Never { largest: self.limit }, state)
         } else {
-            (Verdict::Wait { until: self.end(counted.window) }, state)
+            (Verdict::Wait { until: self.end(counted.window, now) }, state)
         }
     }
 
@@ -330,7 +335,7 @@ impl Counter for Calendar {
 
     fn reset_at(&self, state: State, now: Timestamp) -> Timestamp {
         let counted = self.in_force(state, now);
-        if counted.count == 0 { now } else { self.end(counted.window) }
+        if counted.count == 0 { now } else { self.end(counted.window, now) }
     }
 
     #[inline]
