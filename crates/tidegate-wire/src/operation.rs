@@ -304,10 +304,16 @@ const fn one_byte() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
-    /// It reads.
+    /// It reads a recent value.
     Read,
+    /// It reads the last value.
+    ReadStrong,
+    /// It reads the last value in a transaction.
+    ReadTransactional,
     /// It writes.
     Write,
+    /// It writes in a transaction.
+    WriteTransactional,
 }
 
 /// A cost as it stands in a body: 1 to `u64::MAX`, 1 if left out.

@@ -9,16 +9,14 @@ use tidegate::Attributes;
 
 use crate::text::{Text, shortened};
 
-/// The longest name of an attribute in bytes.
-pub const NAME_BYTES_MAX: usize = 128;
-
-/// The longest value of an attribute in bytes. A longer one is an error: cutting it would join counters.
-pub const VALUE_BYTES_MAX: usize = 4096;
+/// The longest name or value of an attribute in bytes, whatever is configured. A longer one is an error: cutting it
+/// would join counters.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The attributes of a request as they stand in its body, in the order they were written.
 ///
-/// At most [`Attributes::MAX`], each name once, names of 1 to [`NAME_BYTES_MAX`] and values of up to
-/// [`VALUE_BYTES_MAX`] bytes; anything else is an error. A value may be empty, which is not the same as absent.
+/// At most [`Attributes::MAX`], each name once, names of 1 and values of 0 to [`TEXT_BYTES_MAX`] bytes; anything else is
+/// an error, and a door may allow less with [`Pairs::within`]. An empty value is not the same as an absent one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs<'a>(SmallVec<[(Text<'a>, Text<'a>); 8]>);
 
@@ -26,60 +24,47 @@ pub struct Pairs<'a>(SmallVec<[(Text<'a>, Text<'a>); 8]>);
 pub type BorrowedPairs<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 
 /// Why an attribute cannot be taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PairError {
-    /// One more than [`Attributes::MAX`].
-    TooMany,
+    /// More than so many attributes.
+    #[error("more than {0} attributes; send only those that limits use")]
+    TooMany(usize),
     /// A name that stands twice.
+    #[error("attribute \"{0}\" stands twice; send it once")]
     Twice(String),
-    /// A name that is empty or longer than [`NAME_BYTES_MAX`].
-    Name(String),
-    /// The value of this attribute is longer than [`VALUE_BYTES_MAX`].
-    Value(String),
-}
-
-impl fmt::Display for PairError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooMany => {
-                write!(f, "more than {} attributes; send only those that limits use", Attributes::MAX)
-            }
-            Self::Twice(name) => write!(f, "attribute \"{name}\" stands twice; send it once"),
-            Self::Name(name) => {
-                write!(
-                    f,
-                    "attribute name \"{name}\" is empty or longer than {NAME_BYTES_MAX} bytes; shorten it"
-                )
-            }
-            Self::Value(name) => {
-                write!(
-                    f,
-                    "the value of attribute \"{name}\" is longer than {VALUE_BYTES_MAX} bytes; send a hash of it"
-                )
-            }
-        }
-    }
+    /// A name that is empty.
+    #[error("an attribute has an empty name; give it one, or leave it out")]
+    Nameless,
+    /// The name or the value of this attribute is longer than so many bytes.
+    #[error("the name or the value of attribute \"{0}\" is longer than {1} bytes; send a hash of it")]
+    TooLong(String, usize),
 }
 
 impl<'a> Pairs<'a> {
     /// Adds one attribute, unless it breaks a bound.
     pub fn push(&mut self, name: Text<'a>, value: Text<'a>) -> Result<(), PairError> {
-        let shown = |name: &str| shortened(name, 64).into_owned();
         if self.0.len() >= Attributes::MAX {
-            return Err(PairError::TooMany);
+            return Err(PairError::TooMany(Attributes::MAX));
         }
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(PairError::Name(shown(&name)));
+        if name.is_empty() {
+            return Err(PairError::Nameless);
         }
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(PairError::Value(shown(&name)));
-        }
+        check_length(&name, &value, TEXT_BYTES_MAX)?;
         // A few names each of a few bytes: comparing all of them beats hashing any.
         if self.0.iter().any(|(known, _)| **known == *name) {
-            return Err(PairError::Twice(shown(&name)));
+            return Err(PairError::Twice(shortened(&name, 64).into_owned()));
         }
         self.0.push((name, value));
         Ok(())
+    }
+
+    /// Whether there are at most `count` attributes whose names and values have at most `bytes` bytes each.
+    pub fn within(&self, count: usize, bytes: usize) -> Result<(), PairError> {
+        if self.0.len() > count {
+            return Err(PairError::TooMany(count));
+        }
+        self.0.iter().try_for_each(|(name, value)| check_length(name, value, bytes))
     }
 
     /// The value of the attribute called `name`.
@@ -87,10 +72,22 @@ impl<'a> Pairs<'a> {
         self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
     }
 
+    /// The pairs themselves.
+    pub fn into_pairs(self) -> impl Iterator<Item = (Text<'a>, Text<'a>)> {
+        self.0.into_iter()
+    }
+
     /// The pairs, borrowed, as [`Attributes::new`] takes them.
     pub fn borrowed(&self) -> BorrowedPairs<'_> {
         self.0.iter().map(|(name, value)| (&**name, &**value)).collect()
     }
+}
+
+fn check_length(name: &str, value: &str, max: usize) -> Result<(), PairError> {
+    if name.len() > max || value.len() > max {
+        return Err(PairError::TooLong(shortened(name, 64).into_owned(), max));
+    }
+    Ok(())
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
@@ -177,13 +174,20 @@ mod tests {
         };
         assert!(serde_json::from_str::<Pairs<'_>>(&many(Attributes::MAX)).is_ok());
         assert!(error(&many(Attributes::MAX + 1)).contains("more than 64 attributes"));
-        let named = |length: usize| format!(r#"{{"{}":"v"}}"#, "n".repeat(length));
-        assert!(serde_json::from_str::<Pairs<'_>>(&named(NAME_BYTES_MAX)).is_ok());
-        assert!(error(&named(NAME_BYTES_MAX + 1)).contains("longer than 128 bytes"));
-        assert!(error(&named(0)).contains("is empty"));
-        let valued = |length: usize| format!(r#"{{"a":"{}"}}"#, "v".repeat(length));
-        assert!(serde_json::from_str::<Pairs<'_>>(&valued(VALUE_BYTES_MAX)).is_ok());
-        assert!(error(&valued(VALUE_BYTES_MAX + 1)).contains("longer than 4096 bytes"));
+        assert!(error(r#"{"":"v"}"#).contains("empty name"));
+        let sized =
+            |name: usize, value: usize| format!(r#"{{"{}":"{}"}}"#, "n".repeat(name), "v".repeat(value));
+        assert!(serde_json::from_str::<Pairs<'_>>(&sized(TEXT_BYTES_MAX, TEXT_BYTES_MAX)).is_ok());
+        assert!(error(&sized(TEXT_BYTES_MAX + 1, 1)).contains("longer than 65536 bytes"));
+        assert!(error(&sized(1, TEXT_BYTES_MAX + 1)).contains("longer than 65536 bytes"));
+    }
+
+    #[test]
+    fn a_door_may_allow_less() {
+        let pairs: Pairs<'_> = serde_json::from_str(r#"{"user":"ada","ip":"::1"}"#).unwrap();
+        assert_eq!(pairs.within(2, 4), Ok(()));
+        assert_eq!(pairs.within(1, 4), Err(PairError::TooMany(1)));
+        assert_eq!(pairs.within(2, 3), Err(PairError::TooLong("user".to_owned(), 3)));
     }
 
     #[test]

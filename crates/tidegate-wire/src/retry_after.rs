@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{Retry, Timestamp};
+use tidegate::{Refusal, Retry, Timestamp};
 
 /// The `Retry-After` of a refusal that can only say "later": the shortest wait of a backoff, in seconds.
 pub const BACKOFF_SECONDS: u64 = 1;
@@ -16,6 +16,15 @@ pub fn seconds(retry: Retry, now: Timestamp) -> Option<u64> {
         Retry::At(instant) => Some(seconds_up(instant.saturating_since(now)).max(1)),
         Retry::Backoff => Some(BACKOFF_SECONDS),
         Retry::Never => None,
+    }
+}
+
+/// The value of `Retry-After` for a refusal at `now`: as [`seconds`], but a refusal that can only say "later" may know
+/// how long at least.
+pub fn of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
+    match (refusal.retry(), refusal.retry_hint) {
+        (Retry::Backoff, Some(hint)) => Some(seconds_up(hint).max(BACKOFF_SECONDS)),
+        (retry, _) => seconds(retry, now),
     }
 }
 
@@ -62,6 +71,24 @@ mod tests {
         assert_eq!(seconds(Retry::At(Timestamp::MAX), Timestamp::MIN), Some(u64::MAX / 1_000_000_000 + 1));
         assert_eq!(seconds_up(Duration::MAX), u64::MAX);
         assert_eq!(millis_up(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_refusal_that_only_says_later_names_its_hint() {
+        let violated = tidegate::Violated {
+            name: "in-flight".into(),
+            reason: tidegate::Reason::OverloadShed,
+            retry: Retry::Backoff,
+            limit: 10,
+            remaining: 0,
+            window: None,
+        };
+        let mut refusal = Refusal::new("api", smallvec::SmallVec::new(), violated);
+        assert_eq!(of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
+        refusal.retry_hint = Some(Duration::from_millis(2001));
+        assert_eq!(of(&refusal, Timestamp::MIN), Some(3));
+        refusal.retry_hint = Some(Duration::ZERO);
+        assert_eq!(of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
     }
 
     #[test]

@@ -1,0 +1,67 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit;
+
+/// May this request go ahead, and if not, why, and when should it come back?
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, after_help = exit::HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon
+    ///
+    /// Without --config it runs a small built-in example on loopback and prints three lines to paste: a request that is
+    /// admitted, one that is refused and explains itself, and the metrics.
+    ///
+    /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second signal ends it at once.
+    #[command(after_help = exit::HELP)]
+    Serve(Serve),
+    /// Check a configuration and list every problem at once, with its place and what to do about it
+    ///
+    /// Warnings are listed too; they do not make a configuration invalid.
+    #[command(after_help = exit::HELP)]
+    Validate(Validate),
+    /// Print the JSON schema of the configuration
+    Schema,
+    /// Print the reference of the configuration, as Markdown
+    Reference,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The configuration; without it the built-in example
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where callers ask, instead of listen.http of the configuration [example: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<tidegate_server::Address>,
+    /// How log lines are written, instead of log.format of the configuration
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    /// The configuration
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object: {"valid", "problems", "warnings"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}

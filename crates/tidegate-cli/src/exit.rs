@@ -1,0 +1,52 @@
+//! How the process ends: documented exit codes, and the line that says why.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// The configuration has problems.
+    Problems = 1,
+    // 2 is clap's: the command line is wrong.
+    /// A file cannot be read, or the output cannot be written.
+    Unreadable = 3,
+    /// The daemon cannot start.
+    CannotStart = 4,
+    /// The daemon had to cut requests off when it ended.
+    CutOff = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What `--help` says of exit codes.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  done; the configuration is valid; the daemon drained
+  1  the configuration has problems
+  2  the command line is wrong
+  3  a file cannot be read, or the output cannot be written
+  4  the daemon cannot start: an address is in use, or the system refuses
+  5  the daemon was told to end and had to cut requests off";
+
+/// Says on standard error why the command ends.
+pub(crate) fn complain(message: impl std::fmt::Display) {
+    eprintln!("tidegate: {message}");
+}
+
+/// An error with everything that caused it, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

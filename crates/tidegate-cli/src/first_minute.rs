@@ -1,0 +1,71 @@
+//! What `tidegate serve` prints: what listens where, and three lines to paste.
+
+use std::fmt::Write;
+
+use tidegate_policy::Policy;
+use tidegate_server::{Address, Handle};
+
+/// The lines, for a daemon that has started. `is_example` when nobody gave a configuration.
+pub(crate) fn lines(policy: &Policy, handle: &Handle, is_example: bool) -> String {
+    let mut text = String::new();
+    let version = env!("CARGO_PKG_VERSION");
+    let what = if is_example { ", with the built-in example" } else { "" };
+    let _ = writeln!(text, "tidegate {version} is serving{what}");
+    for address in handle.http() {
+        let _ = writeln!(text, "  callers    {}", url(address));
+    }
+    match handle.admin() {
+        Some(address) => {
+            let _ = writeln!(text, "  operators  {}", url(address));
+        }
+        None => {
+            let _ = writeln!(text, "  operators  nowhere: set listen.admin to see metrics and limits");
+        }
+    }
+    let Some(check) = example_check(policy) else { return text };
+    let Some(callers) = handle.http().first() else { return text };
+    let curl = curl(callers);
+    let _ = writeln!(text, "\nTry it:\n");
+    if is_example {
+        let _ = writeln!(text, "  # a request that may go ahead");
+    }
+    let _ = writeln!(text, "  {curl}/v1/check -d '{check}'");
+    if is_example {
+        let _ = writeln!(text, "\n  # the same until it is refused, and says why and when to come back");
+        let _ = writeln!(text, "  for i in 1 2 3 4 5 6; do {curl}/v1/check -d '{check}'; echo; done");
+    }
+    if let Some(operators) = handle.admin() {
+        if is_example {
+            let _ = writeln!(text, "\n  # what was decided so far");
+        }
+        let _ = writeln!(text, "  {}/metrics", self::curl(operators));
+    }
+    text
+}
+
+fn url(address: &Address) -> String {
+    match address {
+        Address::Tcp(socket) => format!("http://{socket}"),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+/// The beginning of a curl command to which a path is appended.
+fn curl(address: &Address) -> String {
+    match address {
+        Address::Tcp(socket) => format!("curl -i http://{socket}"),
+        Address::Unix(path) => format!("curl -i --unix-socket {} http://localhost", path.display()),
+    }
+}
+
+/// A request that the first limit of the first namespace counts.
+fn example_check(policy: &Policy) -> Option<String> {
+    let namespace = policy.namespaces.first()?;
+    let key = namespace.limits.first().map(|limit| limit.key.as_slice()).unwrap_or_default();
+    let values = ["ada", "bob", "cyd"].into_iter().chain(std::iter::repeat("x"));
+    let attributes: serde_json::Map<String, serde_json::Value> =
+        key.iter().zip(values).map(|(part, value)| (part.attribute.clone(), value.into())).collect();
+    let check = serde_json::json!({"namespace": namespace.name, "attributes": attributes});
+    // Within single quotes of a shell.
+    Some(check.to_string().replace('\'', "'\\''"))
+}

@@ -1,0 +1,116 @@
+//! `tidegate serve`.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tidegate_policy::policy::{Format, Policy};
+use tidegate_server::{Clock, Handle, Server, SystemClock, from_policy, random_seed};
+use tidegate_store::{MemoryConfig, MemoryStore};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::arguments::{LogFormat, Serve};
+use crate::exit::{Exit, chain, complain};
+use crate::policy_file::{self, NoPolicy};
+use crate::{first_minute, logging};
+
+pub(crate) fn run(arguments: &Serve) -> Exit {
+    let checked = match &arguments.config {
+        Some(path) => match policy_file::read(path) {
+            Ok(checked) => checked,
+            Err(NoPolicy::Unreadable(error)) => {
+                complain(format_args!("cannot read {}: {error}", path.display()));
+                return Exit::Unreadable;
+            }
+            Err(NoPolicy::Problems(problems)) => {
+                complain(format_args!("the configuration has problems\n{problems}"));
+                return Exit::Problems;
+            }
+        },
+        None => tidegate_policy::parse("built-in example", Policy::example(), &|_| None)
+            .expect("the built-in example is valid, which a test sees to"),
+    };
+    let policy = &checked.policy;
+    let format = match arguments.log_format {
+        Some(LogFormat::Text) => Format::Text,
+        Some(LogFormat::Json) => Format::Json,
+        None => policy.log.format,
+    };
+    logging::start(policy.log.level, format);
+    for warning in &checked.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain(format_args!("cannot start threads: {error}"));
+            return Exit::CannotStart;
+        }
+    };
+    runtime.block_on(serve(arguments, policy))
+}
+
+async fn serve(arguments: &Serve, policy: &Policy) -> Exit {
+    // Before anything can be asked: a signal that comes early must not be missed.
+    let signals = Signals::listen();
+    let started = start(arguments, policy).await;
+    let (handle, mut signals) = match (started, signals) {
+        (Ok(handle), Ok(signals)) => (handle, signals),
+        (Err(error), _) => {
+            complain(error);
+            return Exit::CannotStart;
+        }
+        (_, Err(error)) => {
+            complain(format_args!("cannot listen for signals: {error}"));
+            return Exit::CannotStart;
+        }
+    };
+    // A closed standard output is no reason not to serve.
+    let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, arguments.config.is_none()));
+    let _ = io::stdout().flush();
+    let name = signals.next().await;
+    tracing::info!(signal = name, "ending");
+    tokio::select! {
+        drained = handle.shutdown() => if drained.cut_off == 0 { Exit::Done } else { Exit::CutOff },
+        _ = signals.next() => {
+            tracing::warn!("a second signal; requests in flight are cut off");
+            Exit::CutOff
+        }
+    }
+}
+
+async fn start(arguments: &Serve, policy: &Policy) -> Result<Handle, String> {
+    let mut config = from_policy::server_config(policy).map_err(|error| chain(&error))?;
+    if let Some(address) = &arguments.listen {
+        if !address.is_local() {
+            return Err(format!(
+                "--listen {address} is reachable from other machines; say so with `insecure: true` in a configuration"
+            ));
+        }
+        config.http = vec![address.clone()];
+    }
+    let engine = from_policy::engine(policy, random_seed()).map_err(|error| chain(&error))?;
+    let clock = Arc::new(SystemClock::new());
+    let time = Arc::clone(&clock);
+    let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
+    Server::start(config, Arc::new(engine), Arc::new(store), clock).await.map_err(|error| chain(&error))
+}
+
+/// The signals that end the daemon.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

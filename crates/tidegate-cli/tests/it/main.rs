@@ -1,0 +1,7 @@
+//! The command as people and scripts meet it: a real process, its output, its exit code.
+
+#![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
+
+mod command;
+mod serve;
+mod validate;

@@ -1,0 +1,200 @@
+//! `tidegate serve` as a process: the first minute, a request in flight at the end, exit codes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::command::{TemporaryFile, tidegate};
+
+/// A daemon that is gone when the test is.
+struct Daemon {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    printed: String,
+}
+
+impl Daemon {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = tidegate();
+        command.arg("serve").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out, printed: String::new() }
+    }
+
+    /// Reads what it prints until a line contains `word`.
+    fn read_until(&mut self, word: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let count = self.out.read_line(&mut line).unwrap();
+            assert!(count > 0, "it ended after printing {:?}", self.printed);
+            self.printed.push_str(&line);
+            if line.contains(word) {
+                return line;
+            }
+        }
+    }
+
+    fn address(&mut self) -> String {
+        let line = self.read_until("callers");
+        line.trim().rsplit("http://").next().unwrap().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        // By its id: nothing else is touched.
+        let status = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits for its end: the exit code and what it wrote to standard error.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let mut err = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), err)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn send(stream: &mut TcpStream, bytes: &str) {
+    stream.write_all(bytes.as_bytes()).unwrap();
+}
+
+/// Status and whole text of an answer whose body has a length.
+fn answer(stream: &mut TcpStream) -> (u16, String) {
+    let mut text = String::new();
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "it ended within the headers: {text:?}");
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+        text.push_str(&line);
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    text.push_str(core::str::from_utf8(&body).unwrap());
+    (text[9..12].parse().unwrap(), text)
+}
+
+fn post(address: &str, path: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    send(
+        &mut stream,
+        &format!("POST {path} HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
+    );
+    answer(&mut stream)
+}
+
+/// The JSON body in the first line that holds a check.
+fn printed_check(printed: &str) -> String {
+    let line = printed.lines().find(|line| line.contains("/v1/check -d '")).unwrap();
+    line.split('\'').nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn without_a_configuration_the_first_minute_shows_a_200_and_then_a_429_that_explains_itself() {
+    let mut daemon = Daemon::start(&["--listen", "127.0.0.1:0"]);
+    let address = daemon.address();
+    daemon.read_until("/metrics");
+    let printed = daemon.printed.clone();
+    assert!(
+        printed.contains("built-in example") && printed.contains(&format!("http://{address}")),
+        "{printed}"
+    );
+    let check = printed_check(&printed);
+    let mut statuses = Vec::new();
+    let last = loop {
+        let (status, text) = post(&address, "/v1/check", &check);
+        statuses.push(status);
+        if status != 200 {
+            break text;
+        }
+        assert!(statuses.len() < 10, "the printed loop of six must reach the refusal");
+    };
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+    assert!(last.contains("\"reason\":\"rate_exceeded\"") && last.contains("come back in"), "{last}");
+    daemon.signal("TERM");
+    let (code, err) = daemon.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("rate_exceeded") && err.contains("drained"), "{err}");
+}
+
+#[test]
+fn a_request_in_flight_at_sigterm_is_answered_whole_before_the_end() {
+    let mut daemon = Daemon::start(&["--listen", "127.0.0.1:0", "--log-format", "json"]);
+    let address = daemon.address();
+    daemon.read_until("/metrics");
+    let check = printed_check(&daemon.printed);
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let head = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        check.len()
+    );
+    send(&mut stream, &head);
+    let mut proceed = [0; 25];
+    stream.read_exact(&mut proceed).unwrap();
+    assert_eq!(&proceed, b"HTTP/1.1 100 Continue\r\n\r\n");
+    daemon.signal("TERM");
+    // Once it accepts no more, it is draining.
+    while TcpStream::connect(&address).is_ok() {
+        std::thread::yield_now();
+    }
+    send(&mut stream, &check);
+    let (status, text) = answer(&mut stream);
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("connection: close") && text.contains("\"decision\":\"admit\""), "{text}");
+    let (code, err) = daemon.end();
+    assert_eq!(code, Some(0), "{err}");
+    for line in err.lines() {
+        let _: serde_json::Value = serde_json::from_str(line).unwrap();
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut daemon = Daemon::start(&["--listen", "127.0.0.1:0"]);
+    let address = daemon.address();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    send(
+        &mut stream,
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",
+    );
+    stream.read_exact(&mut [0; 25]).unwrap();
+    daemon.signal("INT");
+    while TcpStream::connect(&address).is_ok() {
+        std::thread::yield_now();
+    }
+    daemon.signal("INT");
+    assert_eq!(daemon.end().0, Some(5));
+}
+
+#[test]
+fn a_configuration_is_served_and_an_address_in_use_is_said_to_be() {
+    let file = TemporaryFile::new(concat!(
+        "listen: { http: 127.0.0.1:0, admin: 127.0.0.1:0 }\n",
+        "namespaces: { api: { limits: [{ name: per-user, key: [user], missing: group, fixed: { limit: 1, window: 1h } }] } }\n",
+    ));
+    assert!(file.path().exists());
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let address = daemon.address();
+    let check = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
+    assert_eq!((post(&address, "/v1/check", check).0, post(&address, "/v1/check", check).0), (200, 429));
+    let mut second = Daemon::start(&["--listen", &address]);
+    let (code, err) = second.end();
+    assert_eq!(code, Some(4));
+    assert!(err.contains(&format!("cannot listen on {address}")), "{err}");
+    let mut open = Daemon::start(&["--listen", "0.0.0.0:0"]);
+    let (code, err) = open.end();
+    assert!(code == Some(4) && err.contains("insecure: true"), "{err}");
+}

@@ -1,0 +1,212 @@
+//! The gateway subrequest: `ANY /v1/authorize`.
+//!
+//! Namespace and attributes come from the query and from configured headers; a header wins over the query, because not
+//! every gateway escapes what it puts into a query. An attribute that comes twice, in the query or as a header, is
+//! refused rather than chosen: which one the service behind the gateway would take is not known here. A query without a namespace means the configured one, if there is one.
+//!
+//! Reserved in the query: `namespace`, `cost`, `class` and `deny_status`. Attributes of these names can only come as
+//! headers.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use percent_encoding::percent_decode_str;
+use tidegate::{Class, Cost};
+use tidegate_engine::Decision;
+use tidegate_wire::pairs::Pairs;
+use tidegate_wire::text::Text;
+use tidegate_wire::{Fault, FaultCode};
+
+use crate::config::AuthorizeHeaders;
+use crate::daemon::Daemon;
+use crate::decide::engine_fault;
+use crate::operations::{allowances, request};
+use crate::reply::{self, Reply};
+
+/// A gateway subrequest as it stands in query and headers.
+#[derive(Debug)]
+struct Subrequest<'a> {
+    namespace: Cow<'a, str>,
+    attributes: Pairs<'a>,
+    cost: Cost,
+    class: Class,
+    deny_status: Option<u16>,
+}
+
+impl Daemon {
+    pub(crate) async fn authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Fault> {
+        let names = &self.config.authorize_headers;
+        let default = self.config.authorize_namespace.as_deref();
+        let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
+        let pairs = self.bounded(&subrequest.attributes)?;
+        let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
+            .class(subrequest.class);
+        let now = self.clock.now();
+        let older = self.config.older_headers;
+        match self.decide(&request, now).await.map_err(|error| engine_fault(&error, now))? {
+            Decision::Admit(permit) => {
+                let limits = self.engine.statuses(&permit);
+                self.metrics.admitted(request.namespace, &limits);
+                let mut reply = reply::empty(StatusCode::OK);
+                let enforced = self.enforced(request.namespace, &limits);
+                reply::limit_headers(reply.headers_mut(), allowances(&enforced, now), older);
+                if permit.must_be_settled() {
+                    let expires = self.permit_expiry(&permit, now);
+                    let id = self.keep(permit, expires, now).await?;
+                    let value = HeaderValue::from_str(&id.to_string());
+                    reply.headers_mut().insert(reply::PERMIT, value.expect("hexadecimal digits"));
+                }
+                Ok(reply)
+            }
+            Decision::Refuse(refusal) => {
+                let status = subrequest.deny_status.unwrap_or_else(|| self.config.statuses.of(&refusal));
+                let mut reply = reply::empty(reply::status(status));
+                reply::refusal_headers(reply.headers_mut(), &refusal, now, older);
+                Ok(reply)
+            }
+        }
+    }
+}
+
+impl<'a> Subrequest<'a> {
+    fn read(
+        query: &'a str,
+        headers: &'a HeaderMap,
+        names: &'a AuthorizeHeaders,
+        default_namespace: Option<&'a str>,
+    ) -> Result<Self, Fault> {
+        let mut namespace = None;
+        let mut cost = Cost::ONE;
+        let mut class = Class::default();
+        let mut deny_status = None;
+        let mut attributes = Pairs::default();
+        for (header, attribute) in names.iter() {
+            let mut values = headers.get_all(header).iter();
+            let Some(value) = values.next() else { continue };
+            if values.next().is_some() {
+                return Err(malformed(format_args!("header {header} stands twice"))
+                    .fix("have the gateway set it rather than add to it"));
+            }
+            let text = core::str::from_utf8(value.as_bytes())
+                .map_err(|_| malformed(format_args!("header {header} is not UTF-8")))?;
+            attributes.push(Text(attribute.into()), Text(text.into())).map_err(malformed)?;
+        }
+        let mut from_query = Pairs::default();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let (name, value) = (decoded(name)?, decoded(value)?);
+            let twice =
+                || malformed(format_args!("\"{name}\" stands twice in the query")).fix("send it once");
+            match &*name {
+                "namespace" if namespace.is_some() => return Err(twice()),
+                "namespace" => namespace = Some(value),
+                "deny_status" if deny_status.is_some() => return Err(twice()),
+                "deny_status" => deny_status = Some(parse_status(&value)?),
+                "cost" => {
+                    cost = value.parse().ok().and_then(Cost::new).ok_or_else(|| {
+                        malformed(format_args!(
+                            "cost \"{value}\" is not a whole number from 1 to {}",
+                            u64::MAX
+                        ))
+                    })?;
+                }
+                "class" => class = value.parse().map_err(malformed)?,
+                _ => from_query.push(Text(name), Text(value)).map_err(malformed)?,
+            }
+        }
+        for (name, value) in from_query.into_pairs() {
+            if attributes.get(&name).is_none() {
+                attributes.push(name, value).map_err(malformed)?;
+            }
+        }
+        let namespace = namespace.or(default_namespace.map(Cow::Borrowed)).ok_or_else(|| {
+            malformed("the query names no namespace").fix("ask for /v1/authorize?namespace=...")
+        })?;
+        Ok(Self { namespace, attributes, cost, class, deny_status })
+    }
+}
+
+fn malformed(detail: impl core::fmt::Display) -> Fault {
+    Fault::new(FaultCode::MalformedQuery, detail)
+}
+
+fn parse_status(text: &str) -> Result<u16, Fault> {
+    text.parse().ok().filter(|status| (400..600).contains(status)).ok_or_else(|| {
+        malformed(format_args!("deny_status \"{text}\" is not a status from 400 to 599"))
+            .fix("leave it out for 429 and 503, or send what the gateway passes, such as 403")
+    })
+}
+
+/// A part of a query as text: `+` is a space, and `%` with two digits a byte.
+fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
+    let not_text = |_| malformed("the query is not UTF-8 when decoded");
+    if part.contains('+') {
+        let spaced = part.replace('+', " ");
+        return Ok(percent_decode_str(&spaced).decode_utf8().map_err(not_text)?.into_owned().into());
+    }
+    percent_decode_str(part).decode_utf8().map_err(not_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> AuthorizeHeaders {
+        AuthorizeHeaders::new([("x-api-key", "api_key"), ("x-user", "user")]).unwrap()
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        map
+    }
+
+    fn read(query: &str, given: &[(&'static str, &str)]) -> Result<(String, Vec<(String, String)>), String> {
+        let (headers, names) = (headers(given), names());
+        let subrequest = Subrequest::read(query, &headers, &names, None).map_err(|fault| fault.detail)?;
+        let pairs = subrequest.attributes.borrowed();
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Ok((subrequest.namespace.into_owned(), pairs))
+    }
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn attributes_come_from_query_and_headers_and_a_header_wins() {
+        let (namespace, pairs) =
+            read("namespace=api&user=mallory&ip=%3A%3A1&note=a+b", &[("x-user", "ada")]).unwrap();
+        assert_eq!(namespace, "api");
+        assert_eq!(pairs, [pair("user", "ada"), pair("ip", "::1"), pair("note", "a b")]);
+    }
+
+    #[test]
+    fn what_comes_twice_is_refused_rather_than_chosen() {
+        assert!(read("namespace=api&user=a&user=b", &[]).unwrap_err().contains("stands twice"));
+        assert!(read("namespace=api&namespace=free", &[]).unwrap_err().contains("stands twice"));
+        let twice = [("x-api-key", "one"), ("x-api-key", "two")];
+        assert!(read("namespace=api", &twice).unwrap_err().contains("header x-api-key stands twice"));
+    }
+
+    #[test]
+    fn a_query_that_cannot_be_taken_says_why() {
+        for (query, hint) in [
+            ("", "names no namespace"),
+            ("user=ada", "names no namespace"),
+            ("namespace=api&user=%ff", "not UTF-8"),
+            ("namespace=api&cost=0", "not a whole number"),
+            ("namespace=api&cost=1.5", "not a whole number"),
+            ("namespace=api&class=urgent", "does not exist"),
+            ("namespace=api&deny_status=200", "400 to 599"),
+            ("namespace=api&deny_status=ok", "400 to 599"),
+            ("namespace=api&=x", "empty name"),
+        ] {
+            let detail = read(query, &[]).unwrap_err();
+            assert!(detail.contains(hint), "{query}: {detail}");
+        }
+        assert!(read("namespace=api", &[("x-user", "\u{fc}")]).is_ok(), "UTF-8 in a header is text");
+    }
+}

@@ -1,0 +1,113 @@
+//! What a daemon is told when it starts.
+
+use std::collections::HashMap;
+
+use http::HeaderName;
+use tidegate::{Rate, Refusal};
+use tidegate_wire::Meaning;
+
+use crate::address::Address;
+use crate::bounds::Bounds;
+pub use crate::reply::OlderHeaders;
+
+/// How a daemon listens and answers. Everything but the addresses has a default.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// Where callers ask. Several addresses are served alike. Default none.
+    pub http: Vec<Address>,
+    /// Where operators look: metrics, limits, the most refused keys, the description of the API. Default: wherever
+    /// callers ask, as far as only this machine reaches it.
+    pub admin: Option<Address>,
+    /// The bounds of every listener.
+    pub bounds: Bounds,
+    /// Which headers of a gateway subrequest are attributes. Default none.
+    pub authorize_headers: AuthorizeHeaders,
+    /// The namespace of gateway subrequests that name none. Default none, and then naming none is an error.
+    pub authorize_namespace: Option<String>,
+    /// HTTP statuses of refusals that differ from the reason's own, by namespace and limit. Default none.
+    pub statuses: Statuses,
+    /// The most lines about refusals, for each reason; `None` writes none. Default 10 a second.
+    pub refusal_lines: Option<Rate>,
+    /// Which older header families are sent beside `RateLimit`. Default none.
+    pub older_headers: OlderHeaders,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            http: Vec::new(),
+            admin: None,
+            bounds: Bounds::default(),
+            authorize_headers: AuthorizeHeaders::default(),
+            authorize_namespace: None,
+            statuses: Statuses::default(),
+            refusal_lines: Rate::per_second(10).ok(),
+            older_headers: OlderHeaders::default(),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// The defaults, listening on `http`.
+    pub fn listening_on(http: impl IntoIterator<Item = Address>) -> Self {
+        Self { http: http.into_iter().collect(), ..Self::default() }
+    }
+}
+
+/// HTTP statuses of refusals that differ from the reason's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statuses(HashMap<String, HashMap<String, u16>>);
+
+impl Statuses {
+    /// Sets the status of refusals by one limit; 400 to 599, anything else is answered as 500.
+    pub fn set(&mut self, namespace: impl Into<String>, limit: impl Into<String>, status: u16) {
+        self.0.entry(namespace.into()).or_default().insert(limit.into(), status);
+    }
+
+    /// The status of a refusal.
+    pub(crate) fn of(&self, refusal: &Refusal<'_>) -> u16 {
+        let own = || self.0.get(&*refusal.namespace)?.get(refusal.name()).copied();
+        own().unwrap_or(Meaning::of(refusal.reason()).status)
+    }
+}
+
+/// The headers of a gateway subrequest that are attributes, and of what name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthorizeHeaders(Vec<(HeaderName, String)>);
+
+/// A header name that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not the name of a header; use letters, digits and hyphens")]
+pub struct NotAHeader(pub String);
+
+impl AuthorizeHeaders {
+    /// Pairs of a header and the attribute its value is.
+    pub fn new<H, A>(pairs: impl IntoIterator<Item = (H, A)>) -> Result<Self, NotAHeader>
+    where
+        H: AsRef<str>,
+        A: Into<String>,
+    {
+        let parse = |(header, attribute): (H, A)| {
+            let name = HeaderName::try_from(header.as_ref());
+            Ok((name.map_err(|_| NotAHeader(header.as_ref().to_owned()))?, attribute.into()))
+        };
+        pairs.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&HeaderName, &str)> {
+        self.0.iter().map(|(header, attribute)| (header, attribute.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_header_is_told_so() {
+        let error = AuthorizeHeaders::new([("x api", "api_key")]).unwrap_err();
+        assert_eq!(error, NotAHeader("x api".to_owned()));
+        assert_eq!(AuthorizeHeaders::new([("X-Api-Key", "api_key")]).unwrap().iter().count(), 1);
+    }
+}

@@ -1,0 +1,351 @@
+//! The open connections of a listener: how many, which are idle, and how they are told to end.
+//!
+//! A connection notes when bytes arrive and when requests begin and end, as plain counters. A sweep a few times a second
+//! looks at all of them and ends those that are over a bound; so no request pays for a timer of its own.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::bounds::Bounds;
+
+/// All open connections of a daemon.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, Watched>>,
+    /// Told when the last one closes.
+    empty: Notify,
+}
+
+/// One connection as the sweep sees it.
+#[derive(Debug)]
+struct Watched {
+    line: Arc<Line>,
+    /// Requests finished when the sweep last looked.
+    finished: u64,
+    /// Since when no request is under way.
+    idle_since: Instant,
+    /// Since when bytes have come that are not yet a request.
+    head_since: Option<Instant>,
+    /// When it was asked to end.
+    asked: Option<Instant>,
+}
+
+/// What a connection and the sweep know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    reads: AtomicU64,
+    reads_at_finish: AtomicU64,
+    started: AtomicU64,
+    finished: AtomicU64,
+    is_http2: AtomicBool,
+    order: AtomicU8,
+    waker: Mutex<Option<Waker>>,
+}
+
+/// What a connection is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Order {
+    /// Go on.
+    Serve = 0,
+    /// Answer what was read, take nothing more, close.
+    Finish = 1,
+    /// Close at once.
+    Close = 2,
+}
+
+// All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made visible by the
+// mutex of the waker.
+impl Line {
+    /// A request was read.
+    #[inline]
+    pub(crate) fn request_started(&self) {
+        self.started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Its answer is ready.
+    #[inline]
+    pub(crate) fn request_finished(&self) {
+        self.reads_at_finish.store(self.reads.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.started.load(Ordering::Relaxed).saturating_sub(self.finished.load(Ordering::Relaxed))
+    }
+
+    fn tell(&self, order: Order) {
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        self.order.fetch_max(order as u8, Ordering::Relaxed);
+        if let Some(waker) = waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The order in force; the task of `cx` is woken when a stricter one comes.
+    ///
+    /// The waker is left only when `is_registered` is false or the order has changed since, so that the usual call is one load.
+    #[inline]
+    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> Order {
+        if !*is_registered {
+            *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
+            *is_registered = true;
+        }
+        match self.order.load(Ordering::Relaxed) {
+            0 => Order::Serve,
+            1 => Order::Finish,
+            _ => Order::Close,
+        }
+    }
+}
+
+/// A connection that is open: taken off the list when dropped.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    connections: Arc<Connections>,
+    id: u64,
+    pub(crate) line: Arc<Line>,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut open = self.connections.open();
+        open.remove(&self.id);
+        if open.is_empty() {
+            self.connections.empty.notify_waiters();
+        }
+    }
+}
+
+impl Connections {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Watched>> {
+        // Every change is one insertion or removal, so a panic elsewhere leaves the map whole.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection.
+    pub(crate) fn add(self: &Arc<Self>) -> OpenConnection {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let line = Arc::new(Line::default());
+        let watched = Watched {
+            line: Arc::clone(&line),
+            finished: 0,
+            idle_since: Instant::now(),
+            head_since: None,
+            asked: None,
+        };
+        self.open().insert(id, watched);
+        OpenConnection { connections: Arc::clone(self), id, line }
+    }
+
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Returns when no connection is open.
+    pub(crate) async fn all_closed(&self) {
+        loop {
+            let mut empty = pin!(self.empty.notified());
+            // Listening before looking: one that closes in between is heard.
+            empty.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            empty.await;
+        }
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.open().values().map(|watched| watched.line.in_flight()).sum()
+    }
+
+    /// Tells all connections.
+    pub(crate) fn tell_all(&self, order: Order) {
+        for watched in self.open().values() {
+            watched.line.tell(order);
+        }
+    }
+
+    /// Ends the connections that are over a bound at `now`; how many.
+    pub(crate) fn sweep(&self, now: Instant, bounds: &Bounds) -> usize {
+        let mut open = self.open();
+        open.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
+    }
+
+    /// How often to sweep so that a bound is overrun by a quarter at most.
+    pub(crate) fn sweep_interval(bounds: &Bounds) -> Duration {
+        let shortest = bounds.header_timeout.min(bounds.idle_timeout) / 4;
+        shortest.clamp(Duration::from_millis(5), Duration::from_secs(1))
+    }
+}
+
+impl Watched {
+    /// Looks at one connection; whether it was told to end.
+    fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
+        let line = &self.line;
+        let finished = line.finished.load(Ordering::Relaxed);
+        if line.in_flight() > 0 || finished != self.finished {
+            // Bodies have a bound of their own.
+            (self.finished, self.idle_since, self.head_since) = (finished, now, None);
+            return false;
+        }
+        if let Some(asked) = self.asked {
+            // It was asked and is still there: its client does not read, or never ends its headers.
+            if now.duration_since(asked) >= bounds.linger {
+                line.tell(Order::Close);
+            }
+            return false;
+        }
+        let has_new_bytes =
+            line.reads.load(Ordering::Relaxed) != line.reads_at_finish.load(Ordering::Relaxed);
+        // On HTTP/2 bytes between requests are pings and window updates.
+        if has_new_bytes && !line.is_http2.load(Ordering::Relaxed) {
+            let since = *self.head_since.get_or_insert(now);
+            if now.duration_since(since) >= bounds.header_timeout {
+                line.tell(Order::Close);
+                self.asked = Some(now);
+                return true;
+            }
+        }
+        if now.duration_since(self.idle_since) >= bounds.idle_timeout {
+            line.tell(Order::Finish);
+            self.asked = Some(now);
+            return true;
+        }
+        false
+    }
+}
+
+/// A stream that notes on its line when bytes arrive.
+#[derive(Debug)]
+pub(crate) struct NotingStream<S> {
+    stream: S,
+    line: Arc<Line>,
+}
+
+impl<S> NotingStream<S> {
+    pub(crate) fn new(stream: S, line: Arc<Line>) -> Self {
+        Self { stream, line }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
+    #[inline]
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let read = &buffer.filled()[before..];
+        if !read.is_empty() && self.line.reads.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.line.is_http2.store(read.starts_with(b"PRI "), Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for NotingStream<S> {
+    #[inline]
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds() -> Bounds {
+        Bounds {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            linger: Duration::from_secs(2),
+            ..Bounds::default()
+        }
+    }
+
+    fn order(line: &Line) -> Order {
+        line.order(&Context::from_waker(Waker::noop()), &mut false)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_asked_to_finish_and_then_closed() {
+        let connections = Arc::new(Connections::default());
+        let open = connections.add();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(connections.sweep(after(74), &bounds()), 0);
+        assert_eq!(order(&open.line), Order::Serve);
+        assert_eq!(connections.sweep(after(75), &bounds()), 1);
+        assert_eq!(order(&open.line), Order::Finish);
+        assert_eq!(connections.sweep(after(77), &bounds()), 0);
+        assert_eq!(order(&open.line), Order::Close);
+        drop(open);
+        assert_eq!(connections.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn headers_that_trickle_are_cut_off_while_a_request_under_way_is_not() {
+        let connections = Arc::new(Connections::default());
+        let (slow, busy) = (connections.add(), connections.add());
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        busy.line.request_started();
+        for second in 0..10 {
+            slow.line.reads.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(connections.sweep(after(second), &bounds()), 0);
+        }
+        assert_eq!(connections.sweep(after(10), &bounds()), 1);
+        assert_eq!((order(&slow.line), order(&busy.line)), (Order::Close, Order::Serve));
+        assert_eq!(connections.in_flight(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_sends_requests_is_left_alone() {
+        let connections = Arc::new(Connections::default());
+        let open = connections.add();
+        let start = Instant::now();
+        for second in (0..1000).step_by(60) {
+            open.line.reads.fetch_add(1, Ordering::Relaxed);
+            open.line.request_started();
+            open.line.request_finished();
+            assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
+        }
+        assert_eq!(order(&open.line), Order::Serve);
+    }
+}

@@ -1,0 +1,125 @@
+//! The HTTP door: from a request to a route, and from its outcome to an answer.
+
+use core::fmt::Write;
+use std::sync::Arc;
+
+use http::{HeaderValue, Request, StatusCode};
+use hyper::body::Incoming;
+use tidegate_wire::{Fault, FaultCode};
+
+use crate::body;
+use crate::daemon::Daemon;
+use crate::reply::{self, Reply};
+use crate::route::{Audience, Route};
+
+/// Whom a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Serves {
+    pub(crate) callers: bool,
+    pub(crate) operators: bool,
+}
+
+impl Serves {
+    const fn audience(self, audience: Audience) -> bool {
+        match audience {
+            Audience::Callers => self.callers,
+            Audience::Operators => self.operators,
+            Audience::Everyone => true,
+        }
+    }
+}
+
+/// Answers one request.
+pub(crate) async fn answer(daemon: Arc<Daemon>, serves: Serves, request: Request<Incoming>) -> Reply {
+    let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
+    let reply = match dispatch(&daemon, route, request).await {
+        Ok(reply) => reply,
+        Err(Unanswered::Fault(fault)) => {
+            daemon.metrics.fault(fault.code);
+            reply::fault(&fault)
+        }
+        Err(Unanswered::Method(reply)) => {
+            daemon.metrics.fault(FaultCode::MethodNotAllowed);
+            reply
+        }
+    };
+    daemon.metrics.answered(route, reply.status().as_u16());
+    reply
+}
+
+enum Unanswered {
+    Fault(Fault),
+    Method(Reply),
+}
+
+impl From<Fault> for Unanswered {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+async fn dispatch(
+    daemon: &Daemon,
+    route: Option<Route>,
+    request: Request<Incoming>,
+) -> Result<Reply, Unanswered> {
+    let (head, incoming) = request.into_parts();
+    let bounds = &daemon.config.bounds;
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target > bounds.uri_bytes {
+        let detail = format_args!("the request target has {target} bytes; it takes {}", bounds.uri_bytes);
+        return Err(Fault::new(FaultCode::UriTooLong, detail).fix("send attributes as headers").into());
+    }
+    if head.headers.len() > bounds.headers {
+        let detail = format_args!("{} headers; a request takes {}", head.headers.len(), bounds.headers);
+        return Err(Fault::new(FaultCode::HeadersTooLarge, detail).into());
+    }
+    let Some(route) = route else {
+        body::discard(incoming, bounds.linger);
+        return Err(unknown_route(head.uri.path()).into());
+    };
+    if let Err(allowed) = route.takes(&head.method) {
+        body::discard(incoming, bounds.linger);
+        return Err(Unanswered::Method(reply::method_not_allowed(&head.method, route.path(), allowed)));
+    }
+    let reply = match route {
+        Route::Check => daemon.check(&body::read(incoming, bounds).await?).await?,
+        Route::Report => daemon.report(&body::read(incoming, bounds).await?)?,
+        Route::Refund => daemon.refund(&body::read(incoming, bounds).await?)?,
+        Route::Reserve => daemon.reserve(&body::read(incoming, bounds).await?).await?,
+        Route::Settle => daemon.settle(&body::read(incoming, bounds).await?).await?,
+        Route::Release => daemon.release(&body::read(incoming, bounds).await?).await?,
+        Route::Reset => daemon.reset(&body::read(incoming, bounds).await?)?,
+        Route::Block => daemon.block(&body::read(incoming, bounds).await?)?,
+        Route::Authorize => {
+            // A gateway may send the body of the request it asks about; it is not looked at.
+            body::discard(incoming, bounds.linger);
+            daemon.authorize(head.uri.query(), &head.headers).await?
+        }
+        Route::Limits => daemon.limits(head.uri.query())?,
+        Route::TopKeys => daemon.top_keys(),
+        Route::Metrics => daemon.metrics_page(),
+        Route::Healthz => daemon.health(),
+        Route::Readyz => daemon.readiness(),
+        Route::OpenApi => reply::with_body(
+            StatusCode::OK,
+            HeaderValue::from_static("application/json"),
+            crate::openapi::document().as_bytes().to_vec(),
+        ),
+    };
+    Ok(reply)
+}
+
+fn unknown_route(path: &str) -> Fault {
+    let shown = tidegate_wire::text::shortened(path, 128);
+    let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route {shown} on this listener"));
+    if Route::find(path).is_some() {
+        return fault
+            .fix("it is served on another listener; see listen.admin and listen.http of the configuration");
+    }
+    let mut routes = String::from("there are");
+    for route in Route::ALL {
+        let _ = write!(routes, " {}", route.path());
+    }
+    fault.fix(routes)
+}

@@ -1,0 +1,58 @@
+//! The Tidegate daemon as a library: HTTP doors before an engine, with metrics, health and a drain that loses nothing.
+//!
+//! A door reads a message, asks the engine, and answers; it holds no limit logic of its own. [`Server::start`] opens the
+//! listeners, and tests start the very same server on port 0 with a [`ManualClock`].
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+//! use tidegate_server::{Clock, Server, ServerConfig, SystemClock, random_seed};
+//! use tidegate_store::{MemoryConfig, MemoryStore};
+//!
+//! # async fn serve(limits: Vec<tidegate::Limit>) -> Result<(), Box<dyn std::error::Error>> {
+//! let api = NamespaceConfig { name: "api".into(), limits };
+//! let engine = Engine::builder(EngineConfig::seeded(random_seed())).namespace(api).build()?;
+//! let config = ServerConfig::listening_on(["127.0.0.1:8080".parse()?]);
+//! let clock = Arc::new(SystemClock::new());
+//! let time = Arc::clone(&clock);
+//! let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
+//! let handle = Server::start(config, Arc::new(engine), Arc::new(store), clock).await?;
+//! println!("{:?}", handle.http());
+//! handle.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod admin;
+mod authorize;
+mod body;
+mod bounds;
+mod clock;
+mod config;
+mod connections;
+mod daemon;
+mod decide;
+mod door;
+pub mod from_policy;
+mod histogram;
+mod listener;
+pub mod metrics;
+mod openapi;
+mod operations;
+mod refusal_log;
+mod refused_keys;
+mod reply;
+mod route;
+mod server;
+
+pub use address::{Address, NotAnAddress};
+pub use bounds::Bounds;
+pub use clock::{Clock, Drift, ManualClock, SystemClock};
+pub use config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
+pub use listener::ListenError;
+pub use openapi::document as openapi_document;
+pub use refused_keys::{KEYS_MAX as REFUSED_KEYS_MAX, RefusedKey};
+pub use server::{Drained, Handle, Server, random_seed};

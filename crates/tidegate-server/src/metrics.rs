@@ -1,0 +1,346 @@
+//! The metrics page: every name in one table, every label from a bounded set.
+//!
+//! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends becomes a label; which
+//! keys are refused most is what [`crate::refused_keys`] is for.
+
+use core::fmt;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use tidegate::{Reason, Refusal};
+use tidegate_engine::{Engine, LimitReport};
+use tidegate_wire::FaultCode;
+
+use crate::clock::Clock;
+use crate::connections::Connections;
+use crate::histogram::Histogram;
+use crate::route::Route;
+
+/// The media type of the page.
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
+pub const TABLE: [(&str, &str); 23] = [
+    ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
+    ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
+    ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
+    ("tidegate_decision_duration_seconds", "Time from reading a request to having decided it"),
+    ("tidegate_table_bytes", "Budget of keyed state"),
+    ("tidegate_table_slots", "Places in the table of keyed state"),
+    ("tidegate_table_keys", "Places in use, estimated from a sample"),
+    ("tidegate_table_ring_bytes", "Bytes in use by rolling windows and permits"),
+    ("tidegate_table_full_refusals", "Requests refused because there was no room for a new key"),
+    ("tidegate_table_full_admissions", "Requests admitted uncounted because there was no room for a new key"),
+    ("tidegate_permits_kept", "Permits waiting to be settled or released"),
+    ("tidegate_permits_kept_max", "Permits that may wait at a time"),
+    ("tidegate_permits_expired", "Permits that expired before they were settled"),
+    ("tidegate_http_requests", "Requests by route and status"),
+    ("tidegate_faults", "Messages that could not be taken as a request, by what was wrong"),
+    ("tidegate_connections", "Open connections"),
+    ("tidegate_connections_accepted", "Connections accepted"),
+    ("tidegate_connections_timed_out", "Connections closed for being idle or slow"),
+    (
+        "tidegate_accept_pauses",
+        "Times a listener stopped accepting because it had all the connections it may have",
+    ),
+    ("tidegate_store_failures", "Calls to the store that failed or took too long"),
+    ("tidegate_refusal_lines_suppressed", "Refusals that got no line in the log"),
+    ("tidegate_clock_steps", "Steps of the wall clock by more than a minute, which decisions do not follow"),
+    ("tidegate_build_info", "The version that runs"),
+];
+
+/// The help text of a metric of the table.
+const fn help(name: &str) -> &'static str {
+    let mut index = 0;
+    while index < TABLE.len() {
+        if is_same(TABLE[index].0.as_bytes(), name.as_bytes()) {
+            return TABLE[index].1;
+        }
+        index += 1;
+    }
+    panic!("every metric stands in the table")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < one.len() {
+        if one[index] != other[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    namespace: Arc<str>,
+    limit: Arc<str>,
+    decision: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    namespace: Arc<str>,
+    limit: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FaultLabels {
+    error: &'static str,
+}
+
+/// All metrics of a daemon.
+pub(crate) struct Metrics {
+    registry: Registry,
+    namespaces: HashMap<Box<str>, NamespaceMetrics, ahash::RandomState>,
+    decisions: Family<DecisionLabels, Counter>,
+    shared: Arc<Shared>,
+    requests: Family<RequestLabels, Counter>,
+    faults: Family<FaultLabels, Counter>,
+    /// The usual answers of each route, so that counting one costs no look-up.
+    usual: Box<[[OnceLock<Counter>; USUAL_STATUSES.len()]]>,
+}
+
+const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
+
+/// Numbers that are kept as they come and turned into metrics when the page is read.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) decision_duration: Histogram,
+    pub(crate) permits_expired: AtomicU64,
+    pub(crate) connections_accepted: AtomicU64,
+    pub(crate) connections_timed_out: AtomicU64,
+    pub(crate) accept_pauses: AtomicU64,
+    pub(crate) store_failures: AtomicU64,
+    pub(crate) lines_suppressed: AtomicU64,
+    pub(crate) clock_steps: AtomicU64,
+}
+
+struct NamespaceMetrics {
+    name: Arc<str>,
+    admitted: Counter,
+    limits: Vec<LimitMetrics>,
+    /// Refusals by something that is no limit of the namespace: a table, a node, the load.
+    elsewhere: LimitMetrics,
+}
+
+struct LimitMetrics {
+    name: Arc<str>,
+    near: Counter,
+    shadow: Counter,
+    refused: [OnceLock<Counter>; Reason::ALL.len()],
+}
+
+impl Metrics {
+    /// Metrics of an engine. All series that its limits may have follow from its policy.
+    pub(crate) fn new(engine: &Arc<Engine>, clock: &Arc<dyn Clock>, connections: &Arc<Connections>) -> Self {
+        let mut registry = Registry::default();
+        let decisions = Family::<DecisionLabels, Counter>::default();
+        let near = Family::<LimitLabels, Counter>::default();
+        let shadow = Family::<LimitLabels, Counter>::default();
+        let requests = Family::<RequestLabels, Counter>::default();
+        let faults = Family::<FaultLabels, Counter>::default();
+        let shared = Arc::new(Shared::default());
+        registry.register("tidegate_decisions", help("tidegate_decisions"), decisions.clone());
+        registry.register("tidegate_near_limit", help("tidegate_near_limit"), near.clone());
+        registry.register("tidegate_shadow_refusals", help("tidegate_shadow_refusals"), shadow.clone());
+        registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
+        registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("tidegate_build", help("tidegate_build_info"), build);
+        registry.register_collector(Box::new(EngineCollector {
+            engine: Arc::clone(engine),
+            clock: Arc::clone(clock),
+            connections: Arc::clone(connections),
+            shared: Arc::clone(&shared),
+        }));
+        let limit = |namespace: &Arc<str>, name: &str| {
+            let labels = LimitLabels { namespace: Arc::clone(namespace), limit: name.into() };
+            LimitMetrics {
+                name: Arc::clone(&labels.limit),
+                near: near.get_or_create(&labels).clone(),
+                shadow: shadow.get_or_create(&labels).clone(),
+                refused: core::array::from_fn(|_| OnceLock::new()),
+            }
+        };
+        let [a, b, c, d] = crate::server::random_seed();
+        let mut namespaces = HashMap::with_hasher(ahash::RandomState::with_seeds(a, b, c, d));
+        for name in engine.namespaces() {
+            let namespace: Arc<str> = name.into();
+            let limits = engine.limits(name).into_iter().flatten();
+            let labels = DecisionLabels {
+                namespace: Arc::clone(&namespace),
+                limit: "".into(),
+                decision: "admit",
+                reason: "",
+            };
+            let metrics = NamespaceMetrics {
+                admitted: decisions.get_or_create(&labels).clone(),
+                limits: limits.map(|one| limit(&namespace, &one.name)).collect(),
+                elsewhere: LimitMetrics {
+                    name: "".into(),
+                    near: Counter::default(),
+                    shadow: Counter::default(),
+                    refused: core::array::from_fn(|_| OnceLock::new()),
+                },
+                name: namespace,
+            };
+            namespaces.insert(name.into(), metrics);
+        }
+        let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
+        Self { registry, namespaces, decisions, shared, requests, faults, usual }
+    }
+
+    /// The numbers that are kept as they come.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Counts an admitted request, with what its limits have left.
+    pub(crate) fn admitted(&self, namespace: &str, limits: &[LimitReport]) {
+        let Some(metrics) = self.namespaces.get(namespace) else { return };
+        metrics.admitted.inc();
+        for report in limits {
+            // A fifth: the last moment at which a caller can still be talked to.
+            let is_near = report.remaining.saturating_mul(5) < report.limit;
+            if !(is_near || report.shadow_refused) {
+                continue;
+            }
+            if let Some(limit) = metrics.limits.iter().find(|one| *one.name == *report.name) {
+                if report.shadow_refused {
+                    limit.shadow.inc();
+                } else {
+                    limit.near.inc();
+                }
+            }
+        }
+    }
+
+    /// Counts a refusal.
+    pub(crate) fn refused(&self, refusal: &Refusal<'_>) {
+        let Some(namespace) = self.namespaces.get(&*refusal.namespace) else { return };
+        let limit = namespace.limits.iter().find(|one| *one.name == *refusal.name());
+        let limit = limit.unwrap_or(&namespace.elsewhere);
+        let reason = refusal.reason();
+        let Some(position) = Reason::ALL.iter().position(|known| *known == reason) else { return };
+        let counter = limit.refused[position].get_or_init(|| {
+            let labels = DecisionLabels {
+                namespace: Arc::clone(&namespace.name),
+                limit: Arc::clone(&limit.name),
+                decision: "refuse",
+                reason: reason.as_str(),
+            };
+            self.decisions.get_or_create(&labels).clone()
+        });
+        counter.inc();
+    }
+
+    /// Counts an answered request. `None` for a path that is no route.
+    pub(crate) fn answered(&self, route: Option<Route>, status: u16) {
+        let create = || {
+            let route = route.map_or("other", Route::path);
+            self.requests.get_or_create(&RequestLabels { route, status }).clone()
+        };
+        let usual = USUAL_STATUSES.iter().position(|usual| *usual == status);
+        match (route, usual) {
+            (Some(route), Some(usual)) => self.usual[route as usize][usual].get_or_init(create).inc(),
+            _ => create().inc(),
+        };
+    }
+
+    /// Counts a message that could not be taken.
+    pub(crate) fn fault(&self, code: FaultCode) {
+        self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
+    }
+
+    /// Counts a connection that did not speak HTTP.
+    pub(crate) fn broken_http(&self) {
+        self.faults.get_or_create(&FaultLabels { error: "malformed_http" }).inc();
+    }
+
+    /// The page.
+    pub(crate) fn page(&self) -> String {
+        let mut page = String::with_capacity(8 << 10);
+        prometheus_client::encoding::text::encode(&mut page, &self.registry)
+            .expect("writing into a string does not fail");
+        page
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("namespaces", &self.namespaces.len()).finish_non_exhaustive()
+    }
+}
+
+/// What is asked of the engine when the page is read.
+#[derive(Debug)]
+struct EngineCollector {
+    engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
+    connections: Arc<Connections>,
+    shared: Arc<Shared>,
+}
+
+impl Collector for EngineCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.engine.stats(self.clock.now());
+        let shared = &self.shared;
+        // Relaxed: each number is right by itself.
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        for (name, value) in [
+            ("tidegate_table_bytes", stats.table.bytes),
+            ("tidegate_table_slots", stats.table.slots),
+            ("tidegate_table_keys", stats.table.keys),
+            ("tidegate_table_ring_bytes", stats.table.ring_bytes),
+            ("tidegate_permits_kept", stats.permits_kept),
+            ("tidegate_permits_kept_max", stats.permits_max),
+            ("tidegate_connections", self.connections.len()),
+        ] {
+            let gauge = ConstGauge::new(value as u64);
+            gauge.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?)?;
+        }
+        for (name, value) in [
+            ("tidegate_table_full_refusals", stats.table.full_refusals),
+            ("tidegate_table_full_admissions", stats.table.full_admissions),
+            ("tidegate_permits_expired", read(&shared.permits_expired)),
+            ("tidegate_connections_accepted", read(&shared.connections_accepted)),
+            ("tidegate_connections_timed_out", read(&shared.connections_timed_out)),
+            ("tidegate_accept_pauses", read(&shared.accept_pauses)),
+            ("tidegate_store_failures", read(&shared.store_failures)),
+            ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
+            ("tidegate_clock_steps", read(&shared.clock_steps)),
+        ] {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
+        }
+        let (sum, count, buckets) = shared.decision_duration.snapshot();
+        let mut histogram = encoder.encode_descriptor(
+            "tidegate_decision_duration",
+            help("tidegate_decision_duration_seconds"),
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+}

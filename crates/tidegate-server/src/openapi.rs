@@ -1,0 +1,161 @@
+//! The description of the API, made from the types that read and write it.
+
+use std::sync::OnceLock;
+
+use tidegate_wire::answer::{
+    Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
+};
+use tidegate_wire::fault::FaultBody;
+use tidegate_wire::operation::{
+    AccessBody, AccessKind, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle,
+};
+use tidegate_wire::problem::RefusalBody;
+use utoipa::OpenApi;
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
+
+use crate::admin::{Health, LimitsAnswer, TopKeys};
+use crate::route::Route;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tidegate",
+        description = "May this request go ahead, and if not, why, and when should it come back?"
+    ),
+    components(schemas(
+        Check,
+        Report,
+        Refund,
+        Reserve,
+        Settle,
+        Release,
+        Reset,
+        Block,
+        AccessBody,
+        AccessKind,
+        OutcomeBody,
+        Admitted,
+        LimitAnswer,
+        Reported,
+        RefundAnswer,
+        SettleAnswer,
+        ResetAnswer,
+        BlockAnswer,
+        RefusalBody,
+        FaultBody,
+        LimitsAnswer,
+        TopKeys,
+        Health
+    ))
+)]
+struct Schemas;
+
+/// How a route is described: what it does, its body, and what it answers with.
+struct Described {
+    summary: &'static str,
+    body: Option<&'static str>,
+    answer: Option<&'static str>,
+    refuses: bool,
+}
+
+const fn describe(route: Route) -> Described {
+    let (summary, body, answer, refuses) = match route {
+        Route::Check => ("May this request go ahead?", Some("Check"), Some("Admitted"), true),
+        Route::Report => ("Charge what was already done", Some("Report"), Some("Reported"), false),
+        Route::Refund => ("Give back what was charged, once", Some("Refund"), Some("RefundAnswer"), false),
+        Route::Reserve => ("Charge an estimate, settle later", Some("Reserve"), Some("Admitted"), true),
+        Route::Settle => ("Say how the work ended", Some("Settle"), Some("SettleAnswer"), false),
+        Route::Release => ("Give back what a permit lent", Some("Release"), Some("SettleAnswer"), false),
+        Route::Reset => ("Forget what is used", Some("Reset"), Some("ResetAnswer"), false),
+        Route::Block => ("Refuse a key for a while", Some("Block"), Some("BlockAnswer"), false),
+        Route::Authorize => ("May this request go ahead? For gateways, any method", None, None, true),
+        Route::Limits => ("The limits there are", None, Some("LimitsAnswer"), false),
+        Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),
+        Route::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
+        Route::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
+        Route::Readyz => ("Whether to send it work", None, Some("Health"), false),
+        Route::OpenApi => ("This description", None, None, false),
+    };
+    Described { summary, body, answer, refuses }
+}
+
+/// The document, as JSON.
+pub fn document() -> &'static str {
+    static DOCUMENT: OnceLock<String> = OnceLock::new();
+    DOCUMENT.get_or_init(|| build().to_pretty_json().expect("a description of types serialises"))
+}
+
+fn content(schema: &str) -> Content {
+    Content::new(Some(Ref::from_schema_name(schema)))
+}
+
+fn build() -> utoipa::openapi::OpenApi {
+    let mut document = Schemas::openapi();
+    for route in Route::ALL {
+        let described = describe(route);
+        let mut operation = OperationBuilder::new().summary(Some(described.summary));
+        if let Some(body) = described.body {
+            let body = RequestBodyBuilder::new()
+                .content("application/json", content(body))
+                .required(Some(Required::True));
+            operation = operation.request_body(Some(body.build()));
+        }
+        let mut answered =
+            ResponseBuilder::new().description(if described.refuses { "Admitted" } else { "Done" });
+        if let Some(answer) = described.answer {
+            answered = answered.content("application/json", content(answer));
+        }
+        operation = operation.response("200", answered);
+        if described.refuses {
+            for (status, description) in
+                [("429", "The caller is over its limit"), ("503", "There is less to give now")]
+            {
+                let mut refused = ResponseBuilder::new().description(description);
+                if route != Route::Authorize {
+                    refused = refused.content("application/problem+json", content("RefusalBody"));
+                }
+                operation = operation.response(status, refused);
+            }
+        }
+        if described.body.is_some() || route == Route::Authorize {
+            let fault = ResponseBuilder::new()
+                .description("The message could not be taken; nothing was charged")
+                .content("application/problem+json", content("FaultBody"));
+            operation = operation.response("default", fault);
+        }
+        if route == Route::Authorize {
+            for (name, required) in [("namespace", Required::True), ("deny_status", Required::False)] {
+                let parameter =
+                    ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(required);
+                operation = operation.parameter(parameter);
+            }
+        }
+        let method = if described.body.is_some() { HttpMethod::Post } else { HttpMethod::Get };
+        document.paths.paths.insert(route.path().to_owned(), PathItem::new(method, operation));
+    }
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_and_every_schema_it_names_exists() {
+        let document: serde_json::Value = serde_json::from_str(document()).unwrap();
+        for route in Route::ALL {
+            let method = if describe(route).body.is_some() { "post" } else { "get" };
+            assert!(document["paths"][route.path()][method]["summary"].is_string(), "{}", route.path());
+        }
+        let text = document.to_string();
+        for reference in text.split("\"#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(document["components"]["schemas"][name].is_object(), "{name} is not described");
+        }
+        let check = &document["components"]["schemas"]["Check"]["properties"];
+        assert_eq!(check["attributes"]["additionalProperties"]["type"], "string");
+        assert!(check["cost"]["description"].as_str().unwrap().contains("weighs"));
+    }
+}

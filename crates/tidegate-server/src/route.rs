@@ -1,0 +1,132 @@
+//! The routes of the daemon: one table for dispatch, metrics and documentation.
+
+use http::Method;
+
+/// A route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Route {
+    Check,
+    Report,
+    Refund,
+    Reserve,
+    Settle,
+    Release,
+    Reset,
+    Block,
+    Authorize,
+    Limits,
+    TopKeys,
+    Metrics,
+    Healthz,
+    Readyz,
+    OpenApi,
+}
+
+/// Which listeners serve a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Callers that are limited.
+    Callers,
+    /// Operators.
+    Operators,
+    /// Whoever watches whether the daemon lives.
+    Everyone,
+}
+
+impl Route {
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Check,
+        Self::Report,
+        Self::Refund,
+        Self::Reserve,
+        Self::Settle,
+        Self::Release,
+        Self::Reset,
+        Self::Block,
+        Self::Authorize,
+        Self::Limits,
+        Self::TopKeys,
+        Self::Metrics,
+        Self::Healthz,
+        Self::Readyz,
+        Self::OpenApi,
+    ];
+
+    /// The path.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Check => "/v1/check",
+            Self::Report => "/v1/report",
+            Self::Refund => "/v1/refund",
+            Self::Reserve => "/v1/reserve",
+            Self::Settle => "/v1/settle",
+            Self::Release => "/v1/release",
+            Self::Reset => "/v1/reset",
+            Self::Block => "/v1/block",
+            Self::Authorize => "/v1/authorize",
+            Self::Limits => "/v1/limits",
+            Self::TopKeys => "/v1/keys/top",
+            Self::Metrics => "/metrics",
+            Self::Healthz => "/healthz",
+            Self::Readyz => "/readyz",
+            Self::OpenApi => "/openapi.json",
+        }
+    }
+
+    pub(crate) const fn audience(self) -> Audience {
+        match self {
+            Self::Check
+            | Self::Report
+            | Self::Refund
+            | Self::Reserve
+            | Self::Settle
+            | Self::Release
+            | Self::Reset
+            | Self::Block
+            | Self::Authorize => Audience::Callers,
+            Self::Limits | Self::TopKeys | Self::Metrics | Self::OpenApi => Audience::Operators,
+            Self::Healthz | Self::Readyz => Audience::Everyone,
+        }
+    }
+
+    /// The route at `path`.
+    pub(crate) fn find(path: &str) -> Option<Self> {
+        // The one that matters for speed comes first.
+        Self::ALL.into_iter().find(|route| route.path() == path)
+    }
+
+    /// Whether the route takes this method; otherwise what it takes.
+    pub(crate) fn takes(self, method: &Method) -> Result<(), &'static str> {
+        let (taken, allowed) = match self.audience() {
+            _ if self == Self::Authorize => (true, "*"),
+            Audience::Callers => (method == Method::POST, "POST"),
+            Audience::Operators | Audience::Everyone => {
+                (method == Method::GET || method == Method::HEAD, "GET, HEAD")
+            }
+        };
+        if taken { Ok(()) } else { Err(allowed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_found_by_its_path_and_no_other() {
+        for route in Route::ALL {
+            assert_eq!(Route::find(route.path()), Some(route));
+            assert_eq!(Route::find(&format!("{}/", route.path())), None);
+        }
+        assert_eq!(Route::find("/"), None);
+    }
+
+    #[test]
+    fn operations_are_posted_and_gateways_may_use_any_method() {
+        assert_eq!(Route::Check.takes(&Method::GET), Err("POST"));
+        assert_eq!(Route::Metrics.takes(&Method::POST), Err("GET, HEAD"));
+        for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
+            assert_eq!(Route::Authorize.takes(&method), Ok(()));
+        }
+    }
+}

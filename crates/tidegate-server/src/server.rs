@@ -1,0 +1,368 @@
+//! A running daemon: its listeners, its tasks, and how it ends.
+
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tidegate::limit::Mode;
+use tidegate_engine::Engine;
+use tidegate_store::DynStore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::address::Address;
+use crate::clock::Clock;
+use crate::config::ServerConfig;
+use crate::connections::{Connections, NotingStream, OpenConnection, Order};
+use crate::daemon::Daemon;
+use crate::door::{Serves, answer};
+use crate::listener::{ListenError, Listener, Stream};
+use crate::metrics::Metrics;
+use crate::refusal_log::RefusalLog;
+use crate::refused_keys::RefusedKeys;
+
+/// How long accepting rests after the system had no file or memory for a connection.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// How often at most a full listener says so.
+const PAUSE_LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// A step of the wall clock that is worth a line and a count.
+const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
+
+/// What a daemon is made of.
+pub struct Server;
+
+/// A running daemon. Dropping it without [`Handle::shutdown`] cuts everything off.
+pub struct Handle {
+    daemon: Arc<Daemon>,
+    http: Vec<Address>,
+    admin: Option<Address>,
+    stop: watch::Sender<bool>,
+    acceptors: Vec<JoinHandle<()>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// How a daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Connections that were cut off because the time for draining was over; 0 when every request was answered.
+    pub cut_off: usize,
+}
+
+impl Server {
+    /// Opens all listeners and starts serving `engine` on the present tokio runtime.
+    ///
+    /// Nothing is served unless every listener could be opened. `store` decides the limits that the engine asks about.
+    pub async fn start(
+        config: ServerConfig,
+        engine: Arc<Engine>,
+        store: Arc<dyn DynStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Handle, ListenError> {
+        let backlog = config.bounds.backlog;
+        let mut listeners = Vec::new();
+        let mut http = Vec::new();
+        for address in &config.http {
+            let (listener, bound) = Listener::open(address, backlog).await?;
+            let serves = Serves { callers: true, operators: config.admin.is_none() && bound.is_local() };
+            http.push(bound);
+            listeners.push((listener, serves));
+        }
+        let mut admin = http.iter().find(|address| address.is_local()).cloned();
+        if let Some(address) = &config.admin {
+            let (listener, bound) = Listener::open(address, backlog).await?;
+            admin = Some(bound);
+            listeners.push((listener, Serves { callers: false, operators: true }));
+        }
+        let connections = Arc::new(Connections::default());
+        let daemon = Arc::new(Daemon {
+            metrics: Metrics::new(&engine, &clock, &connections),
+            refused_keys: RefusedKeys::new(random_seed()),
+            refusal_log: RefusalLog::new(config.refusal_lines),
+            shadow_limits: shadow_limits(&engine),
+            is_ready: AtomicBool::new(true),
+            connections,
+            engine,
+            store,
+            clock,
+            config,
+        });
+        let stop = watch::Sender::new(false);
+        let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
+        let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
+        let accept = |(listener, serves): (Listener, Serves)| {
+            let room = if serves.callers { &callers } else { &operators };
+            tokio::spawn(accept_all(
+                Arc::clone(&daemon),
+                listener,
+                serves,
+                Arc::clone(room),
+                stop.subscribe(),
+            ))
+        };
+        let acceptors = listeners.into_iter().map(accept).collect();
+        let tasks = vec![
+            tokio::spawn(tick(Arc::clone(&daemon))),
+            tokio::spawn(sweep(Arc::clone(&daemon))),
+            tokio::spawn(watch_clock(Arc::clone(&daemon))),
+        ];
+        Ok(Handle { daemon, http, admin, stop, acceptors, tasks })
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Server")
+    }
+}
+
+impl Handle {
+    /// Where callers ask, with the ports that were found for port 0.
+    pub fn http(&self) -> &[Address] {
+        &self.http
+    }
+
+    /// Where operators look; `None` if no listener is for them.
+    pub fn admin(&self) -> Option<&Address> {
+        self.admin.as_ref()
+    }
+
+    /// Ends the daemon: accepts nothing more, answers every request that was read, tells idle connections to close,
+    /// and returns when all are closed or [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
+    pub async fn shutdown(mut self) -> Drained {
+        let daemon = Arc::clone(&self.daemon);
+        daemon.is_ready.store(false, Ordering::Relaxed);
+        self.stop.send_replace(true);
+        for acceptor in self.acceptors.drain(..) {
+            // An acceptor ends when told to; one that panicked has ended too.
+            let _ = acceptor.await;
+        }
+        let open = daemon.connections.len();
+        tracing::info!(connections = open, "draining: no new connections are accepted");
+        daemon.connections.tell_all(Order::Finish);
+        let is_drained = tokio::time::timeout(daemon.config.bounds.drain, daemon.connections.all_closed());
+        let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
+        if cut_off > 0 {
+            let requests = daemon.connections.in_flight();
+            tracing::warn!(
+                connections = cut_off,
+                requests,
+                "the time for draining is over; what is left is cut off"
+            );
+            daemon.connections.tell_all(Order::Close);
+        } else {
+            tracing::info!("drained: every request was answered");
+        }
+        Drained { cut_off }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        for task in self.tasks.iter().chain(&self.acceptors) {
+            task.abort();
+        }
+        self.daemon.connections.tell_all(Order::Close);
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("http", &self.http).field("admin", &self.admin).finish_non_exhaustive()
+    }
+}
+
+/// Accepts until told to stop.
+async fn accept_all(
+    daemon: Arc<Daemon>,
+    listener: Listener,
+    serves: Serves,
+    room: Arc<Semaphore>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let shared = daemon.metrics.shared();
+    let mut said = None::<Instant>;
+    loop {
+        if room.available_permits() == 0 {
+            shared.accept_pauses.fetch_add(1, Ordering::Relaxed);
+            if said.is_none_or(|said| said.elapsed() >= PAUSE_LINE_EVERY) {
+                said = Some(Instant::now());
+                let connections = daemon.connections.len();
+                tracing::warn!(connections, "all connections there may be are open; new ones wait");
+            }
+        }
+        let accepted = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            accepted = async {
+                let place = Arc::clone(&room).acquire_owned().await.expect("the semaphore is never closed");
+                (place, listener.accept().await)
+            } => accepted,
+        };
+        match accepted {
+            (place, Ok(stream)) => {
+                shared.connections_accepted.fetch_add(1, Ordering::Relaxed);
+                let open = daemon.connections.add();
+                let daemon = Arc::clone(&daemon);
+                tokio::spawn(async move {
+                    let _place = place;
+                    match stream {
+                        Stream::Tcp(stream) => serve(daemon, serves, stream, open).await,
+                        Stream::Unix(stream) => serve(daemon, serves, stream, open).await,
+                    }
+                });
+            }
+            (_, Err(error)) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::select! {
+                    _ = stop.wait_for(|stop| *stop) => return,
+                    () = tokio::time::sleep(ACCEPT_REST) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, stream: S, open: OpenConnection)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let bounds = &daemon.config.bounds;
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        // Idle connections and slow headers are found by the sweep, which costs a request nothing.
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .half_close(true)
+        .max_headers(bounds.headers)
+        .max_buf_size(bounds.header_bytes.max(8 << 10));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(bounds.streams)
+        .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
+    let line = Arc::clone(&open.line);
+    let service = service_fn(|request| {
+        let daemon = Arc::clone(&daemon);
+        let line = Arc::clone(&line);
+        async move {
+            line.request_started();
+            let _finished = Finished(&line);
+            Ok::<_, core::convert::Infallible>(answer(daemon, serves, request).await)
+        }
+    });
+    let io = TokioIo::new(NotingStream::new(stream, Arc::clone(&line)));
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut is_registered = false;
+    let mut is_finishing = false;
+    let ended = poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(Some(ended));
+            }
+            match line.order(cx, &mut is_registered) {
+                Order::Close => return Poll::Ready(None),
+                Order::Finish if !is_finishing => {
+                    is_finishing = true;
+                    connection.as_mut().graceful_shutdown();
+                    // The waker was used up by the order; the next one needs it again.
+                    is_registered = false;
+                }
+                Order::Serve | Order::Finish => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+    if let Some(Err(error)) = ended {
+        let is_malformed = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
+        if is_malformed {
+            daemon.metrics.broken_http();
+        }
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Notes that a request is finished, also when its caller went away before the answer.
+struct Finished<'a>(&'a crate::connections::Line);
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        self.0.request_finished();
+    }
+}
+
+/// Lets the engine do what is due, when it is due.
+async fn tick(daemon: Arc<Daemon>) {
+    loop {
+        let now = daemon.clock.now();
+        let tick = daemon.engine.tick(now);
+        daemon.metrics.shared().permits_expired.fetch_add(tick.expired as u64, Ordering::Relaxed);
+        // Time must pass between two ticks even if the engine wants none to.
+        let next = tick.next.max(now.saturating_add(Duration::from_millis(1)));
+        daemon.clock.sleep_until(next).await;
+    }
+}
+
+/// Ends connections that are over a bound.
+async fn sweep(daemon: Arc<Daemon>) {
+    let bounds = &daemon.config.bounds;
+    let mut interval = tokio::time::interval(Connections::sweep_interval(bounds));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let ended = daemon.connections.sweep(Instant::now(), bounds);
+        daemon.metrics.shared().connections_timed_out.fetch_add(ended as u64, Ordering::Relaxed);
+    }
+}
+
+/// Says when the wall clock is set, which decisions do not follow.
+async fn watch_clock(daemon: Arc<Daemon>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let drift = daemon.clock.drift();
+        if drift.ahead.max(drift.behind) > CLOCK_STEP_MIN {
+            daemon.metrics.shared().clock_steps.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                ahead_s = drift.ahead.as_secs(),
+                behind_s = drift.behind.as_secs(),
+                "the wall clock was set; decisions go on from the time at start, restart to take the new one"
+            );
+        }
+    }
+}
+
+fn shadow_limits(engine: &Engine) -> HashMap<Box<str>, Vec<Box<str>>> {
+    let mut all = HashMap::new();
+    for namespace in engine.namespaces() {
+        let limits = engine.limits(namespace).into_iter().flatten();
+        let shadow: Vec<Box<str>> = limits
+            .filter(|limit| limit.mode == Mode::Shadow)
+            .map(|limit| limit.name.as_str().into())
+            .collect();
+        if !shadow.is_empty() {
+            all.insert(namespace.into(), shadow);
+        }
+    }
+    all
+}
+
+/// A seed that nobody outside can know.
+pub fn random_seed() -> [u64; 4] {
+    let word = || getrandom::u64().expect("the operating system gives random numbers");
+    [word(), word(), word(), word()]
+}

@@ -1,0 +1,17 @@
+//! A real server on port 0 with a clock that only moves when told to, and a client that speaks bytes.
+
+#![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
+
+mod answers;
+mod authorize;
+mod bad_input;
+mod bounds;
+mod client;
+mod decisions;
+mod documents;
+mod drain;
+mod metrics;
+mod operations;
+mod sameness;
+mod unix_socket;
+mod world;

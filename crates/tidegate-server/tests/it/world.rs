@@ -1,0 +1,98 @@
+//! A server with a manual clock, and the limits most tests use.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, WindowStart};
+use tidegate::limit::Missing;
+use tidegate::{Algorithm, Limit, Rate, Timestamp};
+use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};
+use tidegate_store::{MemoryConfig, MemoryStore};
+
+use crate::client::{Answer, Client};
+
+/// 2026-11-20T23:00:00Z.
+pub(crate) const START: Timestamp = Timestamp::from_secs(1_795_215_600);
+
+pub(crate) struct World {
+    pub(crate) handle: Handle,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) engine: Arc<Engine>,
+}
+
+pub(crate) fn bucket(name: &str, per_second: u64, burst: u64) -> Limit {
+    Limit::new(name, Algorithm::Bucket(Bucket::new(Rate::per_second(per_second).unwrap(), burst).unwrap()))
+}
+
+pub(crate) fn fixed(name: &str, limit: u64, window: Duration) -> Limit {
+    Limit::new(name, Algorithm::Fixed(Fixed::new(limit, window, WindowStart::Epoch).unwrap()))
+}
+
+/// The namespace `api`: 1/s with a burst of 3 for each user, 5 a minute for each app, 2 at a time for each tenant, 10 a
+/// day for each account.
+pub(crate) fn api() -> NamespaceConfig {
+    let concurrency = Algorithm::Concurrency(Concurrency::new(2, Duration::from_secs(30)).unwrap());
+    let calendar = Algorithm::Calendar(Calendar::new(10, CivilUnit::Day, "America/Los_Angeles").unwrap());
+    NamespaceConfig {
+        name: "api".to_owned(),
+        limits: vec![
+            bucket("per-user", 1, 3).key(["user"]),
+            fixed("per-app", 5, Duration::from_mins(1)).key(["app"]),
+            Limit::new("parallel", concurrency).key(["tenant"]),
+            Limit::new("daily", calendar).key(["account"]),
+        ],
+    }
+}
+
+/// The namespace `missing`: what happens to a request without `user` under each choice.
+pub(crate) fn missing(choice: Missing) -> NamespaceConfig {
+    let name = format!("missing-{choice:?}").to_lowercase();
+    NamespaceConfig { name, limits: vec![bucket("per-user", 1, 1).key(["user"]).missing(choice)] }
+}
+
+pub(crate) fn loopback() -> ServerConfig {
+    ServerConfig::listening_on(["127.0.0.1:0".parse().unwrap()])
+}
+
+impl World {
+    /// The namespace `api` with the defaults.
+    pub(crate) async fn api() -> Self {
+        Self::with([api()], loopback()).await
+    }
+
+    pub(crate) async fn with(
+        namespaces: impl IntoIterator<Item = NamespaceConfig>,
+        config: ServerConfig,
+    ) -> Self {
+        let mut engine_config = EngineConfig::seeded([1, 2, 3, 4]);
+        engine_config.table.bytes = 4 << 20;
+        engine_config.permits_max = 8;
+        let engine = Engine::builder(engine_config).namespaces(namespaces).build().unwrap();
+        let engine = Arc::new(engine);
+        let clock = Arc::new(ManualClock::new(START));
+        let time = Arc::clone(&clock);
+        let store = Arc::new(MemoryStore::new(MemoryConfig::new([5, 6, 7, 8]), move || time.now()));
+        let handle =
+            Server::start(config, Arc::clone(&engine), store, Arc::clone(&clock) as Arc<dyn Clock>).await;
+        Self { handle: handle.unwrap(), clock, engine }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.handle.http()[0].tcp().unwrap()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.address()).await
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
+        self.client().await.post(path, body).await
+    }
+
+    pub(crate) async fn check(&self, attributes: &str) -> Answer {
+        self.post("/v1/check", &format!(r#"{{"namespace":"api","attributes":{attributes}}}"#)).await
+    }
+}
