@@ -60,7 +60,7 @@ pub struct Problems {
 }
 
 impl fmt::Display for Problems {
-    /// A line for each problem, and one that says so if there are more.
+    /// A line for each problem, and one that says so if there may be more.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
             if index > 0 {
@@ -69,7 +69,7 @@ impl fmt::Display for Problems {
             write!(f, "{problem}")?;
         }
         if self.truncated {
-            f.write_str("\nand more; fix these first")?;
+            f.write_str("\nand perhaps more; fix these first")?;
         }
         Ok(())
     }
@@ -160,7 +160,8 @@ impl<'a> Report<'a> {
     }
 
     fn meaning(&mut self, path: &Path, spot: Spot, what: &str, fix: &str) {
-        if self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
+        // Looking up the position takes time that is linear in the file; for what is dropped anyway that adds up.
+        if self.is_full() || self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
             return;
         }
         let (at, value) = self.locate(path, spot);

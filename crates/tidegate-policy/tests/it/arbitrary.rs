@@ -1,6 +1,10 @@
-//! Whatever is given as a configuration, there is an answer: no panic, positions inside the file, lines that are lines.
+//! Whatever is given as a configuration, there is an answer: no panic, positions inside the file, lines that are lines;
+//! and what is accepted makes gates.
+
+use std::sync::Arc;
 
 use proptest::prelude::*;
+use tidegate::{Gate, KeyTable, TableConfig};
 use tidegate_policy::{PROBLEMS_MAX, parse, parse_bytes};
 
 const FILES: [&str; 3] = [
@@ -64,9 +68,18 @@ const PIECES: [&str; 36] = [
 ];
 
 fn assert_answered(text: &str) {
+    let config = TableConfig { bytes: TableConfig::BYTES_MIN, ..TableConfig::seeded([1, 2, 3, 4]) };
+    let table = Arc::new(KeyTable::new(config));
     let env = |name: &str| (name.len() < 3).then(|| "${x}:\n".repeat(name.len()));
     let said = match parse("t", text, &env) {
-        Ok(checked) => checked.warnings,
+        Ok(checked) => {
+            for namespace in checked.policy.namespaces {
+                let gate =
+                    Gate::builder(namespace.name).limits(namespace.limits).table(table.clone()).build();
+                assert!(gate.is_ok(), "{:?} in {text}", gate.err());
+            }
+            checked.warnings
+        }
         Err(problems) => {
             assert!(!problems.problems.is_empty() && problems.problems.len() <= PROBLEMS_MAX);
             problems.problems
