@@ -7,6 +7,9 @@
 //! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a decrease in proportion
 //! to how far pressure is over target (Breakwater, OSDI'20) and an opening in one step.
 
+use core::hash::{Hash, Hasher};
+use std::hash::DefaultHasher;
+
 use tidegate::{Class, Timestamp};
 
 /// Cohorts of each class.
@@ -62,14 +65,13 @@ impl Cursor {
 }
 
 /// The level of a request: its class, and within it the cohort of its tenant in this hour.
-pub(crate) fn level_of(
-    class: Class,
-    tenant: Option<&str>,
-    hasher: &ahash::RandomState,
-    now: Timestamp,
-) -> u16 {
+pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> u16 {
     let hour = now.as_nanos() / HOUR_NS;
-    let cohort = (hasher.hash_one((hour, tenant)) >> 32) as u16 % COHORTS;
+    // The same on every machine, unlike hashes that use what the processor has: members of a fleet with one seed shed
+    // the same tenants, and a simulation repeats anywhere.
+    let mut hasher = DefaultHasher::new();
+    (seed, hour, tenant).hash(&mut hasher);
+    let cohort = (hasher.finish() >> 32) as u16 % COHORTS;
     class as u16 * COHORTS + cohort
 }
 
@@ -94,13 +96,26 @@ mod tests {
 
     #[test]
     fn a_tenant_changes_its_cohort_every_hour_and_not_within_it() {
-        let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
         let at = |hour: u64, minute: u64| {
-            level_of(Class::Critical, Some("t"), &hasher, Timestamp::from_secs(hour * 3600 + minute * 60))
+            level_of(Class::Critical, Some("t"), 1, Timestamp::from_secs(hour * 3600 + minute * 60))
         };
         assert_eq!(at(10, 0), at(10, 59));
         let distinct: std::collections::BTreeSet<_> = (0..24).map(|hour| at(hour, 0)).collect();
         assert!(distinct.len() > 12, "{} cohorts in 24 hours", distinct.len());
         assert!(distinct.iter().all(|level| level / COHORTS == Class::Critical as u16));
+    }
+
+    #[test]
+    fn tenants_spread_over_the_cohorts_and_another_seed_spreads_them_otherwise() {
+        let now = Timestamp::from_secs(1_800_000_000);
+        let cohort = |tenant: u32, seed| level_of(Class::Sheddable, Some(&tenant.to_string()), seed, now);
+        let mut counts = [0_u32; COHORTS as usize];
+        for tenant in 0..12_800 {
+            counts[usize::from(cohort(tenant, 7))] += 1;
+        }
+        // 100 expected; six standard deviations either side.
+        assert!(counts.iter().all(|count| (40..=160).contains(count)), "{counts:?}");
+        let same = (0..12_800).filter(|tenant| cohort(*tenant, 7) == cohort(*tenant, 8)).count();
+        assert!(same < 200, "{same} of 12800 tenants, where chance has 100");
     }
 }

@@ -105,7 +105,7 @@ impl Shed {
 #[derive(Debug)]
 pub struct Overload {
     in_flight: InFlight,
-    cohorts: ahash::RandomState,
+    cohort_seed: u64,
     cursor: AtomicU16,
     retry_seconds: AtomicU64,
     /// The cost offered at each level since the last tick: what was shed counts as what was served does.
@@ -128,6 +128,10 @@ struct Control {
 }
 
 impl Overload {
+    /// The most of one request's cost that counts as offered: 2^32, so that no number of requests in a tick can wrap
+    /// a sum of them.
+    pub const OFFERED_COST_MAX: u64 = 1 << 32;
+
     /// A plane with these settings: no pressure, the cursor open.
     pub fn new(config: OverloadConfig) -> Result<Self, OverloadError> {
         if !(1..=OverloadConfig::IN_FLIGHT_MAX).contains(&config.in_flight_max) {
@@ -144,7 +148,7 @@ impl Overload {
         };
         Ok(Self {
             in_flight: InFlight::new(config.in_flight_max),
-            cohorts: ahash::RandomState::with_seeds(config.seed, 1, 2, 3),
+            cohort_seed: config.seed,
             cursor: AtomicU16::new(Cursor::OPEN.level()),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new([const { AtomicU64::new(0) }; LEVELS]),
@@ -153,7 +157,8 @@ impl Overload {
         })
     }
 
-    /// Whether the cursor sheds a request, charging nothing. Its cost counts as offered either way.
+    /// Whether the cursor sheds a request, charging nothing. Its cost counts as offered either way, at most
+    /// [`Overload::OFFERED_COST_MAX`] of it; [`Overload::withdraw`] when it turns out to be no demand.
     pub fn admit_read_only(
         &self,
         class: Class,
@@ -161,15 +166,28 @@ impl Overload {
         cost: Cost,
         now: Timestamp,
     ) -> Option<Shed> {
-        let level = level_of(class, tenant, &self.cohorts, now);
+        let level = level_of(class, tenant, self.cohort_seed, now);
         // Relaxed, here and below: sums for the next tick, ordered with nothing.
-        self.offered[usize::from(level)].fetch_add(cost.units(), Ordering::Relaxed);
+        self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
         let cursor = self.cursor();
         if level >= cursor.level() {
             return None;
         }
         self.shed.fetch_add(1, Ordering::Relaxed);
         Some(Shed::BelowCursor { cursor, retry_after_hint: self.retry_after_hint() })
+    }
+
+    /// Takes back that a request was offered: it passed the cursor and then was denied by a limit or throttled by the
+    /// capacity plane, which is no demand on the system. Called with what [`Overload::admit_read_only`] was called with.
+    ///
+    /// Without it, a caller that is far over its limits would take up the cursor's allowance for its class, and lower
+    /// classes would be shed for work that is never done. After a tick in between there is nothing to take back.
+    pub fn withdraw(&self, class: Class, tenant: Option<&str>, cost: Cost, now: Timestamp) {
+        let offered = &self.offered[usize::from(level_of(class, tenant, self.cohort_seed, now))];
+        let cost = offered_cost(cost);
+        // Never below zero: the tick that took the sum has taken this cost along.
+        let _ =
+            offered.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(cost)));
     }
 
     /// Takes a place in flight.
@@ -259,6 +277,10 @@ impl Control {
         };
         self.cursor
     }
+}
+
+fn offered_cost(cost: Cost) -> u64 {
+    cost.units().min(Overload::OFFERED_COST_MAX)
 }
 
 /// So much of `total`, to a thousandth.

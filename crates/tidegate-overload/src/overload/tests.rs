@@ -107,6 +107,46 @@ fn turning_away_at_the_bound_is_pressure_of_its_own() {
 }
 
 #[test]
+fn what_limits_deny_is_no_demand_and_sheds_nobody() {
+    let cursor_after = |withdrawn: bool| {
+        let overload = overload(100);
+        for _ in 0..100_000 {
+            let flood = (Class::Critical, Some("over its limits"), Cost::ONE);
+            assert_eq!(overload.admit_read_only(flood.0, flood.1, flood.2, START), None);
+            if withdrawn {
+                overload.withdraw(flood.0, flood.1, flood.2, START);
+            }
+        }
+        offer(&overload, 1000, START);
+        overload.event(Signal { pressure: 1.2 }, START);
+        overload.tick(START);
+        overload.cursor()
+    };
+    assert!(cursor_after(true).class() < Class::Critical);
+    assert!(cursor_after(false).class() == Class::Critical, "a flood that counts sheds all lower classes");
+    // Too late, after the tick: nothing is below zero.
+    let overload = overload(100);
+    overload.withdraw(Class::Critical, None, Cost::new(u64::MAX).unwrap(), START);
+    offer(&overload, 10, START);
+    overload.event(Signal { pressure: 1.2 }, START);
+    overload.tick(START);
+    assert!(overload.cursor() > Cursor::OPEN);
+}
+
+#[test]
+fn the_largest_costs_do_not_wrap_what_was_offered() {
+    let overload = overload(100);
+    let largest = Cost::new(u64::MAX).unwrap();
+    for _ in 0..3 {
+        assert_eq!(overload.admit_read_only(Class::Critical, None, largest, START), None);
+    }
+    assert_eq!(overload.admit_read_only(Class::Sheddable, None, Cost::ONE, START), None);
+    overload.event(Signal { pressure: 1.5 }, START);
+    overload.tick(START);
+    assert!(overload.cursor().class() >= Class::Critical, "{:?}", overload.cursor());
+}
+
+#[test]
 fn a_tick_that_comes_early_changes_nothing_and_a_clock_that_steps_back_is_followed() {
     let overload = overload(10);
     let due = overload.tick(START);
@@ -123,7 +163,7 @@ fn the_same_requests_and_signals_give_the_same_cursor() {
         let mut seen = Vec::new();
         for step in 0..50 {
             offer(&overload, 200, tick_at(step));
-            overload.event(Signal { pressure: 0.8 + (step % 7) as f64 / 10.0 }, tick_at(step));
+            overload.event(Signal { pressure: 0.8 + f64::from((step % 7) as u32) / 10.0 }, tick_at(step));
             overload.tick(tick_at(step));
             seen.push(overload.cursor());
         }
