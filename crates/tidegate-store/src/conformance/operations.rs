@@ -289,6 +289,20 @@ pub fn nothing_is_given_back_for_charges_before_a_reset<H: ConformanceStore>(tri
             "{} undone after a reset: {outcome:?}",
             algorithm.name()
         );
+
+        // The same within one batch: only its charge after the reset is there to be undone.
+        let key = super::trial::key(&format!("reset between {at}"));
+        let admit = || trial.admit(&key, algorithm);
+        let reset = Operation { kind: Kind::Reset, ..admit() };
+        let batch = Batch::all_or_nothing(trial.id(), [admit(), reset, admit()]);
+        trial.run(&batch)?;
+        trial.spend(&key, algorithm, 3)?;
+        let outcome = trial.run(&Batch::undo_of(&batch, trial.id()))?.outcomes[0];
+        let name = algorithm.name();
+        ensure!(
+            outcome.units == 1 && outcome.used == 3,
+            "{name} charged, reset, charged, undone: {outcome:?}"
+        );
     }
     Ok(())
 }

@@ -86,6 +86,37 @@ fn a_full_store_says_when_the_first_counter_drains_and_then_takes_a_new_one() {
 }
 
 #[test]
+fn a_counter_that_was_given_back_makes_room_as_soon_as_it_has_drained() {
+    let mut world = World::new(|_| {});
+    let all = |name| on(name, &bucket(), Kind::Check { cost: Cost::new(10).unwrap() });
+    let mut keys = 0;
+    while world.run(all(keys)).is_ok() {
+        keys += 1;
+    }
+    world.run(on(3, &bucket(), Kind::Refund { cost: Cost::new(9).unwrap() })).unwrap();
+    let drains = START.saturating_add(Duration::from_secs(6));
+    let full = world.check(keys).unwrap_err();
+    assert!(matches!(full, StoreError::Full { until } if until == drains), "{full}");
+    world.at(drains);
+    assert!(world.check(keys).is_ok());
+}
+
+#[test]
+fn a_batch_makes_no_room_by_forgetting_its_own_counters() {
+    let mut world = World::new(|_| {});
+    let (keys, _) = world.fill();
+    for name in 1..keys {
+        world.check(name).unwrap();
+    }
+    world.at(START.saturating_add(Duration::from_secs(6)));
+    let check = |name| on(name, &bucket(), Kind::Check { cost: Cost::ONE });
+    let batch = Batch::all_or_nothing(RequestId(u128::MAX), [check(0), check(keys)]);
+    assert!(matches!(world.store.run_now(&batch), Err(StoreError::Full { .. })));
+    assert_eq!(world.store.stats().keys as u64, keys);
+    assert!(world.check(keys).is_ok(), "by itself the new key takes the place of the drained one");
+}
+
+#[test]
 fn a_flood_of_new_keys_neither_costs_memory_nor_frees_who_is_refused() {
     let mut world = World::new(|_| {});
     for _ in 0..10 {
@@ -235,6 +266,21 @@ fn answers_are_forgotten_after_their_time_also_when_the_clock_steps_back() {
     world.at(START.saturating_add(MINUTE * 3 / 2));
     assert_eq!(used(2), before, "remembered since the latest instant seen");
     assert_eq!(world.store.stats().answers, 2);
+}
+
+#[test]
+fn an_answer_given_after_a_step_back_is_kept_as_if_there_had_been_none() {
+    let world = World::new(|config| (config.answers, config.answers_kept) = (2, MINUTE));
+    let batch =
+        |id| Batch::all_or_nothing(RequestId(id), [on(7, &bucket(), Kind::Report { cost: Cost::ONE })]);
+    world.at(START.saturating_add(MINUTE));
+    world.store.run_now(&batch(1)).unwrap();
+    world.at(START);
+    let first = world.store.run_now(&batch(2)).unwrap();
+    // Takes the place of the first, so that the second is the oldest.
+    world.store.run_now(&batch(3)).unwrap();
+    world.at(START.saturating_add(MINUTE * 3 / 2));
+    assert_eq!(world.store.run_now(&batch(2)).unwrap(), first);
 }
 
 #[test]
