@@ -145,9 +145,12 @@ pub(crate) enum Then {
 }
 
 /// What the rest of the order needs to know of the request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AfterStore {
     pub(crate) class: tidegate::Class,
+    pub(crate) tenant: Option<Box<str>>,
+    pub(crate) cost: tidegate::Cost,
+    pub(crate) offered_at: Timestamp,
 }
 
 /// An exact limit that was asked about, in the order of the batch.

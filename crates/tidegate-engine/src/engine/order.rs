@@ -35,6 +35,7 @@ impl Engine {
         let limits = match gate.check(request.attributes, request.cost, now) {
             tidegate::Decision::Admit(permit) => permit,
             tidegate::Decision::Refuse(refusal) => {
+                self.withdraw(request.class, request.tenant, request.cost, now);
                 return Ok(Step::Decided(Decision::Refuse(refusal.into_owned())));
             }
         };
@@ -51,6 +52,7 @@ impl Engine {
             match capacity.admit(access, now) {
                 Ok(Admission::Admit(units)) => holds.units = Some(units),
                 Ok(Admission::Throttle(throttled)) => {
+                    self.withdraw(request.class, request.tenant, request.cost, now);
                     let refusal = self.throttled(namespace, &throttled);
                     return Ok(self.refuse(holds, refusal, now));
                 }
@@ -63,9 +65,14 @@ impl Engine {
         }
         // (4) One batch for all exact limits.
         let exact = gate.exact_limits(request.attributes);
-        let after = AfterStore { class: request.class };
+        let after = AfterStore {
+            class: request.class,
+            tenant: if exact.is_empty() { None } else { request.tenant.map(Into::into) },
+            cost: request.cost,
+            offered_at: now,
+        };
         if exact.is_empty() {
-            return Ok(self.finish(holds, after, now));
+            return Ok(self.finish(holds, request.class, now));
         }
         match self.batch(namespace, request, &exact) {
             Ok(batch) => {
@@ -90,12 +97,14 @@ impl Engine {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
+                self.withdraw(after.class, after.tenant.as_deref(), after.cost, after.offered_at);
                 let refusal = self.store_failed(holds.namespace, &exact, &error, now);
                 // An unknown outcome counts as charged, so the store is not asked to take anything back.
                 return self.refuse(holds, refusal, now);
             }
         };
         if answer.refused {
+            self.withdraw(after.class, after.tenant.as_deref(), after.cost, after.offered_at);
             let refusal = self.denied_by_store(holds.namespace, &exact, &answer);
             return self.refuse(holds, refusal, now);
         }
@@ -108,21 +117,34 @@ impl Engine {
             shadow_refused: name.is_shadow && outcome.verdict != tidegate::algorithm::Verdict::Admit,
         });
         holds.remote = Some(Box::new(Remote { reports: reports.collect(), batch }));
-        self.finish(holds, after, now)
+        self.finish(holds, after.class, now)
     }
 
     /// Step 5, the last.
-    fn finish(&self, mut holds: Permit, after: AfterStore, now: Timestamp) -> Step {
+    fn finish(&self, mut holds: Permit, class: tidegate::Class, now: Timestamp) -> Step {
         if let Some(overload) = &self.overload {
             match overload.acquire(now) {
                 Ok(permit) => holds.in_flight = Some(InFlight::new(overload, permit)),
                 Err(shed) => {
-                    let refusal = self.shed(holds.namespace, &shed, after.class);
+                    let refusal = self.shed(holds.namespace, &shed, class);
                     return self.refuse(holds, refusal, now);
                 }
             }
         }
         Step::Decided(Decision::Admit(holds))
+    }
+
+    /// A denial is metered but is no demand on the system: it must not take up what the cursor lets through.
+    fn withdraw(
+        &self,
+        class: tidegate::Class,
+        tenant: Option<&str>,
+        cost: tidegate::Cost,
+        offered_at: Timestamp,
+    ) {
+        if let Some(overload) = &self.overload {
+            overload.withdraw(class, tenant, cost, offered_at);
+        }
     }
 
     /// Gives everything back, and refuses.

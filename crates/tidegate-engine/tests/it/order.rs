@@ -165,3 +165,30 @@ fn an_access_to_a_table_that_does_not_exist_is_an_error_and_leaves_no_charge() {
     assert_eq!(world.state(), before);
     let _ = Timestamp::MIN;
 }
+
+#[test]
+fn a_denied_request_is_no_demand_on_the_system() {
+    use tidegate::{Class, Cost};
+    use tidegate_engine::Request;
+
+    let world = World::new(Room { local: 100, ..Room::WIDE });
+    let flood = [("user", "flood")];
+    let flood = Request::new("api", &flood).class(Class::CriticalPlus).cost(Cost::new(101).unwrap());
+    let critical = Request::new("api", &[]).class(Class::Critical);
+    for _ in 0..50 {
+        assert_eq!(refused(world.decide(&flood)).1, Reason::CostExceedsLimit);
+    }
+    for _ in 0..90 {
+        drop(admitted(world.decide(&critical)));
+    }
+    for _ in 0..10 {
+        drop(admitted(world.decide(&Request::new("api", &[]).class(Class::Sheddable))));
+    }
+    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that stay.
+    world.engine.event(Event::Pressure(1.2), world.now());
+    world.advance(Duration::from_millis(100));
+    world.engine.tick(world.now());
+    drop(admitted(world.decide(&critical)));
+    let (_, reason, ..) = refused(world.decide(&Request::new("api", &[]).class(Class::Sheddable)));
+    assert_eq!(reason, Reason::OverloadShed);
+}
