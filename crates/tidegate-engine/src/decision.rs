@@ -13,6 +13,10 @@ use crate::engine::LimitReport;
 /// What the caller has to do next.
 #[derive(Debug)]
 #[must_use = "an undecided request holds its charges"]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most steps are decisions, and a box for each would cost more than the move"
+)]
 pub enum Step {
     /// Answer the request.
     Decided(Decision),
@@ -55,7 +59,7 @@ pub enum Outcome {
 #[must_use = "the store must hear of what was given back"]
 pub struct Settled {
     /// A batch for the store; its answer changes nothing any more.
-    pub batch: Option<Batch>,
+    pub batch: Option<Box<Batch>>,
 }
 
 /// Everything an admitted request holds, until it is settled, expires or is dropped.

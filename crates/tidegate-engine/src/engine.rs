@@ -295,7 +295,7 @@ impl Engine {
     pub fn event(&self, event: Event, now: Timestamp) {
         match (event, &self.overload) {
             (Event::Pressure(pressure), Some(overload)) => {
-                overload.event(tidegate_overload::Signal { pressure }, now)
+                overload.event(tidegate_overload::Signal { pressure }, now);
             }
             (Event::Pressure(_), None) => {}
         }

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(keys.remember("api", "a", start), Ok(true));
         assert_eq!(keys.remember("api", "a", start), Ok(false));
         assert_eq!(keys.remember("other", "a", start), Ok(true));
-        let almost = start.saturating_add(REFUND_KEY_KEPT - Duration::from_nanos(1));
+        let almost = start.saturating_add(REFUND_KEY_KEPT).saturating_sub(Duration::from_nanos(1));
         assert_eq!(keys.remember("api", "a", almost), Ok(false));
         assert_eq!(keys.remember("api", "a", start.saturating_add(REFUND_KEY_KEPT)), Ok(true));
     }

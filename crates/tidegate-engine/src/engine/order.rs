@@ -176,7 +176,7 @@ impl Engine {
     /// Settles a permit: gives back what is lent, and what the outcome says.
     pub fn settle(&self, permit: Permit, outcome: Outcome, now: Timestamp) -> Settled {
         match outcome {
-            Outcome::Cancelled => Settled { batch: self.take_back(permit, now) },
+            Outcome::Cancelled => Settled { batch: self.take_back(permit, now).map(Box::new) },
             Outcome::Succeeded | Outcome::Failed => {
                 permit.limits.release(now);
                 Settled::default()
@@ -186,7 +186,7 @@ impl Engine {
                 let charged = limits.cost();
                 self.gates[namespace].settle(limits, units, now);
                 let batch = remote.and_then(|remote| self.settle_remote(&remote.batch, charged, units));
-                Settled { batch }
+                Settled { batch: batch.map(Box::new) }
             }
         }
     }
@@ -304,7 +304,7 @@ impl Engine {
             };
             violated.push((violation, name));
         }
-        self.from_violated(namespace, violated)
+        self.refusal_by(namespace, violated)
     }
 
     fn store_failed(
@@ -334,13 +334,13 @@ impl Engine {
             };
             (violation, name)
         });
-        let mut refusal = self.from_violated(namespace, violated.collect());
+        let mut refusal = self.refusal_by(namespace, violated.collect());
         refusal.detail = Some(Cow::Borrowed("the store that decides this limit did not answer"));
         refusal
     }
 
     /// The refusal by these limits, the one that binds longest first.
-    fn from_violated(
+    fn refusal_by(
         &self,
         namespace: usize,
         mut violated: Vec<(Violated<'static>, &ExactName)>,
