@@ -15,9 +15,11 @@
 
 mod expiries;
 
-#[cfg(all(test, tidegate_loom))]
+#[cfg(test)]
+#[cfg(tidegate_loom)]
 mod loom;
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::fmt;
@@ -328,7 +330,8 @@ impl Set {
     }
 }
 
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 #[test]
 fn a_set_costs_what_is_counted_for_it() {
     assert!(size_of::<Mutex<Set>>() + size_of::<u32>() * 2 <= SET_BYTES, "{}", size_of::<Mutex<Set>>());

@@ -33,11 +33,14 @@ pub(crate) mod segments;
 mod space;
 mod ticks;
 
-#[cfg(all(test, tidegate_loom))]
+#[cfg(test)]
+#[cfg(tidegate_loom)]
 mod loom;
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod published;
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::num::NonZeroU64;

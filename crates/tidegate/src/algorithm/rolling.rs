@@ -47,7 +47,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// The largest limit; a permit keeps 16 bytes, so 1 MiB for one key.
+    /// The largest limit; a permit keeps 24 bytes, so 1.5 MiB for one key.
     pub const LIMIT_MAX: u64 = 1 << 16;
 
     /// At most `limit` permits at once, each for at most `hold`; limit 0 admits nothing.

@@ -246,7 +246,7 @@ impl Expiries {
     }
 }
 
-/// Where in the heap order a place stands: the finaliser of MurmurHash3, which is a permutation, so no two are
+/// Where in the heap order a place stands: the finaliser of `MurmurHash3`, which is a permutation, so no two are
 /// equal.
 const fn priority(place: u32) -> u32 {
     let mut hash = place.wrapping_add(0x9e37_79b9);

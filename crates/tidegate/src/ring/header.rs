@@ -19,17 +19,11 @@ use super::ticks::Ticks;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock, yield_now};
 
 /// How often a reader looks again when a writer is in the middle, before it waits its turn as a writer does.
-#[cfg(not(tidegate_loom))]
-const READ_ATTEMPTS: u32 = 128;
-#[cfg(tidegate_loom)]
-const READ_ATTEMPTS: u32 = 2;
+const READ_ATTEMPTS: u32 = if cfg!(tidegate_loom) { 2 } else { 128 };
 
 /// How often the next in turn looks again at once, before it lets others run in between: a writer that is still
 /// there by then does not run, or has much to do.
-#[cfg(not(tidegate_loom))]
-const TURN_SPINS: u32 = 128;
-#[cfg(tidegate_loom)]
-const TURN_SPINS: u32 = 0;
+const TURN_SPINS: u32 = if cfg!(tidegate_loom) { 1 } else { 128 };
 
 /// The words of a ring, on a cache line of their own: a neighbour's charges must not slow this ring's refusals.
 #[derive(Debug)]
@@ -300,7 +294,8 @@ impl Drop for Writer<'_> {
     }
 }
 
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 #[test]
 fn a_header_is_one_cache_line() {
     assert_eq!(size_of::<Header>(), 64);
