@@ -1,11 +1,9 @@
 //! `tidegate serve`.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use tidegate_policy::policy::{Format, Policy};
-use tidegate_server::{Clock, Handle, Server, SystemClock, from_policy, random_seed};
-use tidegate_store::{MemoryConfig, MemoryStore};
+use tidegate_server::{Handle, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
@@ -88,11 +86,7 @@ async fn start(arguments: &Serve, policy: &Policy) -> Result<Handle, String> {
         }
         config.http = vec![address.clone()];
     }
-    let engine = from_policy::engine(policy, random_seed()).map_err(|error| chain(&error))?;
-    let clock = Arc::new(SystemClock::new());
-    let time = Arc::clone(&clock);
-    let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
-    Server::start(config, Arc::new(engine), Arc::new(store), clock).await.map_err(|error| chain(&error))
+    from_policy::serve(policy, config).await.map_err(|error| chain(&error))
 }
 
 /// The signals that end the daemon.

@@ -1,12 +1,40 @@
-//! From a checked policy to an engine and a daemon's configuration.
+//! From a checked policy to a running daemon.
+
+use std::sync::Arc;
 
 use tidegate_engine::{Engine, EngineConfig, EngineError, NamespaceConfig};
 use tidegate_policy::Policy;
 use tidegate_policy::policy;
+use tidegate_store::{MemoryConfig, MemoryStore};
 
 use crate::address::Address;
 use crate::bounds::Bounds;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
+use crate::listener::ListenError;
+use crate::server::{Handle, Server, random_seed};
+
+/// Why a daemon could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The limits make no engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A listener could not be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+}
+
+/// Starts a daemon that decides by `policy` on the clock of the machine, listening and answering as `config` says, which
+/// usually is [`server_config`] of the same policy.
+pub async fn serve(policy: &Policy, config: ServerConfig) -> Result<Handle, StartError> {
+    let engine = engine(policy, random_seed())?;
+    let clock = Arc::new(SystemClock::new());
+    let time = Arc::clone(&clock);
+    let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
+    Ok(Server::start(config, Arc::new(engine), Arc::new(store), clock).await?)
+}
 
 /// The engine of a policy. `seed` must be random: see [`crate::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {

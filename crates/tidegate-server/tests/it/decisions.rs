@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_engine::NamespaceConfig;
+use tidegate_server::Clock;
 
 use crate::client::post;
 use crate::world::{World, bucket, fixed, loopback};
@@ -80,6 +81,26 @@ async fn attributes_that_collide_when_joined_are_different_keys() {
         assert_eq!(world.check(attributes).await.status, 200, "{attributes}");
         assert_eq!(world.check(attributes).await.status, 429, "{attributes}");
     }
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_admits_no_more_than_one_burst() {
+    let world = World::api().await;
+    let admitted = async || {
+        let mut admitted = 0;
+        while world.check(r#"{"user":"ada"}"#).await.status == 200 {
+            admitted += 1;
+        }
+        admitted
+    };
+    assert_eq!(admitted().await, 3);
+    let now = world.clock.now();
+    world.clock.set(now.saturating_sub(Duration::from_hours(1)));
+    assert_eq!(admitted().await, 0, "an hour back");
+    world.clock.set(now.saturating_add(Duration::from_hours(24 * 3652)));
+    assert_eq!(admitted().await, 3, "ten years ahead");
+    world.clock.set(now);
+    assert_eq!(admitted().await, 0, "and back again");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
+use crate::client::post;
 use crate::world::{World, api, loopback};
 
 const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
@@ -45,16 +46,37 @@ async fn requests_in_flight_are_answered_whole_and_idle_connections_end() {
 }
 
 #[tokio::test]
-async fn readiness_ends_before_health() {
+async fn a_caller_that_goes_away_does_not_hold_up_the_drain() {
+    let world = World::api().await;
+    let mut gone = world.client().await;
+    gone.send("POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: 47\r\nexpect: 100-continue\r\n\r\n")
+        .await;
+    assert_eq!(gone.answer().await.unwrap().status, 100);
+    gone.send(&CHECK[..10]).await;
+    let shutdown = tokio::spawn(world.handle.shutdown());
+    drop(gone);
+    assert_eq!(shutdown.await.unwrap().cut_off, 0);
+}
+
+#[tokio::test]
+async fn requests_that_follow_each_other_on_one_connection_are_answered_until_the_last_that_was_read() {
     let world = World::api().await;
     let mut client = world.client().await;
-    client.send("GET /readyz HTTP/1.1\r\nhost: t\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n").await;
+    // Two whole requests in one segment, and the third begun: the server has read all of it before it drains.
+    let begun = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        CHECK.len()
+    );
+    client.send(format!("{}{}{begun}", post("/v1/check", CHECK), post("/v1/check", CHECK))).await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(client.answer().await.unwrap().status);
+    }
+    assert_eq!(statuses, [200, 200, 100]);
+    let shutdown = tokio::spawn(world.handle.shutdown());
+    client.send(CHECK).await;
     assert_eq!(client.answer().await.unwrap().status, 200);
-    let mut held = world.client().await;
-    held.send(format!("POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n", CHECK.len())).await;
-    held.send(&CHECK[..10]).await;
-    drop(held);
-    assert_eq!(world.handle.shutdown().await.cut_off, 0);
+    assert_eq!(shutdown.await.unwrap().cut_off, 0);
 }
 
 #[tokio::test]

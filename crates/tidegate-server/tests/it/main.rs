@@ -13,5 +13,6 @@ mod drain;
 mod metrics;
 mod operations;
 mod sameness;
+mod store;
 mod unix_socket;
 mod world;

@@ -9,7 +9,7 @@ use tidegate::limit::Missing;
 use tidegate::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};
-use tidegate_store::{MemoryConfig, MemoryStore};
+use tidegate_store::{DynStore, MemoryConfig, MemoryStore};
 
 use crate::client::{Answer, Client};
 
@@ -56,6 +56,19 @@ pub(crate) fn loopback() -> ServerConfig {
     ServerConfig::listening_on(["127.0.0.1:0".parse().unwrap()])
 }
 
+pub(crate) fn memory_store(clock: &Arc<ManualClock>) -> Arc<dyn DynStore> {
+    let time = Arc::clone(clock);
+    Arc::new(MemoryStore::new(MemoryConfig::new([5, 6, 7, 8]), move || time.now()))
+}
+
+fn engine(namespaces: impl IntoIterator<Item = NamespaceConfig>, asks_store: bool) -> Arc<Engine> {
+    let mut config = EngineConfig::seeded([1, 2, 3, 4]);
+    config.table.bytes = 4 << 20;
+    config.permits_max = 8;
+    config.asks_store = asks_store;
+    Arc::new(Engine::builder(config).namespaces(namespaces).build().unwrap())
+}
+
 impl World {
     /// The namespace `api` with the defaults.
     pub(crate) async fn api() -> Self {
@@ -66,17 +79,30 @@ impl World {
         namespaces: impl IntoIterator<Item = NamespaceConfig>,
         config: ServerConfig,
     ) -> Self {
-        let mut engine_config = EngineConfig::seeded([1, 2, 3, 4]);
-        engine_config.table.bytes = 4 << 20;
-        engine_config.permits_max = 8;
-        let engine = Engine::builder(engine_config).namespaces(namespaces).build().unwrap();
-        let engine = Arc::new(engine);
         let clock = Arc::new(ManualClock::new(START));
-        let time = Arc::clone(&clock);
-        let store = Arc::new(MemoryStore::new(MemoryConfig::new([5, 6, 7, 8]), move || time.now()));
-        let handle =
-            Server::start(config, Arc::clone(&engine), store, Arc::clone(&clock) as Arc<dyn Clock>).await;
-        Self { handle: handle.unwrap(), clock, engine }
+        let store = memory_store(&clock);
+        Self::start(engine(namespaces, false), config, clock, store).await
+    }
+
+    /// Exact limits are decided by `store`.
+    pub(crate) async fn asking(
+        namespaces: impl IntoIterator<Item = NamespaceConfig>,
+        config: ServerConfig,
+        clock: Arc<ManualClock>,
+        store: Arc<dyn DynStore>,
+    ) -> Self {
+        Self::start(engine(namespaces, true), config, clock, store).await
+    }
+
+    async fn start(
+        engine: Arc<Engine>,
+        config: ServerConfig,
+        clock: Arc<ManualClock>,
+        store: Arc<dyn DynStore>,
+    ) -> Self {
+        let time = Arc::clone(&clock) as Arc<dyn Clock>;
+        let handle = Server::start(config, Arc::clone(&engine), store, time).await.unwrap();
+        Self { handle, clock, engine }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -1,0 +1,63 @@
+//! Limits that a store decides: asked in one batch, and never waited for longer than the deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::limit::Consistency;
+use tidegate_engine::NamespaceConfig;
+use tidegate_server::ManualClock;
+use tidegate_store::{Answer, Batch, Store, StoreError};
+
+use crate::world::{START, World, bucket, fixed, loopback, memory_store};
+
+/// One limit decided here, one by the store.
+fn namespace() -> NamespaceConfig {
+    let exact = fixed("exact", 2, Duration::from_mins(1)).key(["user"]).consistency(Consistency::Exact);
+    NamespaceConfig { name: "api".to_owned(), limits: vec![bucket("local", 1, 5).key(["user"]), exact] }
+}
+
+/// A store that takes everything and says nothing.
+struct Silent;
+
+impl Store for Silent {
+    async fn run(&self, _batch: &Batch) -> Result<Answer, StoreError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_refuses_is_refused_and_nothing_stays_charged() {
+    let clock = Arc::new(ManualClock::new(START));
+    let store = memory_store(&clock);
+    let world = World::asking([namespace()], loopback(), clock, store).await;
+    let user = r#"{"user":"ada"}"#;
+    for left in [1, 0] {
+        let answer = world.check(user).await;
+        assert_eq!((answer.status, answer.json()["remaining"].as_u64()), (200, Some(left)), "{answer:?}");
+    }
+    for _ in 0..5 {
+        let refused = world.check(user).await;
+        let json = refused.json();
+        assert_eq!((refused.status, json["limit"].as_str()), (429, Some("exact")), "{json}");
+        assert_eq!(refused.header("retry-after"), Some("60"));
+    }
+    let peek =
+        world.post("/v1/check", &format!(r#"{{"namespace":"api","attributes":{user},"peek":true}}"#)).await;
+    assert_eq!(peek.json()["limits"][0]["remaining"], 3, "the local limit was charged twice: {peek:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_stalls_no_request() {
+    let mut config = loopback();
+    config.bounds.store_timeout = Duration::from_millis(5);
+    let clock = Arc::new(ManualClock::new(START));
+    let world = World::asking([namespace()], config, clock, Arc::new(Silent)).await;
+    let refused = world.check(r#"{"user":"ada"}"#).await;
+    let json = refused.json();
+    assert_eq!((refused.status, json["reason"].as_str()), (503, Some("store_unavailable")), "{json}");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(json["type"], "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity");
+    let page = world.client().await.get("/metrics").await.body;
+    assert!(page.contains("tidegate_store_failures_total 1\n"), "{page}");
+    assert!(page.contains(r#"reason="store_unavailable"} 1"#), "{page}");
+}
