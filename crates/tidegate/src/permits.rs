@@ -8,7 +8,7 @@
 //! - Time does not go back: a `now` earlier than the last acquisition counts as that one's instant.
 //! - N raised, the difference is handed out at once; N lowered, nothing is until enough have come back.
 //!
-//! The permits of a key are a search tree ordered by expiry ([`expiries`]) behind one lock: acquiring, giving back
+//! The permits of a key are a search tree ordered by expiry (`permits/expiries.rs`) behind one lock: acquiring, giving back
 //! and refusing take O(log n). Expired permits are not swept; acquiring reuses them. A lock is right here, for a
 //! permit is taken once a request, and every request writes anyway. What outlives a key is its place: it is never
 //! freed while [`Permits`] lives, only reused, and a [`PermitsHandle`] names the use as well as the place.

@@ -22,8 +22,8 @@
 //! pays two contended cache lines for each charge, 400 to 490 ns with two threads where a lock costs 158 ns. What
 //! must not contend is refusing, since that is what a flood consists of.
 //!
-//! How: a ring is a header of one cache line ([`header`]: a sequence lock), and a range in a slab of instants
-//! ([`arena`]). Ranges grow by doubling and shrink when a lowered limit leaves them mostly empty. Headers and
+//! How: a ring is a header of one cache line (`ring/header.rs`: a sequence lock), and a range in a slab of instants
+//! (`ring/arena.rs`). Ranges grow by doubling and shrink when a lowered limit leaves them mostly empty. Headers and
 //! slab are never freed while [`Rings`] lives, only reused; a [`RingHandle`] names the use as well as the place.
 
 mod arena;
