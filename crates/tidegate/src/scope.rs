@@ -100,20 +100,23 @@ pub(crate) enum Keyed {
 pub(crate) struct Scope {
     pub(crate) parts: Box<[Part]>,
     missing: Missing,
-    /// Tells the keys of one limit from those of another: a hash of the limit's identity.
-    identity: u64,
+    /// The table's hasher after the limit's identity, which tells the keys of one limit from those of another: where
+    /// the hash of every key begins.
+    start: ahash::AHasher,
 }
 
 impl Scope {
-    pub(crate) fn new(parts: Box<[Part]>, missing: Missing, identity: u64) -> Self {
-        Self { parts, missing, identity }
+    /// A scope of a limit with this hash of its identity, for keys of `table`.
+    pub(crate) fn new(parts: Box<[Part]>, missing: Missing, identity: u64, table: &KeyTable) -> Self {
+        let mut start = table.hasher();
+        start.write_u64(identity);
+        Self { parts, missing, start }
     }
 
     /// The key of a request with these values.
     #[inline]
-    pub(crate) fn key(&self, values: &Values<'_>, table: &KeyTable) -> Keyed {
-        let mut hasher = table.hasher();
-        hasher.write_u64(self.identity);
+    pub(crate) fn key(&self, values: &Values<'_>) -> Keyed {
+        let mut hasher = self.start.clone();
         for part in &self.parts {
             match values[usize::from(part.attribute)] {
                 Some(value) => part.write(value, &mut hasher),

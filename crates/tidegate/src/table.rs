@@ -1,7 +1,7 @@
 //! The bounded concurrent table of keyed state: 16 bytes a key, however long the key.
 //!
 //! **What it is.** An array of 16-byte words, four to a cache line. A word holds a tag (44 bits of a seeded hash of
-//! the key), the number of the [`Spec`] that reads its state (20 bits), and the state (64 bits). A key may stand in
+//! the key), the number of the spec that reads its state (20 bits), and the state (64 bits). A key may stand in
 //! any of the eight words of its two lines, and stands in at most one of them.
 //!
 //! **What it guarantees.** It never grows: the bytes are set when it is made. A word changes only as a whole, by a
@@ -13,7 +13,7 @@
 //! overwritten by the next newcomer. A flood of unique keys costs neither memory nor what is already counted.
 //!
 //! **How a key stays single.** Charges to a key that is present are a compare-and-swap of its word. A newcomer takes
-//! its word under one of [`STRIPES`] locks chosen by the key, after looking once more: two threads that bring the same
+//! its word under one of 64 locks chosen by the key, after looking once more: two threads that bring the same
 //! new key cannot both insert it. Words are never moved, so a reader never misses a key that is there.
 //!
 //! Rings of [`crate::algorithm::Rolling`] and permits of [`crate::algorithm::Concurrency`] are kept beside the words in
@@ -288,7 +288,7 @@ impl KeyTable {
 
     /// A hasher for one key; every part must be written so that no two tuples give the same bytes.
     #[inline]
-    pub(crate) fn hasher(&self) -> impl Hasher + use<> {
+    pub(crate) fn hasher(&self) -> ahash::AHasher {
         self.hasher.build_hasher()
     }
 
@@ -304,30 +304,42 @@ impl KeyTable {
     }
 
     /// Finds `key`.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "an entry that is returned through memory waits for its own stores"
+    )]
+    #[inline(always)]
     pub(crate) fn look(&self, key: KeyHash) -> Entry {
-        let found = self.look_in(self.lines_of(key), key);
+        let [first, second] = self.lines_of(key);
+        let found = self.look_in(first, key).or_else(|| self.look_in(second, key));
+        found.unwrap_or_else(|| self.look_further(key))
+    }
+
+    /// Looks beyond the first two lines, where a key only stands if those were full when it came.
+    #[inline(never)]
+    fn look_further(&self, key: KeyHash) -> Entry {
         // Acquire: a key that its own insertion put into a further line is seen by whoever sees the flag. Whoever does
         // not takes the key for absent, and looks again under the lock that the insertion held.
-        if found.is_absent() && self.has_spilled.load(Ordering::Acquire) {
-            return self.look_in(self.further_lines_of(key), key);
+        if !self.has_spilled.load(Ordering::Acquire) {
+            return Entry::NONE;
         }
-        found
+        let mut lines = self.further_lines_of(key).into_iter();
+        lines.find_map(|start| self.look_in(start, key)).unwrap_or(Entry::NONE)
     }
 
     #[inline]
-    fn look_in<const N: usize>(&self, lines: [u32; N], key: KeyHash) -> Entry {
+    fn look_in(&self, start: u32, key: KeyHash) -> Option<Entry> {
         let tag = key.tag();
-        for start in lines {
-            for slot in start..start + LINE as u32 {
-                // Acquire: orders with the release of the exchange that wrote a ring or permit handle into the word.
-                let word = self.word(slot).load(Ordering::Acquire);
-                if word >> TAG_SHIFT == tag && word & SPEC_MASK != 0 {
-                    return Entry { slot, word };
-                }
+        let first = self.first + start as usize;
+        let line = &self.words[first..first + LINE];
+        for (slot, word) in (start..).zip(line) {
+            // Acquire: orders with the release of the exchange that wrote a ring or permit handle into the word.
+            let word = word.load(Ordering::Acquire);
+            if word >> TAG_SHIFT == tag && word & SPEC_MASK != 0 {
+                return Some(Entry { slot, word });
             }
         }
-        Entry::NONE
+        None
     }
 
     /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.

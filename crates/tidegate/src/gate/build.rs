@@ -200,7 +200,7 @@ impl Compiled {
             .map(|Condition { attribute, matcher }| (names.intern(attribute), matcher.clone()))
             .collect();
         let parts: Box<[Part]> = limit.key.iter().map(|part| Part::new(part, names)).collect();
-        let scope = Scope::new(parts, limit.missing, identity(namespace, &limit, table));
+        let scope = Scope::new(parts, limit.missing, identity(namespace, &limit, table), table);
         let overrides = Overrides::new(&limit, &scope, table)?;
         Ok(Self { conditions, scope, spec, overrides, has_blocks: AtomicBool::new(false), limit })
     }
@@ -213,16 +213,16 @@ impl Compiled {
 
     /// The key of a request under this limit.
     #[inline]
-    pub(crate) fn key(&self, values: &Values<'_>, table: &KeyTable) -> Keyed {
-        self.scope.key(values, table)
+    pub(crate) fn key(&self, values: &Values<'_>) -> Keyed {
+        self.scope.key(values)
     }
 
     /// The algorithm for a request: the limit's, or that of the override that fits best.
     #[inline]
-    pub(crate) fn numbers(&self, values: &Values<'_>, table: &KeyTable) -> (&Algorithm, SpecId) {
+    pub(crate) fn numbers(&self, values: &Values<'_>) -> (&Algorithm, SpecId) {
         match &self.overrides {
             None => (&self.limit.algorithm, self.spec),
-            Some(overrides) => match overrides.find(values, table) {
+            Some(overrides) => match overrides.find(values) {
                 Some((index, spec)) => (&self.limit.overrides[index].algorithm, spec),
                 None => (&self.limit.algorithm, self.spec),
             },
@@ -337,8 +337,8 @@ impl Overrides {
         for index in 0..limit.overrides.len() {
             let parts = named(index);
             let at = groups.iter().position(|(known, _)| *known == parts).unwrap_or_else(|| {
-                let scope =
-                    Scope::new(parts.iter().map(|part| scope.parts[*part]).collect(), Missing::Skip, 0);
+                let named = parts.iter().map(|part| scope.parts[*part]).collect();
+                let scope = Scope::new(named, Missing::Skip, 0, table);
                 let by_values = HashMap::with_hasher(ahash::RandomState::with_seeds(0, 0, 0, 0));
                 groups.push((parts, OverrideGroup { scope, by_values }));
                 groups.len() - 1
@@ -357,7 +357,7 @@ impl Overrides {
                     one.when.iter().find(|(name, _)| name == attribute).map(|(_, value)| value.as_str());
                 values[usize::from(part.attribute)] = value;
             }
-            if let Keyed::On(key) = groups[at].1.scope.key(&values, table) {
+            if let Keyed::On(key) = groups[at].1.scope.key(&values) {
                 // The first of two overrides for the same values counts.
                 groups[at].1.by_values.entry(key.0).or_insert((index, spec));
             }
@@ -366,8 +366,8 @@ impl Overrides {
         Ok(Some(Self { groups: groups.into_iter().map(|(_, group)| group).collect() }))
     }
 
-    fn find(&self, values: &Values<'_>, table: &KeyTable) -> Option<(usize, SpecId)> {
-        self.groups.iter().find_map(|group| match group.scope.key(values, table) {
+    fn find(&self, values: &Values<'_>) -> Option<(usize, SpecId)> {
+        self.groups.iter().find_map(|group| match group.scope.key(values) {
             Keyed::On(key) => group.by_values.get(&key.0).copied(),
             Keyed::Skipped | Keyed::Lacks(_) => None,
         })

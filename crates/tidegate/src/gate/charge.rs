@@ -94,7 +94,8 @@ impl Gate {
     }
 
     /// Decides a probe by what was last read of its counter.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     pub(super) fn answer(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         let state = self.state(probe, now);
         let (verdict, next) = with_counter!(
@@ -160,7 +161,11 @@ impl Gate {
         Ok(())
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a charge that is returned through memory waits for its own stores"
+    )]
+    #[inline(always)]
     pub(super) fn charge_word(
         &self,
         probe: &mut Probe<'_>,

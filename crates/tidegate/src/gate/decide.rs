@@ -111,7 +111,19 @@ impl Gate {
         self.names.read(attributes.into(), &mut values);
         let mut probes = Probes::new();
         self.locate(&values, &mut probes);
+        if probes.len() > 1 {
+            // Where the counters are is known before the first is looked at, so waiting for memory overlaps.
+            self.touch(&probes);
+        }
         self.decide(&mut probes, &values, cost, now)
+    }
+
+    /// Starts loading the counters of these probes.
+    #[inline]
+    fn touch(&self, probes: &Probes<'_>) {
+        let near = probes.iter().fold(0, |near, probe| near ^ self.table.touch(probe.key));
+        // The loads must not be optimised away: they are the point.
+        core::hint::black_box(near);
     }
 
     /// Decides up to [`Gate::BATCH`] requests at a time, in order, each as [`Gate::check`] would.
@@ -126,22 +138,14 @@ impl Gate {
         mut decided: impl FnMut(usize, Decision<'a>),
     ) {
         for (chunk, requests) in requests.chunks(Self::BATCH).enumerate() {
-            let mut located: SmallVec<[(Values<'a>, Probes<'a>); Self::BATCH]> = SmallVec::new();
-            let mut near = 0;
-            for (attributes, _) in requests {
-                located.push((Values::new(), Probes::new()));
-                let (values, probes) = located.last_mut().expect("just pushed");
+            let mut located: [(Values<'a>, Probes<'a>); Self::BATCH] = Default::default();
+            for ((attributes, _), (values, probes)) in requests.iter().zip(&mut located) {
                 self.names.read(*attributes, values);
                 self.locate(values, probes);
-                for probe in probes {
-                    near ^= self.table.touch(probe.key);
-                }
+                self.touch(probes);
             }
-            // The loads must not be optimised away: they are the point.
-            core::hint::black_box(near);
-            for (index, (values, probes)) in located.iter_mut().enumerate() {
-                let (_, cost) = requests[index];
-                decided(chunk * Self::BATCH + index, self.decide(probes, values, cost, now));
+            for (index, ((_, cost), (values, probes))) in requests.iter().zip(&mut located).enumerate() {
+                decided(chunk * Self::BATCH + index, self.decide(probes, values, *cost, now));
             }
         }
     }
@@ -156,12 +160,12 @@ impl Gate {
             if (self.exact_elsewhere && limit.is_exact()) || !limit.matches(values) {
                 continue;
             }
-            let (key, answer) = match limit.key(values, &self.table) {
+            let (key, answer) = match limit.key(values) {
                 Keyed::On(key) => (key, Answer::Admit),
                 Keyed::Skipped => continue,
                 Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
             };
-            let (algorithm, spec) = limit.numbers(values, &self.table);
+            let (algorithm, spec) = limit.numbers(values);
             let limit = index as u16;
             let (before, next) = (State::EMPTY, State::EMPTY);
             probes.push(Probe { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer });
@@ -179,7 +183,8 @@ impl Gate {
         let mut refused = false;
         for probe in probes.iter_mut() {
             self.assess(probe, cost, now);
-            refused |= probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce;
+            refused |=
+                !matches!(probe.answer, Answer::Admit) && self.limit_of(probe).limit.mode == Mode::Enforce;
         }
         if !refused {
             // The usual request meets one limit; its permit is built where it is returned, not moved there.
@@ -195,7 +200,7 @@ impl Gate {
                 return Decision::Admit(permit);
             }
         }
-        Decision::Refuse(Box::new(self.refuse(probes, values, now)))
+        Decision::Refuse(self.refuse(probes, values, now))
     }
 
     /// Charges all probes and says so, or takes back what it charged; then the probes say which limit refused.
@@ -221,7 +226,8 @@ impl Gate {
     }
 
     /// Looks at the counter of a probe and decides, writing nothing.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     pub(super) fn assess(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return;
@@ -239,11 +245,14 @@ impl Gate {
 
     /// Refuses, with the consequences that the policy attaches to it.
     #[cold]
-    fn refuse<'a>(&'a self, probes: &Probes<'a>, values: &Values<'a>, now: Timestamp) -> Refusal<'a> {
-        let mut blocked = Probes::new();
-        for probe in probes {
+    fn refuse<'a>(
+        &'a self,
+        probes: &mut Probes<'a>,
+        values: &Values<'a>,
+        now: Timestamp,
+    ) -> Box<Refusal<'a>> {
+        for probe in probes.iter_mut() {
             let limit = self.limit_of(probe);
-            let mut probe = *probe;
             if let (Mode::Enforce, OnExceed::Block(span), Answer::Wait { .. }) =
                 (limit.limit.mode, limit.limit.on_exceed, probe.answer)
             {
@@ -256,26 +265,27 @@ impl Gate {
             if matches!(probe.answer, Answer::Full { .. }) {
                 self.table.count_full();
             }
-            blocked.push(probe);
         }
-        self.explain_refusal(&blocked, values, now)
+        Box::new(self.explain_refusal(probes, values, now))
     }
 
     /// The refusal by these probes, of which at least one refuses: the longest first.
+    #[inline]
     pub(super) fn explain_refusal<'a>(
         &'a self,
         probes: &Probes<'a>,
         values: &Values<'a>,
         now: Timestamp,
     ) -> Refusal<'a> {
-        let mut violated: SmallVec<[(Violated<'a>, &Probe<'a>); 3]> = probes
-            .iter()
-            .filter(|probe| probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce)
-            .map(|probe| (self.violated(probe, now), probe))
-            .collect();
+        let mut refusing: SmallVec<[(Retry, &Probe<'a>); 3]> = SmallVec::new();
+        for probe in probes {
+            if probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce {
+                refusing.push((retry_of(probe, now), probe));
+            }
+        }
         // Stable: of two that bind equally long the first in the policy is named.
-        violated.sort_by(|(one, _), (other, _)| Retry::longest_first(one.retry, other.retry));
-        let (_, binding) = violated.first().expect("only called when some limit refuses");
+        refusing.sort_by(|(one, _), (other, _)| Retry::longest_first(*one, *other));
+        let (_, binding) = refusing.first().expect("only called when some limit refuses");
         let limit = self.limit_of(binding);
         let detail = match binding.answer {
             Answer::Lacks { attribute } => Some(Cow::Owned(format!(
@@ -285,26 +295,27 @@ impl Gate {
             ))),
             _ => None,
         };
+        let mut violated = SmallVec::new();
+        for (retry, probe) in &refusing {
+            violated.push(self.violated(probe, *retry, now));
+        }
         Refusal {
             namespace: Cow::Borrowed(&*self.namespace),
             scope: self.scope_values(&limit.scope.parts, values),
-            violated: violated.into_iter().map(|(one, _)| one).collect(),
+            violated,
             detail,
             retry_hint: None,
         }
     }
 
-    fn violated<'a>(&'a self, probe: &Probe<'a>, now: Timestamp) -> Violated<'a> {
+    #[inline]
+    fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated<'a> {
         let limit = self.limit_of(probe);
-        let (reason, retry) = match probe.answer {
-            Answer::Blocked { until } => (Reason::Blocked, Retry::At(until)),
-            Answer::Lacks { .. } => (Reason::Blocked, Retry::Never),
-            Answer::Full { until } => (Reason::TableFull, Retry::At(until)),
-            Answer::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
-            Answer::Admit | Answer::Wait { .. } => {
-                let until = if let Answer::Wait { until } = probe.answer { until } else { now };
-                (reason_of(probe.algorithm), Retry::At(until))
-            }
+        let reason = match probe.answer {
+            Answer::Blocked { .. } | Answer::Lacks { .. } => Reason::Blocked,
+            Answer::Full { .. } => Reason::TableFull,
+            Answer::Never { .. } => Reason::CostExceedsLimit,
+            Answer::Admit | Answer::Wait { .. } => reason_of(probe.algorithm),
         };
         Violated {
             name: Cow::Borrowed(&limit.limit.name),
@@ -317,11 +328,13 @@ impl Gate {
     }
 
     pub(super) fn scope_values<'a>(&'a self, parts: &[Part], values: &Values<'a>) -> ScopeValues<'a> {
-        let present = parts.iter().filter_map(|part| {
-            let value = values[usize::from(part.attribute)]?;
-            Some((Cow::Borrowed(self.names.get(part.attribute)), part.shown(value)))
-        });
-        present.collect()
+        let mut present = ScopeValues::new();
+        for part in parts {
+            if let Some(value) = values[usize::from(part.attribute)] {
+                present.push((Cow::Borrowed(self.names.get(part.attribute)), part.shown(value)));
+            }
+        }
+        present
     }
 
     /// Charges one limit, deciding anew if its counter has changed since it was looked at. When it then refuses, the
@@ -380,6 +393,15 @@ impl Gate {
                 Err(Unwritten::Full { until }) => return Err(until),
             }
         }
+    }
+}
+
+/// When to come back after this answer.
+fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
+    match probe.answer {
+        Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,
+        Answer::Admit => Retry::At(now),
+        Answer::Blocked { until } | Answer::Full { until } | Answer::Wait { until } => Retry::At(until),
     }
 }
 

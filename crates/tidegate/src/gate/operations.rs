@@ -165,7 +165,7 @@ impl Gate {
         if !compiled.matches(&values) {
             return Ok(false);
         }
-        let Keyed::On(key) = compiled.key(&values, &self.table) else { return Ok(false) };
+        let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
         self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
         Ok(true)
     }
@@ -180,11 +180,11 @@ impl Gate {
         let limits =
             self.limits.iter().enumerate().filter(|(_, limit)| limit.is_exact() && limit.matches(&values));
         limits
-            .filter_map(|(index, limit)| match limit.key(&values, &self.table) {
+            .filter_map(|(index, limit)| match limit.key(&values) {
                 Keyed::On(_) => Some(ExactLimit {
                     index,
                     name: &limit.limit.name,
-                    algorithm: limit.numbers(&values, &self.table).0,
+                    algorithm: limit.numbers(&values).0,
                     identity: identity_bytes(&limit.limit),
                     key: limit.scope.key_bytes(&values),
                     scope: self.scope_values(&limit.scope.parts, &values),
