@@ -164,7 +164,7 @@ struct Player {
 
 impl Player {
     /// How many batches are remembered, to be sent again or undone.
-    const SENT_MAX: usize = 200;
+    const SENT_MAX: usize = Model::CHARGES_MAX - 56;
 
     fn next_instant<H: ConformanceStore>(&mut self, trial: &Trial<'_, H>) -> Timestamp {
         let now = trial.now();

@@ -63,6 +63,9 @@ macro_rules! counter {
 }
 
 impl Model {
+    /// How many batches can be undone; more than a list ever goes back.
+    pub(super) const CHARGES_MAX: usize = 256;
+
     /// What a batch under a new id should be answered.
     pub(super) fn run(&mut self, batch: &Batch, now: Timestamp) -> Answer {
         let mut tried = self.clone();
@@ -79,6 +82,10 @@ impl Model {
             }
         } else {
             *self = tried;
+        }
+        // Ids increase, so the first is the oldest. Keeping all would make each copy dearer than the last.
+        while self.charges.len() > Self::CHARGES_MAX {
+            self.charges.pop_first();
         }
         Answer::new(outcomes.into(), refused, now)
     }
