@@ -23,7 +23,7 @@ pub(crate) enum Command {
     ///
     /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second signal ends it at once.
     ///
-    /// The environment variable TIDEGATE_LOG goes before log.level, as in TIDEGATE_LOG=info,tidegate::refusal=off.
+    /// The environment variable `TIDEGATE_LOG` goes before log.level, as in `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
     /// Check a configuration and list every problem at once, with its place and what to do about it
