@@ -9,19 +9,18 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use tidegate::{Class, Cost};
-use tidegate_engine::Decision;
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::text::Text;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::config::AuthorizeHeaders;
 use crate::daemon::Daemon;
-use crate::decide::engine_fault;
-use crate::operations::{allowances, request};
-use crate::reply::{self, Reply};
+use crate::decide::{Keep, Style, Terms, Unanswered};
+use crate::operations::request;
+use crate::reply::Reply;
 
 /// A gateway subrequest as it stands in query and headers.
 #[derive(Debug)]
@@ -35,36 +34,18 @@ struct Subrequest<'a> {
 
 impl Daemon {
     pub(crate) async fn authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Fault> {
+        self.end(self.begin_authorize(query, headers)).await
+    }
+
+    fn begin_authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Unanswered> {
         let names = &self.config.authorize_headers;
         let default = self.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
             .class(subrequest.class);
-        let now = self.clock.now();
-        let older = self.config.older_headers;
-        match self.decide(&request, now).await.map_err(|error| engine_fault(&error, now))? {
-            Decision::Admit(permit) => {
-                let limits = self.engine.statuses(&permit);
-                self.metrics.admitted(request.namespace, &limits);
-                let mut reply = reply::empty(StatusCode::OK);
-                let enforced = self.enforced(request.namespace, &limits);
-                reply::limit_headers(reply.headers_mut(), allowances(&enforced, now), older);
-                if permit.must_be_settled() {
-                    let expires = self.permit_expiry(&permit, now);
-                    let id = self.keep(permit, expires, now).await?;
-                    let value = HeaderValue::from_str(&id.to_string());
-                    reply.headers_mut().insert(reply::PERMIT, value.expect("hexadecimal digits"));
-                }
-                Ok(reply)
-            }
-            Decision::Refuse(refusal) => {
-                let status = subrequest.deny_status.unwrap_or_else(|| self.config.statuses.of(&refusal));
-                let mut reply = reply::empty(reply::status(status));
-                reply::refusal_headers(reply.headers_mut(), &refusal, now, older);
-                Ok(reply)
-            }
-        }
+        let style = Style::Headers(subrequest.deny_status);
+        self.begin(&request, Terms { now: self.clock.now(), keep: Keep::Lent, style })
     }
 }
 
@@ -150,6 +131,7 @@ fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
 
     fn names() -> AuthorizeHeaders {
         AuthorizeHeaders::new([("x-api-key", "api_key"), ("x-user", "user")]).unwrap()

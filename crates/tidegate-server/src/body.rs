@@ -28,7 +28,7 @@ pub(crate) async fn read(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, F
         // Small bodies arrive with the headers. Only those that do not cost a timer.
         match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
             Poll::Ready(done) => Ok(done),
-            Poll::Pending => tokio::time::timeout(bounds.body_timeout, reading).await,
+            Poll::Pending => Box::pin(tokio::time::timeout(bounds.body_timeout, reading)).await,
         }
     };
     match outcome {

@@ -1,8 +1,6 @@
 //! The HTTP door: from a request to a route, and from its outcome to an answer.
 
 use core::fmt::Write;
-use std::sync::Arc;
-
 use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate_wire::{Fault, FaultCode};
@@ -30,9 +28,9 @@ impl Serves {
 }
 
 /// Answers one request.
-pub(crate) async fn answer(daemon: Arc<Daemon>, serves: Serves, request: Request<Incoming>) -> Reply {
+pub(crate) async fn answer(daemon: &Daemon, serves: Serves, request: Request<Incoming>) -> Reply {
     let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
-    let reply = match dispatch(&daemon, route, request).await {
+    let reply = match dispatch(daemon, route, request).await {
         Ok(reply) => reply,
         Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);

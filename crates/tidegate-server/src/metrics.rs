@@ -1,7 +1,7 @@
 //! The metrics page: every name in one table, every label from a bounded set.
 //!
 //! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends becomes a label; which
-//! keys are refused most is what [`crate::refused_keys`] is for.
+//! keys are refused most is what `/v1/keys/top` is for.
 
 use core::fmt;
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! The operations of the API: what each route does with its body.
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
-use tidegate_engine::{Decision, LimitReport, Outcome, Permit, PermitId, Refunded, Request};
+use tidegate_engine::{LimitReport, Outcome, PermitId, Refunded, Request};
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
@@ -17,7 +17,7 @@ use tidegate_wire::retry_after::{millis_up, seconds_up};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::daemon::Daemon;
-use crate::decide::engine_fault;
+use crate::decide::{Keep, Style, Terms, Unanswered, engine_fault};
 use crate::reply::{self, Reply};
 
 /// The attribute that says who pays.
@@ -27,9 +27,13 @@ type Answered = Result<Reply, Fault>;
 
 impl Daemon {
     pub(crate) async fn check(&self, body: &[u8]) -> Answered {
+        self.end(self.begin_check(body)).await
+    }
+
+    fn begin_check(&self, body: &[u8]) -> Result<Reply, Unanswered> {
         let check: Check<'_> = read(body)?;
         if let Some(fault) = check.unavailable() {
-            return Err(fault);
+            return Err(fault.into());
         }
         let pairs = self.bounded(&check.attributes)?;
         let mut request =
@@ -37,81 +41,82 @@ impl Daemon {
         if let Some(body) = &check.access {
             request = request.access(access(body));
         }
-        let now = self.clock.now();
+        let terms = Terms { now: self.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
-            return self.peek(&request, now);
+            return Ok(self.peek(&request, terms)?);
         }
-        match self.decide(&request, now).await.map_err(|error| engine_fault(&error, now))? {
-            Decision::Admit(permit) => self.admit(&request, permit, now).await,
-            Decision::Refuse(refusal) => Ok(self.refused(&refusal, now)),
-        }
+        self.begin(&request, terms)
     }
 
-    fn peek(&self, request: &Request<'_>, now: Timestamp) -> Answered {
-        let peek = self.engine.peek(request, now).map_err(|error| engine_fault(&error, now))?;
+    fn peek(&self, request: &Request<'_>, terms: Terms) -> Answered {
+        let peek = self.engine.peek(request, terms.now).map_err(|error| engine_fault(&error, terms.now))?;
         Ok(match peek.refusal {
-            Some(refusal) => self.refused(&refusal, now),
-            None => self.admitted(request.namespace, None, &peek.limits, now),
+            Some(refusal) => self.refused(&refusal, terms),
+            None => self.admitted(request.namespace, None, &peek.limits, terms),
         })
     }
 
-    /// Answers an admitted request, and keeps its permit if something must be given back.
-    async fn admit(&self, request: &Request<'_>, permit: Permit, now: Timestamp) -> Answered {
-        let limits = self.engine.statuses(&permit);
-        self.metrics.admitted(request.namespace, &limits);
-        let id = if permit.must_be_settled() {
-            let expires = self.permit_expiry(&permit, now);
-            Some(self.keep(permit, expires, now).await?)
-        } else {
-            None
-        };
-        Ok(self.admitted(request.namespace, id, &limits, now))
+    pub(crate) async fn reserve(&self, body: &[u8]) -> Answered {
+        self.end(self.begin_reserve(body)).await
     }
 
-    /// Until when a permit is kept: as long as what it lends is held, or the bound if that never ends by itself.
-    pub(crate) fn permit_expiry(&self, permit: &Permit, now: Timestamp) -> Timestamp {
-        permit.expires_at().unwrap_or_else(|| now.saturating_add(self.config.bounds.permit_expiry))
+    fn begin_reserve(&self, body: &[u8]) -> Result<Reply, Unanswered> {
+        let reserve: Reserve<'_> = read(body)?;
+        let keep = Keep::Every(reserve.expires_after()?);
+        let pairs = self.bounded(&reserve.attributes)?;
+        let mut request =
+            request(&reserve.namespace, &reserve.attributes, &pairs, reserve.cost.0).class(reserve.class.0);
+        if let Some(body) = &reserve.access {
+            request = request.access(access(body));
+        }
+        self.begin(&request, Terms { now: self.clock.now(), keep, style: Style::Whole })
     }
 
-    /// Keeps a permit for a caller that settles later. When there is no room, everything is given back.
-    pub(crate) async fn keep(
-        &self,
-        permit: Permit,
-        expires: Timestamp,
-        now: Timestamp,
-    ) -> Result<PermitId, Fault> {
-        match self.engine.keep(permit, expires, now) {
-            Ok(id) => Ok(id),
-            Err((error, settled)) => {
-                self.finish(settled).await;
-                Err(engine_fault(&error, now))
+    /// The answer to a refused request.
+    pub(crate) fn refused(&self, refusal: &Refusal<'_>, terms: Terms) -> Reply {
+        let status = self.config.statuses.of(refusal);
+        let older = self.config.older_headers;
+        match terms.style {
+            Style::Whole => reply::refusal(refusal, status, terms.now, older),
+            Style::Headers(instead) => {
+                let mut reply = reply::empty(reply::status(instead.unwrap_or(status)));
+                reply::refusal_headers(reply.headers_mut(), refusal, terms.now, older);
+                reply
             }
         }
     }
 
-    fn refused(&self, refusal: &Refusal<'_>, now: Timestamp) -> Reply {
-        reply::refusal(refusal, self.config.statuses.of(refusal), now, self.config.older_headers)
-    }
-
-    fn admitted(
+    /// The answer to an admitted request.
+    pub(crate) fn admitted(
         &self,
         namespace: &str,
         permit: Option<PermitId>,
         limits: &[LimitReport],
-        now: Timestamp,
+        terms: Terms,
     ) -> Reply {
+        let now = terms.now;
         let enforced = self.enforced(namespace, limits);
-        let shadow: SmallVec<[&str; 2]> =
-            limits.iter().filter(|one| one.shadow_refused).map(|one| one.name.as_str()).collect();
-        let body = Admitted {
-            decision: "admit",
-            permit: permit.map(|id| id.to_string().into()),
-            remaining: tightest_remaining(&enforced, now),
-            limits: &answers(&enforced, now),
-            shadow: &shadow,
+        let mut reply = match terms.style {
+            Style::Whole => {
+                let shadow: SmallVec<[&str; 2]> =
+                    limits.iter().filter(|one| one.shadow_refused).map(|one| one.name.as_str()).collect();
+                let body = Admitted {
+                    decision: "admit",
+                    permit: permit.map(|id| id.to_string().into()),
+                    remaining: tightest_remaining(&enforced, now),
+                    limits: &answers(&enforced, now),
+                    shadow: &shadow,
+                };
+                reply::json(StatusCode::OK, &body)
+            }
+            Style::Headers(_) => reply::empty(StatusCode::OK),
         };
-        let mut reply = reply::json(StatusCode::OK, &body);
-        reply::limit_headers(reply.headers_mut(), allowances(&enforced, now), self.config.older_headers);
+        let headers = reply.headers_mut();
+        reply::limit_headers(headers, allowances(&enforced, now), self.config.older_headers);
+        if let (Style::Headers(_), Some(id)) = (terms.style, permit) {
+            let value = HeaderValue::from_str(&id.to_string());
+            headers.insert(reply::PERMIT, value.expect("hexadecimal digits"));
+        }
         reply
     }
 
@@ -158,27 +163,6 @@ impl Daemon {
             Refunded::AlreadyApplied => "already_applied",
         };
         Ok(reply::json(StatusCode::OK, &RefundAnswer { refund }))
-    }
-
-    pub(crate) async fn reserve(&self, body: &[u8]) -> Answered {
-        let reserve: Reserve<'_> = read(body)?;
-        let expires_after = reserve.expires_after()?;
-        let pairs = self.bounded(&reserve.attributes)?;
-        let mut request =
-            request(&reserve.namespace, &reserve.attributes, &pairs, reserve.cost.0).class(reserve.class.0);
-        if let Some(body) = &reserve.access {
-            request = request.access(access(body));
-        }
-        let now = self.clock.now();
-        match self.decide(&request, now).await.map_err(|error| engine_fault(&error, now))? {
-            Decision::Admit(permit) => {
-                let limits = self.engine.statuses(&permit);
-                self.metrics.admitted(request.namespace, &limits);
-                let id = self.keep(permit, now.saturating_add(expires_after), now).await?;
-                Ok(self.admitted(request.namespace, Some(id), &limits, now))
-            }
-            Decision::Refuse(refusal) => Ok(self.refused(&refusal, now)),
-        }
     }
 
     pub(crate) async fn settle(&self, body: &[u8]) -> Answered {

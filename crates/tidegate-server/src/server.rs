@@ -248,6 +248,8 @@ where
         // Idle connections and slow headers are found by the sweep, which costs a request nothing.
         .timer(TokioTimer::new())
         .header_read_timeout(None)
+        // Answers are small: copying head and body together costs less than handing the kernel two pieces.
+        .writev(false)
         .half_close(true)
         .max_headers(bounds.headers)
         .max_buf_size(bounds.header_bytes.max(8 << 10));
@@ -257,12 +259,14 @@ where
         .max_concurrent_streams(bounds.streams)
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
     let line = Arc::clone(&open.line);
+    // One shared thing for each request to hold on to, not two.
+    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line)));
     let service = service_fn(|request| {
-        let daemon = Arc::clone(&daemon);
-        let line = Arc::clone(&line);
+        let shared = Arc::clone(&shared);
         async move {
+            let (daemon, line) = &*shared;
             line.request_started();
-            let _finished = Finished(&line);
+            let _finished = Finished(line);
             Ok::<_, core::convert::Infallible>(answer(daemon, serves, request).await)
         }
     });
