@@ -28,7 +28,9 @@ pub enum RateError {
     #[error("rate \"{0}\" has a span that is zero or longer than a year; use a span from 1ns to 365d")]
     Span(String),
     /// More than [`Rate::UNITS_PER_SECOND_MAX`].
-    #[error("rate \"{0}\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units")]
+    #[error(
+        "rate \"{0}\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units"
+    )]
     TooFast(String),
     /// Not of the form `units/span`.
     #[error("rate \"{0}\" is not written as units/span; write for example 100/s, 5/10m or 1000/1d")]

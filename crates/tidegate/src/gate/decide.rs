@@ -1,5 +1,6 @@
 //! Deciding: read every matching limit, then charge all or none.
 
+use core::hint::black_box;
 use core::sync::atomic::Ordering;
 use std::borrow::Cow;
 
@@ -113,17 +114,17 @@ impl Gate {
         self.locate(&values, &mut probes);
         if probes.len() > 1 {
             // Where the counters are is known before the first is looked at, so waiting for memory overlaps.
-            self.touch(&probes);
+            self.touch(probes.iter().map(|probe| probe.key));
         }
         self.decide(&mut probes, &values, cost, now)
     }
 
-    /// Starts loading the counters of these probes.
+    /// Starts loading the counters of these keys.
     #[inline]
-    fn touch(&self, probes: &Probes<'_>) {
-        let near = probes.iter().fold(0, |near, probe| near ^ self.table.touch(probe.key));
+    fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
+        let near = keys.fold(0, |near, key| near ^ self.table.touch(key));
         // The loads must not be optimised away: they are the point.
-        core::hint::black_box(near);
+        black_box(near);
     }
 
     /// Decides up to [`Gate::BATCH`] requests at a time, in order, each as [`Gate::check`] would.
@@ -139,11 +140,16 @@ impl Gate {
     ) {
         for (chunk, requests) in requests.chunks(Self::BATCH).enumerate() {
             let mut located: [(Values<'a>, Probes<'a>); Self::BATCH] = Default::default();
-            for ((attributes, _), (values, probes)) in requests.iter().zip(&mut located) {
+            // Each step waits for memory at most once, and for all requests together.
+            for ((attributes, _), (values, _)) in requests.iter().zip(&mut located) {
                 self.names.read(*attributes, values);
-                self.locate(values, probes);
-                self.touch(probes);
             }
+            let texts = located.iter().flat_map(|(values, _)| values).flatten();
+            black_box(texts.fold(0, |near, text| near ^ text.as_bytes().last().copied().unwrap_or(0)));
+            for (values, probes) in located.iter_mut().take(requests.len()) {
+                self.locate(values, probes);
+            }
+            self.touch(located.iter().flat_map(|(_, probes)| probes).map(|probe| probe.key));
             for (index, ((_, cost), (values, probes))) in requests.iter().zip(&mut located).enumerate() {
                 decided(chunk * Self::BATCH + index, self.decide(probes, values, *cost, now));
             }

@@ -1,0 +1,223 @@
+//! One decision of each kind, as small closures that every measurement calls: the timing, criterion and callgrind.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tidegate::algorithm::Rolling;
+use tidegate::ring::{RingHandle, Rings};
+use tidegate::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
+use tidegate_capacity::{Access, Capacity};
+use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
+use tidegate_overload::{Overload, OverloadConfig};
+
+use crate::workload::{self, SEED, START, Visitors};
+
+/// The key of the scenarios with one.
+pub const HOT: &str = "session-000000000042";
+
+/// A gate with one bucket by session.
+pub fn gate_of_one(algorithm: Algorithm, table: TableConfig) -> Gate {
+    gate([Limit::new("per-session", algorithm).key(["session"])], table)
+}
+
+/// A gate with these limits over a table of its own.
+pub fn gate(limits: impl IntoIterator<Item = Limit>, table: TableConfig) -> Gate {
+    let table = Arc::new(KeyTable::new(table));
+    Gate::builder("bench").limits(limits).table(table).build().expect("the limits of a benchmark are valid")
+}
+
+/// Checks one session.
+#[inline]
+pub fn check_one(gate: &Gate, session: &str, now: Timestamp) -> bool {
+    gate.check(&[("session", session)], Cost::ONE, now).is_admit()
+}
+
+/// Checks three limits.
+#[inline]
+pub fn check_three(gate: &Gate, [api_key, user, session]: [&str; 3], now: Timestamp) -> bool {
+    gate.check(&[("api_key", api_key), ("user", user), ("session", session)], Cost::ONE, now).is_admit()
+}
+
+/// Checks sessions together; how many were admitted.
+#[inline]
+pub fn check_sixteen(gate: &Gate, sessions: [&str; Gate::BATCH], now: Timestamp) -> u64 {
+    let pairs = sessions.map(|session| [("session", session)]);
+    let requests = pairs.each_ref().map(|pairs| (pairs.into(), Cost::ONE));
+    let mut admitted = 0;
+    gate.check_batch(&requests, now, |_, decision| admitted += u64::from(decision.is_admit()));
+    admitted
+}
+
+/// One ring and its numbers.
+#[derive(Debug)]
+pub struct OneRing {
+    rings: Rings,
+    ring: RingHandle,
+    rolling: Rolling,
+}
+
+impl OneRing {
+    /// A ring that admits `limit` in any `window`.
+    pub fn new(limit: u64, window: Duration) -> Self {
+        let rings = Rings::new(16 << 20);
+        let ring = rings.create().expect("there is room for one ring");
+        let rolling = Rolling::new(limit, window).expect("the numbers of a benchmark are valid");
+        Self { rings, ring, rolling }
+    }
+
+    /// Charges one unit, if there is room.
+    #[inline]
+    pub fn admit(&self, now: Timestamp) -> bool {
+        self.rings.admit(self.ring, &self.rolling, Cost::ONE, now).is_ok()
+    }
+}
+
+/// What most people write: a lock around the instants of the last window.
+#[derive(Debug)]
+pub struct MutexedLog {
+    log: Mutex<VecDeque<u64>>,
+    limit: usize,
+    window_ns: u64,
+}
+
+impl MutexedLog {
+    /// A log that admits `limit` in any `window`.
+    pub fn new(limit: usize, window: Duration) -> Self {
+        Self { log: Mutex::new(VecDeque::with_capacity(limit)), limit, window_ns: window.as_nanos() as u64 }
+    }
+
+    /// Records one unit, if there is room.
+    #[inline]
+    pub fn admit(&self, now: Timestamp) -> bool {
+        let now = now.as_nanos();
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        while log.front().is_some_and(|oldest| oldest + self.window_ns <= now) {
+            log.pop_front();
+        }
+        let has_room = log.len() < self.limit;
+        if has_room {
+            log.push_back(now);
+        }
+        has_room
+    }
+}
+
+/// Tables of the capacity plane, and nodes: as many as it takes for none to throttle a benchmark.
+const TABLES: [&str; 16] = [
+    "t00", "t01", "t02", "t03", "t04", "t05", "t06", "t07", "t08", "t09", "t10", "t11", "t12", "t13", "t14",
+    "t15",
+];
+
+/// Which planes an engine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planes {
+    /// Limits alone.
+    Limits,
+    /// Limits, capacity and overload.
+    All,
+}
+
+/// An engine that never refuses.
+pub fn engine(limits: impl IntoIterator<Item = Limit>, planes: Planes) -> Engine {
+    let mut config = EngineConfig::seeded(SEED);
+    config.table.bytes = 64 << 20;
+    let namespace = NamespaceConfig { name: "bench".to_owned(), limits: limits.into_iter().collect() };
+    let mut builder = Engine::builder(config).namespace(namespace);
+    if planes == Planes::All {
+        let overload = OverloadConfig { in_flight_max: OverloadConfig::IN_FLIGHT_MAX, seed: 1 };
+        builder = builder
+            .capacity(capacity())
+            .overload(Overload::new(overload).expect("a million is a valid bound"));
+    }
+    builder.build().expect("the engine of a benchmark is valid")
+}
+
+/// A capacity plane that can do eight million reads a second and more.
+pub fn capacity() -> Capacity {
+    let mut builder = Capacity::builder();
+    for (number, table) in TABLES.into_iter().enumerate() {
+        let node = format!("node-{number}");
+        let table = tidegate_capacity::TableConfig::new(table, 900_000, 90_000);
+        builder = builder.node(&node, 1_000_000).table(table.partitions(16).nodes([node]));
+    }
+    builder.build().expect("the tables of a benchmark are valid")
+}
+
+/// The access of the request with this number.
+#[inline]
+pub fn access(index: usize, key: &str) -> Access<'_> {
+    Access::read(TABLES[index % TABLES.len()], key.as_bytes(), 100)
+}
+
+/// Admits a request at an engine; the permit is given back at once.
+#[inline]
+pub fn admit(engine: &Engine, request: &Request<'_>, now: Timestamp) -> bool {
+    matches!(engine.admit(request, now), Ok(Step::Decided(Decision::Admit(_))))
+}
+
+/// Admits a request under one limit, with an access when all planes are asked.
+#[inline]
+pub fn admit_one(engine: &Engine, planes: Planes, index: usize, session: &str, now: Timestamp) -> bool {
+    let attributes = [("session", session)];
+    let request = Request::new("bench", &attributes);
+    match planes {
+        Planes::Limits => admit(engine, &request, now),
+        Planes::All => admit(engine, &request.tenant(session).access(access(index, session)), now),
+    }
+}
+
+/// Admits a request under three limits, with an access when all planes are asked.
+#[inline]
+pub fn admit_three(engine: &Engine, planes: Planes, index: usize, keys: [&str; 3], now: Timestamp) -> bool {
+    let [api_key, user, session] = keys;
+    let attributes = [("api_key", api_key), ("user", user), ("session", session)];
+    let request = Request::new("bench", &attributes);
+    match planes {
+        Planes::Limits => admit(engine, &request, now),
+        Planes::All => admit(engine, &request.tenant(user).access(access(index, session)), now),
+    }
+}
+
+/// Brings every session once, so that a measurement meets keys that are there.
+pub fn fill_one(gate: &Gate, sessions: &[String]) {
+    for session in sessions {
+        assert!(check_one(gate, session, START), "the table has room for every session");
+    }
+}
+
+/// Brings every session of the visitors once.
+pub fn fill_three(gate: &Gate, visitors: &Visitors) {
+    for session in 0..workload::SESSIONS {
+        assert!(
+            check_three(gate, visitors.of_session(session), START),
+            "the table has room for every session"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_always_slides_admits_and_a_long_one_denies() {
+        let (sliding, full) =
+            (OneRing::new(100, Duration::from_micros(1)), OneRing::new(100, workload::SECOND));
+        let admitted = |ring: &OneRing| {
+            (0..1_000_u64).filter(|i| ring.admit(Timestamp::from_nanos(START.as_nanos() + i * 20))).count()
+        };
+        assert_eq!((admitted(&sliding), admitted(&full)), (1_000, 100));
+        let log = MutexedLog::new(100, workload::SECOND);
+        assert_eq!((0..1_000).filter(|_| log.admit(START)).count(), 100);
+    }
+
+    #[test]
+    fn an_engine_with_all_planes_admits_a_second_of_a_benchmark() {
+        let engine = engine(workload::three_limits(), Planes::All);
+        for index in 0..1_000 {
+            assert!(admit_three(&engine, Planes::All, index, ["a", "b", HOT], START));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Instructions and allocations a call: figures that do not drift with what else the machine does.
+//!
+//! Each kind of call runs twice under valgrind, with different numbers of calls; the difference is what the calls
+//! cost, without start and set-up.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::time::Duration;
+
+use tidegate::{Limit, Timestamp};
+
+use crate::calls::{self, HOT, OneRing, Planes};
+use crate::workload::{self, START, table_of_words};
+
+/// A kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// One bucket, admitted.
+    HotAdmit,
+    /// One bucket, refused.
+    HotDeny,
+    /// Sixteen keys in a batch, admitted; counted for each key.
+    Batch,
+    /// Three buckets, admitted.
+    ThreeAdmit,
+    /// Three buckets, the last of which refuses.
+    ThreeDeny,
+    /// A ring of a hundred, admitted.
+    RingAdmit,
+    /// A ring of a hundred, refused.
+    RingDeny,
+    /// A ring of a hundred through the gate, admitted.
+    RollingAdmit,
+    /// The engine with one limit.
+    EngineOne,
+    /// The engine with three limits, capacity and overload.
+    EngineAll,
+}
+
+impl Kind {
+    /// All kinds, in the order of the report, and their names on the command line.
+    pub const ALL: [(Self, &'static str); 10] = [
+        (Self::HotAdmit, "hot-admit"),
+        (Self::HotDeny, "hot-deny"),
+        (Self::Batch, "batch"),
+        (Self::ThreeAdmit, "three-admit"),
+        (Self::ThreeDeny, "three-deny"),
+        (Self::RingAdmit, "ring-admit"),
+        (Self::RingDeny, "ring-deny"),
+        (Self::RollingAdmit, "rolling-admit"),
+        (Self::EngineOne, "engine-one"),
+        (Self::EngineAll, "engine-all"),
+    ];
+}
+
+/// Makes `calls` calls of a kind; returns how many were admitted. Time moves by a microsecond a call.
+pub fn work(kind: Kind, calls: u64) -> u64 {
+    let at = |call: u64| Timestamp::from_nanos(START.as_nanos() + call * 1_000);
+    let table = || table_of_words(1 << 20);
+    let one = |algorithm| calls::gate_of_one(algorithm, table());
+    let count = |admits: &dyn Fn(u64) -> bool| (0..calls).map(|call| u64::from(admits(call))).sum();
+    match kind {
+        Kind::HotAdmit => {
+            let gate = one(workload::endless());
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::HotDeny => {
+            let gate = one(workload::tight());
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::Batch => {
+            let gate = one(workload::endless());
+            let keys = workload::keys(16);
+            let keys: [&str; 16] = std::array::from_fn(|index| keys[index].as_str());
+            (0..calls / 16).map(|call| calls::check_sixteen(&gate, black_box(keys), at(call))).sum()
+        }
+        Kind::ThreeAdmit => {
+            let gate = calls::gate(workload::three_limits(), table());
+            let keys = ["api-key-000000000001", "user----000000000001", HOT];
+            (0..calls).map(|call| u64::from(calls::check_three(&gate, black_box(keys), at(call)))).sum()
+        }
+        Kind::ThreeDeny => {
+            let mut limits = workload::three_limits();
+            limits[2].algorithm = workload::tight();
+            let gate = calls::gate(limits, table());
+            let keys = ["api-key-000000000001", "user----000000000001", HOT];
+            (0..calls).map(|call| u64::from(calls::check_three(&gate, black_box(keys), at(call)))).sum()
+        }
+        Kind::RingAdmit => {
+            let ring = OneRing::new(100, Duration::from_micros(50));
+            count(&|call| ring.admit(at(call)))
+        }
+        Kind::RingDeny => {
+            let ring = OneRing::new(100, Duration::from_hours(1));
+            count(&|call| ring.admit(at(call)))
+        }
+        Kind::RollingAdmit => {
+            let rolling = tidegate::algorithm::Rolling::new(100, Duration::from_micros(50));
+            let rolling = tidegate::Algorithm::Rolling(rolling.expect("a hundred in 50 us is valid"));
+            let config = tidegate::TableConfig { ring_share_percent: 50, ..table() };
+            let gate = calls::gate_of_one(rolling, config);
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::EngineOne => {
+            let limit = Limit::new("per-session", workload::endless()).key(["session"]);
+            let engine = calls::engine([limit], Planes::Limits);
+            count(&|call| calls::admit_one(&engine, Planes::Limits, 0, black_box(HOT), at(call)))
+        }
+        Kind::EngineAll => {
+            let engine = calls::engine(workload::three_limits(), Planes::All);
+            let keys = ["api-key-000000000001", "user----000000000001", HOT];
+            let admit =
+                |call| calls::admit_three(&engine, Planes::All, call as usize, black_box(keys), at(call));
+            count(&admit)
+        }
+    }
+}
+
+/// What a call costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Instructions, the clock not included.
+    pub instructions: f64,
+    /// Allocations.
+    pub allocations: f64,
+}
+
+const CALLS: u64 = 20_000;
+
+/// Counts a kind of call under valgrind; `None` if valgrind is not there or failed.
+pub fn count(name: &str) -> Option<Cost> {
+    let per_call = |tool: &[&str], figure: fn(&str) -> Option<f64>| {
+        let once = figure(&run(tool, name, CALLS)?)?;
+        let thrice = figure(&run(tool, name, 3 * CALLS)?)?;
+        Some((thrice - once) / (2 * CALLS) as f64)
+    };
+    Some(Cost {
+        instructions: per_call(&["--tool=callgrind", "--callgrind-out-file=/dev/null"], |text| {
+            number_after(text, "Collected :")
+        })?,
+        allocations: per_call(&["--tool=memcheck", "--undef-value-errors=no"], |text| {
+            number_after(text, "total heap usage:")
+        })?,
+    })
+}
+
+fn run(tool: &[&str], name: &str, calls: u64) -> Option<String> {
+    let this = std::env::current_exe().ok()?;
+    let output = Command::new("valgrind")
+        .args(tool)
+        .arg(this)
+        .args(["work", "--kind", name, "--calls", &calls.to_string()])
+        .output()
+        .ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn number_after(text: &str, label: &str) -> Option<f64> {
+    let rest = &text[text.find(label)? + label.len()..];
+    rest.split_whitespace().next()?.replace(',', "").parse().ok()
+}
+
+/// The table of the report; says so where valgrind is missing.
+pub fn table() -> String {
+    let mut text = "\n### Instructions and allocations a call\n\nUnder valgrind, everything in cache, the clock not \
+                    included; a batch is counted for each key.\n\n| call | instructions | allocations |\n|---|---|---|\n"
+        .to_owned();
+    for (_, name) in Kind::ALL {
+        match count(name) {
+            Some(cost) => {
+                text += &format!("| {name} | {:.0} | {:.2} |\n", cost.instructions, cost.allocations);
+            }
+            None => text += &format!("| {name} | skipped: valgrind is not installed or failed | |\n"),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_does_what_its_name_says() {
+        for (kind, name) in Kind::ALL {
+            let admitted = work(kind, 1_600);
+            let expected = match kind {
+                Kind::HotDeny | Kind::ThreeDeny => 10,
+                Kind::RingDeny => 100,
+                _ => 1_600,
+            };
+            assert_eq!(admitted, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_read_with_its_commas() {
+        assert_eq!(number_after("==1==   total heap usage: 1,234 allocs", "total heap usage:"), Some(1234.0));
+    }
+}

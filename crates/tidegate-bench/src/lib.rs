@@ -1,0 +1,21 @@
+//! What Tidegate costs, what its rivals cost in the same run, and whether what it promises holds under load.
+//!
+//! Everything here is a measurement: it reads clocks, starts threads and reads `/proc`. The library it measures does
+//! none of that.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::cast_precision_loss, reason = "figures for people have three digits")]
+#![expect(clippy::format_push_string, reason = "a report is a page, made once")]
+
+pub mod calls;
+pub mod flood;
+pub mod hammer;
+pub mod instructions;
+pub mod machine;
+pub mod memory;
+pub mod report;
+#[cfg(feature = "rivals")]
+pub mod rival;
+pub mod scenario;
+pub mod timing;
+pub mod workload;

@@ -1,0 +1,131 @@
+//! `tidegate-bench`: measurements of Tidegate, and of its rivals beside it.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tidegate_bench::flood::{Flood, describe, flood};
+use tidegate_bench::instructions::{self, Kind};
+use tidegate_bench::memory::{self, Keeper};
+use tidegate_bench::report::{Extent, compare, write_between_markers};
+use tidegate_bench::timing::Effort;
+use tidegate_bench::{hammer, machine};
+
+#[derive(Debug, Parser)]
+#[command(about = "Measures Tidegate, and its rivals beside it when built with --features rivals")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Times scenarios with all candidates in turn, and prints Markdown.
+    Compare {
+        /// Scenarios; all of them if none is named.
+        scenarios: Vec<String>,
+        /// Writes between the markers of this document instead of printing.
+        #[arg(long)]
+        write: Option<PathBuf>,
+        /// Repetitions of which the median is taken.
+        #[arg(long, default_value_t = 7)]
+        repetitions: usize,
+        /// Rounds of repetitions of which the least is taken.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Leaves out memory and the worst call, which take minutes.
+        #[arg(long)]
+        no_memory: bool,
+        /// Leaves out the counts of instructions and allocations.
+        #[arg(long)]
+        no_instructions: bool,
+    },
+    /// Two threads against `rolling` limits; fails if any window was over.
+    Hammer {
+        /// Calls in all.
+        #[arg(long, default_value_t = 100_000_000)]
+        calls: u64,
+    },
+    /// Unique keys against a small table; fails if it grows or forgets a used-up quota.
+    Flood {
+        /// Seconds of the table's time.
+        #[arg(long, default_value_t = Flood::FULL.seconds)]
+        seconds: u64,
+    },
+    /// Counts instructions and allocations a call, if valgrind is installed.
+    Instructions,
+    /// Makes calls of one kind, for valgrind or perf.
+    Work {
+        /// The kind.
+        #[arg(long)]
+        kind: Kind,
+        /// How many calls.
+        #[arg(long, default_value_t = 100_000)]
+        calls: u64,
+    },
+    /// Fills one keeper of keys and prints bytes a key, worst ns, mean ns, and keys without room.
+    Fill {
+        /// Who keeps the keys.
+        #[arg(long)]
+        keeper: Keeper,
+        /// How many keys.
+        #[arg(long, default_value_t = 1_000_000)]
+        keys: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Compare { scenarios, write, repetitions, rounds, no_memory, no_instructions } => {
+            let extent = Extent {
+                effort: Effort { repetitions: repetitions.max(1), rounds: rounds.max(1) },
+                with_memory: !no_memory && scenarios.is_empty(),
+                with_instructions: !no_instructions && scenarios.is_empty(),
+            };
+            let report = compare(&scenarios, extent).and_then(|text| {
+                if let Some(path) = write {
+                    return write_between_markers(&path, &text);
+                }
+                println!("{text}");
+                Ok(())
+            });
+            match report {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(problem) => {
+                    eprintln!("{problem}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        Command::Hammer { calls } => {
+            let (text, holds) = hammer::table(calls);
+            println!("{}\n{text}", machine::description());
+            verdict(holds)
+        }
+        Command::Flood { seconds } => {
+            let hard = Flood { seconds, ..Flood::FULL };
+            let flooded = flood(&hard);
+            print!("{}", describe(&hard, &flooded));
+            verdict(flooded.holds(&hard))
+        }
+        Command::Instructions => {
+            println!("{}", instructions::table());
+            ExitCode::SUCCESS
+        }
+        Command::Work { kind, calls } => {
+            println!("{}", instructions::work(kind, calls));
+            ExitCode::SUCCESS
+        }
+        Command::Fill { keeper, keys } => {
+            memory::print(&memory::fill(keeper, keys));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn verdict(holds: bool) -> ExitCode {
+    println!("{}", if holds { "held" } else { "DID NOT HOLD" });
+    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,36 @@
+//! What is measured: each scenario with everyone who can decide it.
+
+mod hot;
+mod many;
+mod planes;
+mod rolling;
+mod three;
+
+use crate::timing::Scenario;
+
+/// A scenario that can be asked for by name. Making one may take seconds and hundreds of megabytes.
+#[derive(Clone, Copy)]
+pub struct Named {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Makes it.
+    pub make: fn() -> Scenario,
+}
+
+impl std::fmt::Debug for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// All scenarios in the order of the report.
+pub const ALL: [Named; 8] = [
+    Named { name: "hot-admit", make: hot::admit },
+    Named { name: "hot-deny", make: hot::deny },
+    Named { name: "zipf", make: many::zipf },
+    Named { name: "three", make: three::three },
+    Named { name: "rolling-admit", make: rolling::admit },
+    Named { name: "rolling-deny", make: rolling::deny },
+    Named { name: "engine-one", make: planes::one },
+    Named { name: "engine-three", make: planes::three },
+];

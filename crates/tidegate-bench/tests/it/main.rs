@@ -1,0 +1,5 @@
+//! What the measurements prove, made small enough for every run of the tests.
+
+mod allocations;
+mod flood;
+mod hammer;
