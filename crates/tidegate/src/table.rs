@@ -385,7 +385,7 @@ impl KeyTable {
         if !self.look(key).is_absent() {
             return Err(Unwritten::Moved);
         }
-        let near = self.roomiest_of(self.lines_of(key), now);
+        let near = self.nearest_of(self.lines_of(key), now);
         let choice = near.or_else(|| {
             let far = self.roomiest_of(self.further_lines_of(key), now)?;
             // Release: before the word is written, so that whoever may find the key there looks there.
@@ -400,6 +400,17 @@ impl KeyTable {
         }
         // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
         self.exchange(slot, old, word).map(|()| Entry { slot, word }).map_err(|_| Unwritten::Moved)
+    }
+
+    /// A word that may be taken: in the first line while half of it may, so that most look-ups read one line; then in
+    /// the emptier of both, so that a line fills late.
+    fn nearest_of(&self, [first, second]: [u32; 2], now: Timestamp) -> Option<(u32, u128)> {
+        let (choice, free) = self.free_in(first, now);
+        if free as usize >= LINE / 2 {
+            return choice;
+        }
+        let (other, other_free) = self.free_in(second, now);
+        if other_free > free { other } else { choice }
     }
 
     /// A word that may be taken, in the emptiest of some lines: having a choice keeps the lines even.
