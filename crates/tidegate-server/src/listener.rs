@@ -117,3 +117,17 @@ async fn remove_stale(path: &Path) -> Result<(), ListenError> {
     fs::remove_file(path)
         .map_err(|source| ListenError::Bind { address: Address::Unix(path.to_owned()), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With Nagle's algorithm a client that pipelines and waits gets one answer every 40 ms.
+    #[tokio::test]
+    async fn accepted_connections_send_what_they_have_at_once() {
+        let (listener, address) = Listener::open(&"127.0.0.1:0".parse().unwrap(), 16).await.unwrap();
+        let _client = TcpStream::connect(address.tcp().unwrap()).await.unwrap();
+        let Stream::Tcp(stream) = listener.accept().await.unwrap() else { panic!("a TCP stream") };
+        assert!(stream.nodelay().unwrap());
+    }
+}
