@@ -42,6 +42,10 @@ pub struct Bounds {
     /// How long requests in flight are waited for when the daemon stops. Default 30 s. After it they are cut off, which
     /// is logged.
     pub drain: Duration,
+    /// How long, of that time, a connection that is open when the daemon is told to end may still send a request: it is
+    /// answered and told to close. A connection without a request is closed when this is over. Default 500 ms; zero
+    /// closes idle connections at once, and a request on its way to one of them is lost.
+    pub drain_grace: Duration,
     /// How long a permit is kept when what it lends does not expire by itself. Default 1 min. After it the permit is
     /// dropped, which gives back what it lent.
     pub permit_expiry: Duration,
@@ -68,6 +72,7 @@ impl Default for Bounds {
             idle_timeout: Duration::from_secs(75),
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(30),
+            drain_grace: Duration::from_millis(500),
             permit_expiry: Duration::from_mins(1),
             store_timeout: Duration::from_millis(50),
         }

@@ -1,6 +1,8 @@
 //! The HTTP door: from a request to a route, and from its outcome to an answer.
 
 use core::fmt::Write;
+use std::sync::atomic::Ordering;
+
 use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate_wire::{Fault, FaultCode};
@@ -29,8 +31,9 @@ impl Serves {
 
 /// Answers one request.
 pub(crate) async fn answer(daemon: &Daemon, serves: Serves, request: Request<Incoming>) -> Reply {
+    let is_http1 = request.version() < http::Version::HTTP_2;
     let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
-    let reply = match dispatch(daemon, route, request).await {
+    let mut reply = match dispatch(daemon, route, request).await {
         Ok(reply) => reply,
         Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
@@ -42,6 +45,10 @@ pub(crate) async fn answer(daemon: &Daemon, serves: Serves, request: Request<Inc
         }
     };
     daemon.metrics.answered(route, reply.status().as_u16());
+    // Relaxed: a caller that misses it is told with its next answer, or when the grace is over.
+    if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
+        reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
     reply
 }
 

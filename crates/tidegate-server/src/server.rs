@@ -139,8 +139,9 @@ impl Handle {
         self.admin.as_ref()
     }
 
-    /// Ends the daemon: accepts nothing more, answers every request that was read, tells idle connections to close,
-    /// and returns when all are closed or [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
+    /// Ends the daemon: accepts nothing more, answers what still comes on open connections for
+    /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those that are idle, answers
+    /// every request that was read, and returns when all are closed or [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
     pub async fn shutdown(mut self) -> Drained {
         let daemon = Arc::clone(&self.daemon);
         daemon.is_ready.store(false, Ordering::Relaxed);
@@ -151,8 +152,12 @@ impl Handle {
         }
         let open = daemon.connections.len();
         tracing::info!(connections = open, "draining: no new connections are accepted");
+        let deadline = tokio::time::Instant::now() + daemon.config.bounds.drain;
+        // A busy caller has its next request on the way: closing now would lose it unread.
+        let grace = daemon.config.bounds.drain_grace.min(daemon.config.bounds.drain);
+        let _ = tokio::time::timeout(grace, daemon.connections.all_closed()).await;
         daemon.connections.tell_all(Order::Finish);
-        let is_drained = tokio::time::timeout(daemon.config.bounds.drain, daemon.connections.all_closed());
+        let is_drained = tokio::time::timeout_at(deadline, daemon.connections.all_closed());
         let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
         if cut_off > 0 {
             let requests = daemon.connections.in_flight();

@@ -92,3 +92,29 @@ async fn what_does_not_end_in_time_is_cut_off_and_counted() {
     assert_eq!(world.handle.shutdown().await.cut_off, 1);
     assert!(stuck.is_ended().await);
 }
+
+#[tokio::test]
+async fn a_busy_caller_gets_its_next_answer_and_is_told_to_close_with_it() {
+    let mut config = loopback();
+    config.bounds.drain_grace = Duration::from_mins(1);
+    let world = World::with([api()], config).await;
+    let mut busy = Vec::new();
+    for _ in 0..5 {
+        let mut client = world.client().await;
+        assert_eq!(client.post("/v1/check", CHECK).await.header("connection"), None);
+        busy.push(client);
+    }
+    let shutdown = tokio::spawn(world.handle.shutdown());
+    // The answer that is told to close is the one after the daemon was told to end.
+    for client in &mut busy {
+        loop {
+            let answer = client.post("/v1/check", CHECK).await;
+            assert!(answer.json()["decision"].is_string(), "{answer:?}");
+            if answer.header("connection") == Some("close") {
+                break;
+            }
+        }
+        assert!(client.is_ended().await);
+    }
+    assert_eq!(shutdown.await.unwrap().cut_off, 0, "and no minute has to pass");
+}
