@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::calls::{check_one, gate_of_one};
-use crate::machine::resident_bytes;
+use crate::machine::{nanos_put_aside, resident_bytes};
 use crate::workload::{self, Clock, table_of_words};
 
 /// Whose memory.
@@ -42,6 +42,9 @@ impl Keeper {
 
 /// Bytes of table for each key it is sized for: at 20 bytes, four words in five are taken.
 const BYTES_SIZED: usize = 20;
+
+/// Calls that take longer are looked at twice: was the thread put aside in the middle?
+const SLOW_NS: u64 = 20_000;
 
 /// What filling a table cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,12 +106,20 @@ pub fn fill(keeper: Keeper, keys: usize) -> Filled {
 
 fn timed(bytes_before: u64, keys: usize, check: impl Fn(&String) -> bool) -> Filled {
     let (mut worst_ns, mut refused) = (0, 0);
+    let mut put_aside = nanos_put_aside();
     let start = Instant::now();
     for number in 0..keys {
         let key = workload::key(number);
         let before = Instant::now();
         let admitted = check(&key);
-        worst_ns = worst_ns.max(before.elapsed().as_nanos() as u64);
+        let mut took = before.elapsed().as_nanos() as u64;
+        if took > SLOW_NS {
+            // Other processes ran meanwhile: that says nothing of the table.
+            let now = nanos_put_aside();
+            took = took.saturating_sub(now - put_aside);
+            put_aside = now;
+        }
+        worst_ns = worst_ns.max(took);
         refused += u64::from(!admitted);
     }
     let mean_ns = start.elapsed().as_nanos() as f64 / keys as f64;
@@ -148,8 +159,8 @@ pub fn fill_in_process(keeper: Keeper, keys: usize, times: usize) -> Result<Fill
 pub fn table(worst_keys: usize) -> Result<String, String> {
     let mut text = format!(
         "\n### Memory a key, and the worst single call\n\nKeys of 20 characters, one process a figure; the table of \
-         Tidegate is sized at {BYTES_SIZED} bytes a key. The worst call is the least of three runs, since a run in \
-         which the process was once put aside says nothing of the table.\n\n\
+         Tidegate is sized at {BYTES_SIZED} bytes a key. The worst call is the least of three runs, and \
+         without the time in which the process was put aside for others.\n\n\
          | | bytes a key, 1 M | bytes a key, 5 M | worst call at {} M | keys without room |\n|---|---|---|---|---|\n",
         worst_keys / 1_000_000
     );

@@ -114,7 +114,11 @@ impl Scope {
     }
 
     /// The key of a request with these values.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "the values of most requests are in registers where this is called"
+    )]
+    #[inline(always)]
     pub(crate) fn key(&self, values: &Values<'_>) -> Keyed {
         let mut hasher = self.start.clone();
         for part in &self.parts {

@@ -22,6 +22,7 @@
 //! Two keys share a counter when their hashes agree in tag and line: 64 bits for a table of 64 MiB, one such pair
 //! in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such keys.
 
+mod blocks;
 mod specs;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod tests;
 use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 
+pub(crate) use blocks::Blocks;
 pub(crate) use specs::{Spec, SpecId, Specs};
 
 use crate::algorithm::State;
@@ -124,6 +126,7 @@ pub struct KeyTable {
     hasher: ahash::RandomState,
     config: TableConfig,
     pub(crate) specs: Specs,
+    pub(crate) blocks: Blocks,
     pub(crate) rings: Rings,
     pub(crate) permits: Permits,
     full_refusals: AtomicU64,
@@ -237,6 +240,7 @@ impl KeyTable {
             ),
             config,
             specs: Specs::new(config.seed[0]),
+            blocks: Blocks::new(config.seed[1]),
             rings: Rings::new(ring_bytes / 4 * 3),
             permits: Permits::new(ring_bytes / 4),
             full_refusals: AtomicU64::new(0),
@@ -310,9 +314,13 @@ impl KeyTable {
     )]
     #[inline(always)]
     pub(crate) fn look(&self, key: KeyHash) -> Entry {
-        let [first, second] = self.lines_of(key);
-        let found = self.look_in(first, key).or_else(|| self.look_in(second, key));
-        found.unwrap_or_else(|| self.look_further(key))
+        if let Some(entry) = self.look_in(self.line_start(key), key) {
+            return entry;
+        }
+        match self.look_in(self.line_start(key.next()), key) {
+            Some(entry) => entry,
+            None => self.look_further(key),
+        }
     }
 
     /// Looks beyond the first two lines, where a key only stands if those were full when it came.
@@ -327,7 +335,8 @@ impl KeyTable {
         lines.find_map(|start| self.look_in(start, key)).unwrap_or(Entry::NONE)
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `look`")]
+    #[inline(always)]
     fn look_in(&self, start: u32, key: KeyHash) -> Option<Entry> {
         let tag = key.tag();
         let first = self.first + start as usize;

@@ -4,7 +4,7 @@ use core::hint::black_box;
 use core::sync::atomic::Ordering;
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::Gate;
 use super::build::Compiled;
@@ -94,6 +94,28 @@ pub(super) struct Probe<'g> {
     pub(super) answer: Answer,
 }
 
+/// Where the counter of a request under one limit is, and the numbers that apply to it.
+#[derive(Clone, Copy)]
+struct Found<'g> {
+    keyed: Keyed,
+    algorithm: &'g Algorithm,
+    spec: SpecId,
+}
+
+impl<'g> Probe<'g> {
+    /// A probe of the limit with this number, before its counter is looked at.
+    #[inline]
+    fn unread(limit: u16, Found { keyed, algorithm, spec }: Found<'g>) -> Self {
+        let (key, answer) = match keyed {
+            Keyed::On(key) => (key, Answer::Admit),
+            Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
+            Keyed::Skipped => (KeyHash(0), Answer::Admit),
+        };
+        let (before, next) = (State::EMPTY, State::EMPTY);
+        Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer }
+    }
+}
+
 /// Three limits is what a request usually meets; more are kept on the heap.
 pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
 
@@ -110,13 +132,39 @@ impl Gate {
     ) -> Decision<'a> {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
+        if let [limit] = &*self.limits {
+            return self.check_only(limit, &values, cost, now);
+        }
         let mut probes = Probes::new();
-        self.locate(&values, &mut probes);
+        self.locate(&values, now, &mut probes);
         if probes.len() > 1 {
             // Where the counters are is known before the first is looked at, so waiting for memory overlaps.
             self.touch(probes.iter().map(|probe| probe.key));
         }
         self.decide(&mut probes, &values, cost, now)
+    }
+
+    /// Decides where there is only one limit: what the probe says stays in registers until something refuses.
+    #[inline]
+    fn check_only<'a>(
+        &'a self,
+        limit: &'a Compiled,
+        values: &Values<'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let Some(found) = self.find(limit, values, now) else {
+            return Decision::Admit(Permit::new(cost, now));
+        };
+        let mut probe = Probe::unread(0, found);
+        self.assess(&mut probe, cost, now);
+        if probe.answer == Answer::Admit
+            && probe.algorithm.is_counter()
+            && let Ok(charge) = self.charge_word(&mut probe, cost, now)
+        {
+            return Decision::Admit(Permit::of_one(charge, cost, now));
+        }
+        self.conclude(&mut smallvec![probe], values, cost, now)
     }
 
     /// Starts loading the counters of these keys.
@@ -147,7 +195,7 @@ impl Gate {
             let texts = located.iter().flat_map(|(values, _)| values).flatten();
             black_box(texts.fold(0, |near, text| near ^ text.as_bytes().last().copied().unwrap_or(0)));
             for (values, probes) in located.iter_mut().take(requests.len()) {
-                self.locate(values, probes);
+                self.locate(values, now, probes);
             }
             self.touch(located.iter().flat_map(|(_, probes)| probes).map(|probe| probe.key));
             for (index, ((_, cost), (values, probes))) in requests.iter().zip(&mut located).enumerate() {
@@ -161,21 +209,27 @@ impl Gate {
 
     /// The counters a request with these values falls on, not yet looked at.
     #[inline]
-    pub(super) fn locate<'g>(&'g self, values: &Values<'_>, probes: &mut Probes<'g>) {
+    pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
         for (index, limit) in self.limits.iter().enumerate() {
-            if (self.exact_elsewhere && limit.is_exact()) || !limit.matches(values) {
-                continue;
+            if let Some(found) = self.find(limit, values, now) {
+                probes.push(Probe::unread(index as u16, found));
             }
-            let (key, answer) = match limit.key(values) {
-                Keyed::On(key) => (key, Answer::Admit),
-                Keyed::Skipped => continue,
-                Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
-            };
-            let (algorithm, spec) = limit.numbers(values);
-            let limit = index as u16;
-            let (before, next) = (State::EMPTY, State::EMPTY);
-            probes.push(Probe { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer });
         }
+    }
+
+    /// The counter of one limit that a request with these values falls on, unless the limit does not apply to it.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn find<'g>(&self, limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
+        if (self.exact_elsewhere && limit.is_exact()) || !limit.matches(values) {
+            return None;
+        }
+        let keyed = limit.key(values);
+        if keyed == Keyed::Skipped {
+            return None;
+        }
+        let (algorithm, spec) = limit.numbers(values, now);
+        Some(Found { keyed, algorithm, spec })
     }
 
     #[inline]
@@ -186,21 +240,32 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Decision<'a> {
-        let mut refused = false;
         for probe in probes.iter_mut() {
             self.assess(probe, cost, now);
-            refused |=
-                !matches!(probe.answer, Answer::Admit) && self.limit_of(probe).limit.mode == Mode::Enforce;
         }
+        // The usual request meets one limit; its permit is built where it is returned, not moved there.
+        if let [probe] = probes.as_mut_slice()
+            && probe.answer == Answer::Admit
+            && probe.algorithm.is_counter()
+            && let Ok(charge) = self.charge_word(probe, cost, now)
+        {
+            return Decision::Admit(Permit::of_one(charge, cost, now));
+        }
+        self.conclude(probes, values, cost, now)
+    }
+
+    /// Charges all of the limits that were assessed, or none.
+    fn conclude<'a>(
+        &'a self,
+        probes: &mut Probes<'a>,
+        values: &Values<'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let refused = probes
+            .iter()
+            .any(|probe| probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce);
         if !refused {
-            // The usual request meets one limit; its permit is built where it is returned, not moved there.
-            if let [probe] = probes.as_mut_slice()
-                && probe.answer == Answer::Admit
-                && probe.algorithm.is_counter()
-                && let Ok(charge) = self.charge_word(probe, cost, now)
-            {
-                return Decision::Admit(Permit::of_one(charge, cost, now));
-            }
             let mut permit = Permit::new(cost, now);
             if self.charge_all(probes, cost, now, &mut permit) {
                 return Decision::Admit(permit);

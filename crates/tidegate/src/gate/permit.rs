@@ -25,8 +25,7 @@ pub struct Permit {
     charges: SmallVec<[Charge; 3]>,
     /// What the charges to rings and permits need besides, in the same order; boxed, because a permit is moved on
     /// every admission and most have none.
-    #[expect(clippy::box_collection, reason = "one word where there is nothing, instead of three")]
-    beside: Option<Box<Vec<Beside>>>,
+    beside: Option<Box<SmallVec<[Beside; 1]>>>,
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing with each other.
     lender: Option<Arc<KeyTable>>,
 }
