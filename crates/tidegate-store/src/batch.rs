@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Cost, Timestamp};
 
-use crate::{Key, StoreError};
+use crate::{Key, NoteChange, StoreError};
 
 /// The name of one batch: 128 bits that no other batch has, drawn at random or counted by one member.
 ///
@@ -35,21 +35,39 @@ pub struct Batch {
     /// In the order they take effect. The same key may stand several times: each operation is decided on what those
     /// before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and answers with the store's time.
     pub operations: SmallVec<[Operation; 4]>,
+    /// What becomes of notes in the same step: unless the batch is refused, all of it, in this order, after the
+    /// operations. At most [`Batch::NOTES_MAX`]; usually none.
+    pub notes: Vec<NoteChange>,
 }
 
 impl Batch {
     /// The most operations in one batch. More are refused whole with [`StoreError::TooLarge`].
     pub const OPERATIONS_MAX: usize = 64;
 
+    /// The most notes that one batch changes. More are refused whole with [`StoreError::TooLarge`].
+    pub const NOTES_MAX: usize = 64;
+
     /// A batch of which all operations take effect or none: none as soon as one that [binds](Operation::mode) is
     /// refused.
     pub fn all_or_nothing(id: RequestId, operations: impl IntoIterator<Item = Operation>) -> Self {
-        Self { id, mode: BatchMode::AllOrNothing, operations: operations.into_iter().collect() }
+        Self {
+            id,
+            mode: BatchMode::AllOrNothing,
+            operations: operations.into_iter().collect(),
+            notes: Vec::new(),
+        }
     }
 
     /// A batch of which each operation takes effect or not by itself.
     pub fn each(id: RequestId, operations: impl IntoIterator<Item = Operation>) -> Self {
-        Self { id, mode: BatchMode::Each, operations: operations.into_iter().collect() }
+        Self { id, mode: BatchMode::Each, operations: operations.into_iter().collect(), notes: Vec::new() }
+    }
+
+    /// The same batch, changing these notes as well.
+    #[must_use]
+    pub fn with_notes(mut self, notes: impl IntoIterator<Item = NoteChange>) -> Self {
+        self.notes.extend(notes);
+        self
     }
 
     /// A batch under the new id `id` that takes back what `batch` charged, as far as it is still there.
@@ -62,7 +80,7 @@ impl Batch {
                 operations.push(Operation { kind, ..charged.clone() });
             }
         }
-        Self { id, mode: BatchMode::Each, operations }
+        Self { id, mode: BatchMode::Each, operations, notes: Vec::new() }
     }
 
     /// Whether a store may be asked this at all: [`StoreError::TooLarge`] if there are too many operations,
@@ -76,12 +94,18 @@ impl Batch {
                 max: Self::OPERATIONS_MAX,
             });
         }
+        let size = self.notes.len();
+        if size > Self::NOTES_MAX {
+            return Err(StoreError::TooLarge { what: "notes in a batch", size, max: Self::NOTES_MAX });
+        }
+        self.notes.iter().try_for_each(NoteChange::check)?;
         self.operations.iter().try_for_each(Operation::check)
     }
 
     /// Whether it changes nothing whatever the answer, so that a store need not remember its id.
     pub fn is_read_only(&self) -> bool {
-        self.operations.iter().all(|operation| matches!(operation.kind, Kind::Peek { .. }))
+        self.notes.is_empty()
+            && self.operations.iter().all(|operation| matches!(operation.kind, Kind::Peek { .. }))
     }
 }
 

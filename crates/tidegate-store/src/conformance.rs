@@ -26,6 +26,7 @@ mod counting;
 mod keys;
 mod lists;
 mod model;
+mod notes;
 mod operations;
 mod random;
 mod recovery;
@@ -47,6 +48,7 @@ pub use self::contract::*;
 pub use self::counting::*;
 pub use self::keys::*;
 pub use self::lists::*;
+pub use self::notes::*;
 pub use self::operations::*;
 pub use self::recovery::*;
 pub use self::time::*;
@@ -104,6 +106,8 @@ pub struct Capabilities {
     pub answers: usize,
     /// How long it remembers them at least. Default 1 minute.
     pub answers_kept: Duration,
+    /// Whether answers are remembered when the store is closed and opened again. Default true.
+    pub answers_survive: bool,
     /// The seed of the random lists. Default fixed.
     pub seed: u64,
 }
@@ -115,6 +119,7 @@ impl Default for Capabilities {
             operations: 20_000,
             answers: 1000,
             answers_kept: Duration::from_mins(1),
+            answers_survive: true,
             seed: 0x7469_6465,
         }
     }
@@ -238,6 +243,12 @@ macro_rules! __conformance_cases {
             // keys
             keys_that_look_alike_when_joined_are_different_counters
             keys_of_any_bytes_and_the_longest_keys_are_counted
+            // notes
+            notes_are_kept_by_kind_and_name
+            a_refused_batch_leaves_every_note_as_it_was
+            a_note_ends_on_the_clock_of_the_store
+            a_batch_with_notes_sent_again_writes_them_once
+            a_note_out_of_bounds_is_an_error_that_changes_nothing
             // time
             the_clock_of_the_answer_is_the_clock_of_the_store
             a_clock_that_steps_back_never_admits_more
@@ -249,6 +260,7 @@ macro_rules! __conformance_cases {
             // recovery
             what_was_counted_survives_a_restart
             what_was_answered_survives_a_restart
+            what_was_noted_survives_a_restart
         }
     };
 }

@@ -51,10 +51,10 @@ pub enum StoreError {
         /// The id.
         id: crate::RequestId,
     },
-    /// There is no room for another counter.
-    #[error("the store has no room for another counter before {until}; give it more memory")]
+    /// There is no room for another counter or note.
+    #[error("the store has no room for another counter or note before {until}; give it more memory")]
     Full {
-        /// The first instant, on the store's clock, at which a counter in the way may have drained.
+        /// The first instant, on the store's clock, at which one in the way may have drained.
         until: Timestamp,
     },
     /// The store has lost what it held: the marker of its epoch is gone or another one.

@@ -20,10 +20,12 @@ pub mod store;
 
 pub mod batch;
 pub mod key;
+pub mod note;
 
 pub mod answer;
 pub mod error;
 
+pub mod keeper;
 pub mod memory;
 
 #[cfg(feature = "conformance")]
@@ -35,6 +37,8 @@ mod step;
 pub use answer::{Answer, Outcome};
 pub use batch::{Batch, BatchMode, HolderId, Kind, Operation, RequestId};
 pub use error::StoreError;
+pub use keeper::Keeper;
 pub use key::Key;
 pub use memory::{MemoryConfig, MemoryStats, MemoryStore};
-pub use store::{DynStore, Running, Store};
+pub use note::{Note, NoteChange, NoteKind};
+pub use store::{DynStore, Noting, Running, Store};

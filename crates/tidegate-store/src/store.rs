@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate::Algorithm;
 
-use crate::{Answer, Batch, StoreError};
+use crate::{Answer, Batch, Note, NoteKind, StoreError};
 
 /// Keeps counters outside of the caller, and moves one batch at a time.
 ///
@@ -31,6 +31,10 @@ pub trait Store: Send + Sync {
     /// Carries out one batch.
     fn run(&self, batch: &Batch) -> impl Future<Output = Result<Answer, StoreError>> + Send;
 
+    /// All notes of a kind that have not expired, in the order of their names. For the start of a member, not for
+    /// every request.
+    fn notes(&self, kind: NoteKind) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
+
     /// Whether it can decide this algorithm at all; otherwise a batch with it is [`StoreError::Unsupported`]. Default:
     /// every one.
     fn supports(&self, algorithm: &Algorithm) -> bool {
@@ -42,11 +46,17 @@ pub trait Store: Send + Sync {
 /// The future of a [`DynStore`].
 pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + Send + 'a>>;
 
+/// The future of [`DynStore::notes_boxed`].
+pub type Noting<'a> = Pin<Box<dyn Future<Output = Result<Vec<Note>, StoreError>> + Send + 'a>>;
+
 /// A [`Store`] whose kind is chosen at run time; every store is one, and `Arc<dyn DynStore>` is again a store. It costs
 /// one allocation a batch.
 pub trait DynStore: Send + Sync {
     /// [`Store::run`].
     fn run_boxed<'a>(&'a self, batch: &'a Batch) -> Running<'a>;
+
+    /// [`Store::notes`].
+    fn notes_boxed(&self, kind: NoteKind) -> Noting<'_>;
 
     /// [`Store::supports`].
     fn supports_dyn(&self, algorithm: &Algorithm) -> bool;
@@ -55,6 +65,10 @@ pub trait DynStore: Send + Sync {
 impl<S: Store> DynStore for S {
     fn run_boxed<'a>(&'a self, batch: &'a Batch) -> Running<'a> {
         Box::pin(self.run(batch))
+    }
+
+    fn notes_boxed(&self, kind: NoteKind) -> Noting<'_> {
+        Box::pin(self.notes(kind))
     }
 
     fn supports_dyn(&self, algorithm: &Algorithm) -> bool {
@@ -66,6 +80,10 @@ impl Store for Arc<dyn DynStore> {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         // Of the store inside: the pointer is itself a `DynStore` and would call itself.
         (**self).run_boxed(batch).await
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        (**self).notes_boxed(kind).await
     }
 
     fn supports(&self, algorithm: &Algorithm) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
-use tidegate_store::{Answer, Batch, Store, StoreError};
+use tidegate_store::{Answer, Batch, Note, NoteKind, Store, StoreError};
 
 use crate::world::{START, World, bucket, fixed, loopback, memory_store};
 
@@ -22,6 +22,10 @@ struct Silent;
 impl Store for Silent {
     async fn run(&self, _batch: &Batch) -> Result<Answer, StoreError> {
         std::future::pending().await
+    }
+
+    async fn notes(&self, _kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(Vec::new())
     }
 }
 

@@ -201,7 +201,7 @@ impl Player {
         let mode = if self.random.once(4) { BatchMode::Each } else { BatchMode::AllOrNothing };
         let count = [1, 1, 1, 2, 2, 3, 4, 7][self.random.below(8) as usize];
         let operations = (0..count).map(|_| self.operation(trial)).collect();
-        Batch { id: trial.id(), mode, operations }
+        Batch { id: trial.id(), mode, operations, notes: Vec::new() }
     }
 
     fn operation<H: ConformanceStore>(&mut self, trial: &Trial<'_, H>) -> Operation {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate::Timestamp;
 
 use self::wrong::{
-    ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, JoinsKeys, LosesUpdates, NoCalendars, OwnClock,
-    UndoesTwice,
+    ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, JoinsKeys, LosesUpdates, NoCalendars, NotesFirst,
+    OwnClock, UndoesTwice,
 };
 use super::{Capabilities, Case, ConformanceStore, Report, run};
 use crate::{DynStore, MemoryConfig, MemoryStore, Store};
@@ -80,8 +80,15 @@ fn a_store_that_is_right_passes_every_case_that_it_can_be_asked() {
     let report = run(&Opened::new(Clock::memory));
     assert!(report.failed.is_empty(), "{report}");
     let skipped: Vec<_> = report.skipped.iter().map(|(name, _)| *name).collect();
-    assert_eq!(skipped, ["what_was_counted_survives_a_restart", "what_was_answered_survives_a_restart"]);
-    assert_eq!(report.passed.len() + 2, super::cases::<Opened>().len());
+    assert_eq!(
+        skipped,
+        [
+            "what_was_counted_survives_a_restart",
+            "what_was_answered_survives_a_restart",
+            "what_was_noted_survives_a_restart"
+        ]
+    );
+    assert_eq!(report.passed.len() + 3, super::cases::<Opened>().len());
     assert!(report.to_string().contains("skipped what_was_counted_survives_a_restart: the store forgets"));
 }
 
@@ -146,6 +153,14 @@ fn a_store_with_a_clock_of_its_own_is_caught() {
 fn a_store_that_undoes_by_refunding_is_caught() {
     let report = run(&Opened::new(|clock| UndoesTwice::new(clock.memory())));
     assert_caught(&report, &["undoing_twice_gives_back_once"]);
+}
+
+#[test]
+fn a_store_that_writes_notes_of_refused_batches_is_caught() {
+    let report = run(&Opened::new(|clock| NotesFirst(clock.memory())));
+    assert_caught(&report, &["a_refused_batch_leaves_every_note_as_it_was"]);
+    assert!(!failed(&report).contains(&"a_refused_batch_leaves_every_counter_as_it_was"), "{report}");
+    assert!(!failed(&report).contains(&"notes_are_kept_by_kind_and_name"), "{report}");
 }
 
 #[test]

@@ -12,7 +12,9 @@ use tidegate::{Algorithm, Cost, Rate, Timestamp};
 
 use super::random::Random;
 use super::{Capabilities, ConformanceStore};
-use crate::{Answer, Batch, HolderId, Key, Kind, Operation, Outcome, RequestId, Store, StoreError};
+use crate::{
+    Answer, Batch, HolderId, Key, Kind, Note, NoteKind, Operation, Outcome, RequestId, Store, StoreError,
+};
 
 /// How a case ends.
 pub type Passed = Result<(), Stopped>;
@@ -130,6 +132,10 @@ impl<'h, H: ConformanceStore> Trial<'h, H> {
 
     pub(super) fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
         self.harness.block_on(self.store.run(batch))
+    }
+
+    pub(super) fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, Stopped> {
+        Ok(self.harness.block_on(self.store.notes(kind))?)
     }
 
     pub(super) fn run(&self, batch: &Batch) -> Result<Answer, Stopped> {

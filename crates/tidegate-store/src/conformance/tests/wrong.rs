@@ -13,7 +13,9 @@ use tidegate::{Algorithm, Cost, Timestamp};
 use super::Clock;
 use crate::record::Record;
 use crate::step::{self, Few, Keyed, Slot};
-use crate::{Answer, Batch, BatchMode, Key, Kind, MemoryStore, Operation, RequestId, Store, StoreError};
+use crate::{
+    Answer, Batch, BatchMode, Key, Kind, MemoryStore, Note, NoteKind, Operation, RequestId, Store, StoreError,
+};
 
 /// Decides each operation by itself and only then says that the batch is refused.
 pub(super) struct ChargesOnRefusal(pub(super) MemoryStore);
@@ -28,6 +30,10 @@ impl Store for ChargesOnRefusal {
         answer.refused = batch.mode == BatchMode::AllOrNothing
             && batch.operations.iter().zip(&answer.outcomes).any(refuses);
         Ok(answer)
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
     }
 }
 
@@ -45,6 +51,10 @@ impl Store for ForgetsIds {
         // Only has to differ each time.
         let id = RequestId(u128::from(self.1.fetch_add(1, Ordering::Relaxed)));
         self.0.run_now(&Batch { id, ..batch.clone() })
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
     }
 }
 
@@ -100,6 +110,10 @@ impl Store for LosesUpdates {
         }
         Ok(done.answer)
     }
+
+    async fn notes(&self, _kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 /// Runs the first operation as a step of its own.
@@ -113,14 +127,22 @@ impl Store for HalfAStep {
         }
         let first = rest.operations.remove(0);
         let id = RequestId(!batch.id.0);
-        let mut first =
-            self.0.run_now(&Batch { id, mode: batch.mode, operations: [first].into_iter().collect() })?;
+        let mut first = self.0.run_now(&Batch {
+            id,
+            mode: batch.mode,
+            operations: [first].into_iter().collect(),
+            notes: Vec::new(),
+        })?;
         if !first.refused {
             let rest = self.0.run_now(&rest)?;
             first.refused = rest.refused;
             first.outcomes.extend(rest.outcomes);
         }
         Ok(first)
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
     }
 }
 
@@ -135,6 +157,10 @@ impl Store for JoinsKeys {
             operation.key = Key::from_parts([Some(&parts.join(&b'_')[..])])?;
         }
         self.0.run_now(&batch)
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
     }
 }
 
@@ -153,6 +179,10 @@ impl Store for CountsPeeks {
         }
         self.0.run_now(&batch)
     }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
+    }
 }
 
 /// Reads a clock that runs at half the speed.
@@ -168,6 +198,10 @@ impl OwnClock {
 impl Store for OwnClock {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         self.0.run_now(batch)
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
     }
 }
 
@@ -191,6 +225,10 @@ impl Store for UndoesTwice {
         }
         self.0.run_now(&batch)
     }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
+    }
 }
 
 /// Right, but without calendars.
@@ -206,5 +244,24 @@ impl Store for NoCalendars {
 
     fn supports(&self, algorithm: &Algorithm) -> bool {
         !matches!(algorithm, Algorithm::Calendar(_))
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
+    }
+}
+
+/// Writes notes down as a step of its own, before it decides.
+pub(super) struct NotesFirst(pub(super) MemoryStore);
+
+impl Store for NotesFirst {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let notes = Batch::each(RequestId(!batch.id.0), []).with_notes(batch.notes.iter().cloned());
+        self.0.run_now(&notes)?;
+        self.0.run_now(&Batch { notes: Vec::new(), ..batch.clone() })
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
     }
 }

@@ -1,0 +1,165 @@
+//! The notes of a store: by kind and name, and by when each is as good as absent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidegate::Timestamp;
+
+use crate::step::Few;
+use crate::{Batch, Note, NoteChange, NoteKind, StoreError};
+
+/// How many expired notes one batch forgets, so that none takes long.
+const FORGET_MAX: usize = 256;
+
+/// What tells a note from all others.
+pub(super) type Name = (NoteKind, Arc<[u8]>);
+
+/// Notes within a number of them and of their bytes.
+#[derive(Debug)]
+pub(super) struct Notes {
+    bounds: Room,
+    used: Room,
+    kept: BTreeMap<Name, (Timestamp, Box<[u8]>)>,
+    /// Every note, the one that expires first at the front.
+    expiries: BTreeSet<(Timestamp, Name)>,
+    /// Names of what changed and is not written yet, where notes are written at all.
+    changed: Option<BTreeSet<Name>>,
+}
+
+/// How many notes there are, or may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) notes: usize,
+    pub(super) bytes: usize,
+}
+
+impl Notes {
+    /// No notes yet. `written` says whether changes are to be known, for a store that writes them down.
+    pub(super) fn new(bounds: Room, written: bool) -> Self {
+        let changed = written.then(BTreeSet::new);
+        Self { bounds, used: Room::default(), kept: BTreeMap::new(), expiries: BTreeSet::new(), changed }
+    }
+
+    /// How many there are, with those that have expired and are not forgotten yet.
+    pub(super) fn used(&self) -> Room {
+        self.used
+    }
+
+    /// Those of a kind that have not expired, in the order of their names.
+    pub(super) fn of_kind(&self, kind: NoteKind, now: Timestamp) -> Vec<Note> {
+        let from: Name = (kind, Arc::new([]));
+        let of_kind = self.kept.range(from..).take_while(|((of, _), _)| *of == kind);
+        let live = of_kind.filter(|(_, (until, _))| *until > now);
+        live.map(|((kind, name), (until, value))| Note {
+            kind: *kind,
+            name: name.as_ref().into(),
+            value: value.clone(),
+            until: *until,
+        })
+        .collect()
+    }
+
+    /// Forgets some of what has expired.
+    pub(super) fn forget_expired(&mut self, now: Timestamp) {
+        for _ in 0..FORGET_MAX {
+            match self.expiries.first() {
+                Some((until, name)) if *until <= now => {
+                    let name = name.clone();
+                    self.remove(&name);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether there is room for what a batch writes. If not, an error that says when some may be free.
+    pub(super) fn has_room(&self, batch: &Batch) -> Result<(), StoreError> {
+        let mut after = self.used;
+        // What the batch itself has made of a name so far: its bytes, if it is there. A batch has at most 64 changes.
+        let mut met = Few::<(NoteKind, &[u8], Option<usize>)>::new();
+        for change in &batch.notes {
+            let (kind, name, value) = match change {
+                NoteChange::Put(note) => (note.kind, &*note.name, Some(note.value.len())),
+                NoteChange::Remove { kind, name } => (*kind, &**name, None),
+            };
+            let place = met.iter().position(|(of, known, _)| *of == kind && *known == name);
+            let before = match place {
+                Some(place) => met[place].2,
+                None => self.kept.get(&(kind, Arc::from(name))).map(|(_, value)| value.len()),
+            };
+            let size = |value: Option<usize>| value.map_or(0, |value| bytes_of(name, value));
+            after.notes = after.notes + usize::from(value.is_some()) - usize::from(before.is_some());
+            after.bytes = after.bytes + size(value) - size(before);
+            match place {
+                Some(place) => met[place].2 = value,
+                None => met.push((kind, name, value)),
+            }
+        }
+        let grows = after.notes > self.used.notes || after.bytes > self.used.bytes;
+        if grows && (after.notes > self.bounds.notes || after.bytes > self.bounds.bytes) {
+            let until = self.expiries.first().map_or(Timestamp::MAX, |(until, _)| *until);
+            return Err(StoreError::Full { until });
+        }
+        Ok(())
+    }
+
+    /// Makes one change of a batch that [has room](Notes::has_room).
+    pub(super) fn apply(&mut self, change: &NoteChange, now: Timestamp) {
+        match change {
+            NoteChange::Put(note) if note.until > now => {
+                self.put((note.kind, note.name.as_ref().into()), note.value.clone(), note.until);
+            }
+            // As good as absent from the start, and what it would replace is gone.
+            NoteChange::Put(Note { kind, name, .. }) | NoteChange::Remove { kind, name } => {
+                self.remove(&(*kind, name.as_ref().into()));
+            }
+        }
+    }
+
+    fn put(&mut self, name: Name, value: Box<[u8]>, until: Timestamp) {
+        self.take_out(&name);
+        self.used.notes += 1;
+        self.used.bytes += bytes_of(&name.1, value.len());
+        self.expiries.insert((until, name.clone()));
+        if let Some(changed) = &mut self.changed {
+            changed.insert(name.clone());
+        }
+        self.kept.insert(name, (until, value));
+    }
+
+    fn remove(&mut self, name: &Name) {
+        if self.take_out(name)
+            && let Some(changed) = &mut self.changed
+        {
+            changed.insert(name.clone());
+        }
+    }
+
+    /// Takes a note out; whether it was there.
+    fn take_out(&mut self, name: &Name) -> bool {
+        let Some((until, value)) = self.kept.remove(name) else { return false };
+        self.used.notes -= 1;
+        self.used.bytes -= bytes_of(&name.1, value.len());
+        self.expiries.remove(&(until, name.clone()));
+        true
+    }
+
+    #[cfg(any(test, feature = "conformance"))]
+    pub(super) fn dump(&self) -> String {
+        use core::fmt::Write;
+
+        let mut text = String::new();
+        for ((kind, name), (until, value)) in &self.kept {
+            let (name, value) = (name.escape_ascii(), value.escape_ascii());
+            writeln!(text, "{kind} {name} {value} until {until:?}").expect("text always takes more");
+        }
+        text
+    }
+}
+
+/// Bytes of a note: its name once with its counts, its value, an entry of each table with the room that tables keep
+/// free.
+fn bytes_of(name: &[u8], value: usize) -> usize {
+    const TABLES: usize = 2 * (size_of::<(Name, (Timestamp, Box<[u8]>))>() + size_of::<(Timestamp, Name)>());
+    TABLES + 2 * size_of::<usize>() + name.len().next_multiple_of(16) + value.next_multiple_of(16)
+}

@@ -1,0 +1,106 @@
+//! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the lineage of limits.
+//!
+//! A store keeps them beside its counters and changes both in the same step, so that a refund and the memory that it was
+//! given, or a reservation and the charge it stands for, are never torn apart by a crash. What a value means is up to
+//! whoever wrote it; a store only keeps it, and forgets it when its time has come.
+
+use core::fmt;
+
+use tidegate::Timestamp;
+
+use crate::StoreError;
+
+/// What a note is about. Notes of different kinds never share a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum NoteKind {
+    /// The numbers of one key, set while running.
+    Override = 1,
+    /// A key that is refused until an instant, of a limit that the member decides itself.
+    Block = 2,
+    /// A refund that was given.
+    Refund = 3,
+    /// A permit kept for a caller that settles later.
+    Permit = 4,
+    /// Under which identity a limit counts, after it was renamed.
+    Lineage = 5,
+}
+
+impl NoteKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage];
+
+    /// The number that stores write; never reused for another kind.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+impl fmt::Display for NoteKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Override => "override",
+            Self::Block => "block",
+            Self::Refund => "refund",
+            Self::Permit => "permit",
+            Self::Lineage => "lineage",
+        })
+    }
+}
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// What it is about.
+    pub kind: NoteKind,
+    /// What tells it from others of its kind, 1 to [`Note::NAME_BYTES_MAX`] bytes.
+    pub name: Box<[u8]>,
+    /// What it says, at most [`Note::VALUE_BYTES_MAX`] bytes.
+    pub value: Box<[u8]>,
+    /// The first instant, on the store's clock, at which it is as good as absent; [`Timestamp::MAX`] never comes.
+    pub until: Timestamp,
+}
+
+impl Note {
+    /// The longest name in bytes.
+    pub const NAME_BYTES_MAX: usize = 1 << 10;
+    /// The longest value in bytes.
+    pub const VALUE_BYTES_MAX: usize = 64 << 10;
+}
+
+/// What a batch does to a note.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NoteChange {
+    /// Writes it, over one of the same kind and name if there is one.
+    Put(Note),
+    /// Removes it; nothing if there is none.
+    Remove {
+        /// What it is about.
+        kind: NoteKind,
+        /// Its name.
+        name: Box<[u8]>,
+    },
+}
+
+impl NoteChange {
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let (name, value) = match self {
+            Self::Put(note) => (&note.name, note.value.len()),
+            Self::Remove { name, .. } => (name, 0),
+        };
+        let too_large = |what, size, max| Err(StoreError::TooLarge { what, size, max });
+        if name.is_empty() || name.len() > Note::NAME_BYTES_MAX {
+            return too_large("bytes in the name of a note", name.len(), Note::NAME_BYTES_MAX);
+        }
+        if value > Note::VALUE_BYTES_MAX {
+            return too_large("bytes in a note", value, Note::VALUE_BYTES_MAX);
+        }
+        Ok(())
+    }
+}
