@@ -4,26 +4,29 @@ mod algorithm;
 mod escape;
 mod limit;
 mod matching;
+mod renaming;
 mod service;
+mod store;
 
 use std::collections::BTreeMap;
 
+use tidegate::Algorithm;
 use tidegate::gate::GateBuilder;
 
 use crate::path::Path;
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
 use crate::problem::{Report, shown};
-use crate::raw::service::StoreKindConfig;
+use crate::raw::limit::NumbersConfig;
 use crate::raw::{Config, Namespace};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards.
 pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
     let top = Path::default();
-    let namespaces = namespaces(config.namespaces.as_ref(), &top.key("namespaces"), report);
-    let StoreKindConfig::Memory = config.store.map_or(StoreKindConfig::default(), |store| store.kind);
+    let store = store::store(&config.store.unwrap_or_default(), &top.key("store"), report);
+    let namespaces = namespaces(config.namespaces.as_ref(), &store, &top.key("namespaces"), report);
     Policy {
         listen: service::listen(&config.listen.unwrap_or_default(), &top.key("listen"), report),
-        store: StoreKind::Memory,
+        store,
         memory: service::memory(&config.memory.unwrap_or_default(), &top.key("memory"), report),
         authorize: service::authorize(
             config.authorize.unwrap_or_default(),
@@ -39,6 +42,7 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
 
 fn namespaces(
     raw: Option<&BTreeMap<String, Namespace>>,
+    store: &StoreKind,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<NamespacePolicy> {
@@ -55,10 +59,18 @@ fn namespaces(
         report.value(path, what, format!("use at most {}", NamespacePolicy::COUNT_MAX));
         return Vec::new();
     }
-    raw.iter().map(|(name, namespace)| one_namespace(name, namespace, &path.key(name), report)).collect()
+    raw.iter()
+        .map(|(name, namespace)| one_namespace(name, namespace, store, &path.key(name), report))
+        .collect()
 }
 
-fn one_namespace(name: &str, raw: &Namespace, path: &Path, report: &mut Report<'_>) -> NamespacePolicy {
+fn one_namespace(
+    name: &str,
+    raw: &Namespace,
+    store: &StoreKind,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> NamespacePolicy {
     check_name("namespace", name, NamespacePolicy::NAME_BYTES_MAX, |what, fix| report.key(path, what, fix));
     let within = path.key("limits");
     let raw_limits = raw.limits.as_deref().unwrap_or_default();
@@ -96,21 +108,21 @@ fn one_namespace(name: &str, raw: &Namespace, path: &Path, report: &mut Report<'
         }
         limit::check(one, &at, &mut namespace, report);
     }
-    for (index, one) in raw_limits.iter().enumerate() {
-        if let Some(was) = &one.was
-            && names.contains_key(was.as_str())
-        {
-            let at = within.index(index).key("was");
-            let what = if *was == one.name {
-                format!("`was` is the name the limit still has, \"{}\"", shown(was))
-            } else {
-                format!("`was` is the name of another limit, \"{}\"", shown(was))
-            };
-            report.value(&at, what, "remove `was`, or give the name it had before");
-        }
-    }
+    renaming::check(raw_limits, &within, report);
+    store::check(&namespace, raw_limits, store, path, report);
     escape::warn(&namespace, raw_limits, path, report);
     namespace
+}
+
+/// The algorithm of a limit with the numbers of an override, or what is wrong with them.
+pub(crate) fn numbers(
+    algorithm: &Algorithm,
+    raw: &NumbersConfig,
+    report: &mut Report<'_>,
+) -> Option<Algorithm> {
+    let texts = algorithm::Texts::of(algorithm);
+    let written = algorithm::Written::of(algorithm, &texts)?;
+    written.overridden(raw, &Path::default(), report)?.build(report)
 }
 
 /// Names go into answers, logs and metrics.

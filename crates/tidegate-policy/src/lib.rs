@@ -21,8 +21,10 @@
 pub mod policy;
 
 mod check;
+mod compare;
 mod environment;
 mod measure;
+mod numbers;
 mod parse;
 mod path;
 mod planned;
@@ -33,14 +35,18 @@ mod schema;
 mod shape;
 mod suggestion;
 mod tree;
+mod words;
 
 /// The bounds of a configuration file; a file beyond one of them is refused as a whole.
 pub mod bounds {
     pub use crate::tree::{DEPTH_MAX, DOCUMENT_BYTES_MAX, NODES_MAX, SCALAR_BYTES_MAX, TEXT_BYTES_MAX};
 }
 
+pub use compare::{Change, Comparison, Fate, LimitChange, SettingChange, compare};
+pub use numbers::parse_numbers;
 pub use parse::{Checked, parse, parse_bytes};
 pub use policy::{NamespacePolicy, Policy};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use reference::reference;
 pub use schema::schema;
+pub use words::words;

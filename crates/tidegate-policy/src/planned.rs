@@ -9,17 +9,13 @@ const KEYS: &[(&[&str], &str)] = &[
     (&["listen"], "proxy"),
     (&["http"], "tls"),
     (&["admin"], "tls"),
-    (&["store"], "path"),
-    (&["store"], "durability"),
-    (&["store"], "interval"),
     (&[], "authorization"),
     (&[], "proxy"),
     (&[], "envoy_ratelimit"),
 ];
 
 /// Values that will exist.
-const VALUES: &[(&[&str], &str)] =
-    &[(&["store", "kind"], "embedded"), (&["store", "kind"], "redis"), (&["store", "kind"], "dynamodb")];
+const VALUES: &[(&[&str], &str)] = &[(&["store", "kind"], "redis"), (&["store", "kind"], "dynamodb")];
 
 /// Whether `key` will stand at `path` in a later version.
 pub(crate) fn has_key(path: &Path, key: &str) -> bool {

@@ -15,7 +15,7 @@ use tidegate::{Limit, Rate, WhenFull};
 pub struct Policy {
     /// Where the daemon listens.
     pub listen: Listen,
-    /// Where shared state is kept.
+    /// Where the counters of exact limits are kept.
     pub store: StoreKind,
     /// The memory for counters.
     pub memory: Memory,
@@ -94,14 +94,64 @@ impl fmt::Display for Address {
     }
 }
 
-/// Where shared state is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where the counters of exact limits are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreKind {
     /// In the memory of this process.
     #[default]
     Memory,
+    /// In files of this machine.
+    Embedded(Embedded),
 }
+
+/// The store in files of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Embedded {
+    /// The directory, 1 to [`PATH_BYTES_MAX`] bytes; default [`Embedded::PATH_DEFAULT`].
+    pub path: String,
+    /// When a charge is on disk; default [`Durability::Sync`].
+    pub durability: Durability,
+    /// The memory for counters that are in use in bytes, [`Embedded::MEMORY_BYTES_MIN`] to
+    /// [`Embedded::MEMORY_BYTES_MAX`]; default [`Embedded::MEMORY_BYTES_DEFAULT`].
+    pub memory_bytes: usize,
+}
+
+impl Embedded {
+    /// The directory unless told otherwise.
+    pub const PATH_DEFAULT: &'static str = "./tidegate-data";
+    /// The memory for counters unless told otherwise: 64 MiB.
+    pub const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
+    /// The least memory for counters: 1 MiB.
+    pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+    /// The most memory for counters: 1 TiB.
+    pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
+    /// How many exact limits a namespace may have, since one request may ask for all of them in one batch.
+    pub const EXACT_LIMITS_MAX: usize = 64;
+}
+
+/// When a charge is on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the caller is answered.
+    #[default]
+    Sync,
+    /// At most this long after the caller was answered, [`Durability::INTERVAL_MIN`] to [`Durability::INTERVAL_MAX`].
+    Interval(Duration),
+}
+
+impl Durability {
+    /// The interval unless told otherwise: 100 ms.
+    pub const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
+    /// The shortest interval: 1 ms.
+    pub const INTERVAL_MIN: Duration = Duration::from_millis(1);
+    /// The longest interval: a minute.
+    pub const INTERVAL_MAX: Duration = Duration::from_mins(1);
+}
+
+/// The longest path of a file or a directory in bytes.
+pub const PATH_BYTES_MAX: usize = 4096;
 
 /// The memory for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +265,7 @@ impl Default for Bounds {
 }
 
 /// What is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Log {
     /// The least important lines that are written; default [`Level::Info`].
@@ -224,6 +274,48 @@ pub struct Log {
     pub format: Format,
     /// The most lines about refusals; `None` writes none. Default 10 a second.
     pub refusals: Option<Rate>,
+    /// The decision log; `None`, which is the default, writes none.
+    pub decisions: Option<Decisions>,
+}
+
+/// The decision log: a file with one JSON object a line for each decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decisions {
+    /// The file, 1 to [`PATH_BYTES_MAX`] bytes.
+    pub path: String,
+    /// How large the file may grow before it is renamed, in bytes, [`Decisions::SIZE_BYTES_MIN`] to
+    /// [`Decisions::SIZE_BYTES_MAX`]; default [`Decisions::SIZE_BYTES_DEFAULT`].
+    pub size_bytes: u64,
+    /// How many renamed files are kept, 1 to 1000; default [`Decisions::FILES_DEFAULT`].
+    pub files: u16,
+    /// How many lines may wait to be written, 1 to 1 000 000; default [`Decisions::QUEUE_DEFAULT`].
+    pub queue: usize,
+    /// Which decisions get a line; default [`Sample::All`].
+    pub sample: Sample,
+}
+
+impl Decisions {
+    /// The size unless told otherwise: 64 MiB.
+    pub const SIZE_BYTES_DEFAULT: u64 = 64 << 20;
+    /// The smallest size: 64 KiB, larger than any line.
+    pub const SIZE_BYTES_MIN: u64 = 64 << 10;
+    /// The largest size: 1 TiB.
+    pub const SIZE_BYTES_MAX: u64 = 1 << 40;
+    /// How many renamed files are kept unless told otherwise.
+    pub const FILES_DEFAULT: u16 = 4;
+    /// How many lines may wait unless told otherwise.
+    pub const QUEUE_DEFAULT: usize = 65_536;
+}
+
+/// Which decisions get a line in the decision log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sample {
+    /// Every decision.
+    #[default]
+    All,
+    /// Refusals only.
+    Refusals,
 }
 
 /// How important a line is.

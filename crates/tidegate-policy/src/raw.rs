@@ -26,7 +26,7 @@ use service::{Authorize, Http, Listen, Log, Memory, Store};
 pub(crate) struct Config {
     /// Where the daemon listens.
     pub(crate) listen: Option<Listen>,
-    /// Where state that all members share is kept.
+    /// Where the counters of exact limits are kept.
     pub(crate) store: Option<Store>,
     /// The memory for counters.
     pub(crate) memory: Option<Memory>,

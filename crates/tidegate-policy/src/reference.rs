@@ -12,7 +12,7 @@ use crate::raw::limit::{
     RollingConfig,
 };
 use crate::raw::matching::MatcherForm;
-use crate::raw::service::{Authorize, Bounds, Http, Listen, ListenerForm, Log, Memory, Store};
+use crate::raw::service::{Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, Store};
 use crate::raw::{Config, Namespace};
 use crate::schema::{compiled, name_of};
 use crate::shape::words_of;
@@ -60,6 +60,7 @@ fn sections() -> Vec<Section> {
         Section::of::<Http>("http"),
         Section::of::<Bounds>("http.bounds"),
         Section::of::<Log>("log"),
+        Section::of::<DecisionsForm>("log.decisions"),
     ]
 }
 

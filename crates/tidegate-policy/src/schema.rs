@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 use crate::raw::Config;
+use crate::raw::limit::NumbersConfig;
 
 /// The published schema (JSON Schema 2020-12), as editors use it.
 ///
@@ -21,17 +22,25 @@ pub fn schema() -> Value {
 /// The schema, made once.
 pub(crate) fn compiled() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| {
-        let generator =
-            SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_null)).into_generator();
-        let mut schema = generator.into_root_schema_for::<Config>();
-        schema.insert("title".to_owned(), "Tidegate configuration".into());
-        tidy(&mut schema);
-        let mut schema = schema.to_value();
-        // Another crate may switch on the feature of serde_json that keeps keys as they come.
-        schema.sort_all_objects();
-        schema
-    })
+    SCHEMA.get_or_init(|| made_of::<Config>("Tidegate configuration"))
+}
+
+/// The schema of the numbers of one override without its attributes, made once.
+pub(crate) fn numbers() -> &'static Value {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| made_of::<NumbersConfig>("The numbers of an override"))
+}
+
+fn made_of<T: JsonSchema>(title: &str) -> Value {
+    let generator =
+        SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_null)).into_generator();
+    let mut schema = generator.into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    tidy(&mut schema);
+    let mut schema = schema.to_value();
+    // Another crate may switch on the feature of serde_json that keeps keys as they come.
+    schema.sort_all_objects();
+    schema
 }
 
 /// Descriptions as sentences: a line break in a comment is not one in the text.

@@ -6,6 +6,7 @@ use jiff::tz::TimeZoneDatabase;
 use tidegate::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Weekday, WindowStart,
 };
+use tidegate::rate::format_span;
 use tidegate::{Algorithm, AlgorithmError, Rate};
 
 use crate::measure::span;
@@ -39,6 +40,24 @@ struct Numbers<'a> {
     limit: Option<At<u64>>,
     window: Option<At<&'a str>>,
     hold: Option<At<&'a str>>,
+}
+
+/// The numbers of a checked algorithm that are written as text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Texts {
+    rate: String,
+    window: String,
+    hold: String,
+}
+
+impl Texts {
+    pub(super) fn of(algorithm: &Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Bucket(bucket) => Self { rate: bucket.rate().to_string(), ..Self::default() },
+            Algorithm::Concurrency(slots) => Self { hold: format_span(slots.hold()), ..Self::default() },
+            other => Self { window: other.window().map(format_span).unwrap_or_default(), ..Self::default() },
+        }
+    }
 }
 
 /// An algorithm with its numbers as they are written.
@@ -137,6 +156,53 @@ impl<'a> Written<'a> {
             report.key(&path.key(name), what, "keep one, and make the other a limit of its own");
         }
         Some(Self { kind, numbers, share: 1, path: path.clone() })
+    }
+
+    /// A checked algorithm as it would be written; `None` for one that policies do not have.
+    pub(super) fn of(algorithm: &'a Algorithm, texts: &'a Texts) -> Option<Self> {
+        let top = |name: &str| Path::default().key(name);
+        let windowed = |limit: u64| Numbers {
+            limit: Some((limit, top("limit"))),
+            window: Some((texts.window.as_str(), top("window"))),
+            ..Numbers::default()
+        };
+        let (kind, numbers) = match algorithm {
+            Algorithm::Bucket(bucket) => {
+                let numbers = Numbers {
+                    rate: Some((texts.rate.as_str(), top("rate"))),
+                    burst: Some((bucket.burst(), top("burst")))
+                        .filter(|_| bucket.burst() != bucket.rate().units()),
+                    debt: Some((bucket.debt(), top("debt"))).filter(|(debt, _)| *debt > 0),
+                    ..Numbers::default()
+                };
+                (Kind::Bucket, numbers)
+            }
+            Algorithm::Rolling(rolling) => {
+                (Kind::Rolling { accuracy: AccuracyConfig::Exact }, windowed(rolling.limit()))
+            }
+            Algorithm::SlidingCounter(counter) => {
+                (Kind::Rolling { accuracy: AccuracyConfig::Approximate }, windowed(counter.limit()))
+            }
+            Algorithm::Fixed(fixed) => (Kind::Fixed { start: fixed.start() }, windowed(fixed.limit())),
+            Algorithm::Calendar(calendar) => {
+                let kind = Kind::Calendar {
+                    unit: calendar.unit(),
+                    zone: calendar.zone(),
+                    week_start: calendar.week_start(),
+                };
+                (kind, Numbers { limit: Some((calendar.limit(), top("limit"))), ..Numbers::default() })
+            }
+            Algorithm::Concurrency(slots) => {
+                let numbers = Numbers {
+                    limit: Some((slots.limit(), top("limit"))),
+                    hold: Some((texts.hold.as_str(), top("hold"))),
+                    ..Numbers::default()
+                };
+                (Kind::Concurrency, numbers)
+            }
+            _ => return None,
+        };
+        Some(Self { kind, numbers, share: 1, path: Path::default() })
     }
 
     /// The name of the algorithm in policies.

@@ -64,7 +64,11 @@ pub(super) fn check(
     );
     let algorithm = algorithm?;
 
-    let store_decides = raw.consistency == Some(ConsistencyConfig::Exact);
+    let store_decides = match raw.consistency {
+        Some(wanted) => wanted == ConsistencyConfig::Exact,
+        // What is promised over an hour or longer must outlive a restart. A share is a member's own.
+        None => algorithm.is_quota() && raw.share.is_none(),
+    };
     if raw.on_store_failure.is_some() && !store_decides {
         let what = "`on_store_failure` has no effect, because no store decides the limit";
         report.warn(&path.key("on_store_failure"), what, "remove it, or use `consistency: exact`");

@@ -8,13 +8,16 @@ use tidegate::{Rate, WhenFull};
 use super::check_name;
 use crate::measure::{size, span};
 use crate::path::Path;
-use crate::policy::{Address, Authorize, Bounds, Format, Http, Level, Listen, Listener, Log, Memory};
+use crate::policy::{
+    Address, Authorize, Bounds, Decisions, Format, Http, Level, Listen, Listener, Log, Memory,
+    PATH_BYTES_MAX, Sample,
+};
 use crate::problem::{Report, shown};
 use crate::raw::Namespace;
 use crate::raw::service::{
-    Authorize as AuthorizeConfig, Bounds as BoundsConfig, FormatConfig, Http as HttpConfig,
-    LegacyHeadersConfig, LevelConfig, Listen as ListenConfig, Listener as ListenerConfig, Log as LogConfig,
-    Memory as MemoryConfig, WhenFullConfig,
+    Authorize as AuthorizeConfig, Bounds as BoundsConfig, Decisions as DecisionsConfig, FormatConfig,
+    Http as HttpConfig, LegacyHeadersConfig, LevelConfig, Listen as ListenConfig, Listener as ListenerConfig,
+    Log as LogConfig, Memory as MemoryConfig, SampleConfig, WhenFullConfig,
 };
 use crate::suggestion::nearest;
 
@@ -247,5 +250,50 @@ pub(super) fn log(raw: &LogConfig, path: &Path, report: &mut Report<'_>) -> Log 
             FormatConfig::Json => Format::Json,
         },
         refusals,
+        decisions: raw.decisions.as_ref().map(|raw| decisions(raw, &path.key("decisions"), report)),
+    }
+}
+
+fn decisions(raw: &DecisionsConfig, path: &Path, report: &mut Report<'_>) -> Decisions {
+    let text = match raw {
+        DecisionsConfig::Path(text) => text,
+        DecisionsConfig::Form(form) => &form.path,
+    };
+    let mut decisions = Decisions {
+        path: text.clone(),
+        size_bytes: Decisions::SIZE_BYTES_DEFAULT,
+        files: Decisions::FILES_DEFAULT,
+        queue: Decisions::QUEUE_DEFAULT,
+        sample: Sample::All,
+    };
+    let DecisionsConfig::Form(form) = raw else {
+        check_path("the decision log", text, path, report);
+        return decisions;
+    };
+    check_path("the decision log", text, &path.key("path"), report);
+    if let Some(text) = &form.size {
+        match size("size", text, Decisions::SIZE_BYTES_MIN, Decisions::SIZE_BYTES_MAX) {
+            Ok(bytes) => decisions.size_bytes = bytes,
+            Err((what, fix)) => report.value(&path.key("size"), what, fix),
+        }
+    }
+    decisions.files = form.files.unwrap_or(decisions.files);
+    decisions.queue = form.queue.map_or(decisions.queue, |lines| lines as usize);
+    if form.sample == Some(SampleConfig::Refusals) {
+        decisions.sample = Sample::Refusals;
+    }
+    decisions
+}
+
+/// Paths go to the system and into messages.
+pub(super) fn check_path(of: &str, text: &str, path: &Path, report: &mut Report<'_>) {
+    if text.is_empty() {
+        report.value(path, format!("the path of {of} is empty"), "give one");
+    } else if text.len() > PATH_BYTES_MAX {
+        let what = format!("the path of {of} has {} bytes", text.len());
+        report.value(path, what, format!("use at most {PATH_BYTES_MAX}"));
+    } else if text.chars().any(char::is_control) {
+        let what = format!("the path of {of}, \"{}\", contains control characters", shown(text));
+        report.value(path, what, "remove them");
     }
 }

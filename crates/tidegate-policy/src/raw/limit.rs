@@ -12,7 +12,7 @@ use super::matching::MatcherConfig;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`, `rolling`, `fixed`,
 /// `calendar` and `concurrency`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "limit")]
 pub(crate) struct LimitConfig {
@@ -48,7 +48,8 @@ pub(crate) struct LimitConfig {
     pub(crate) concurrency: Option<ConcurrencyConfig>,
     /// Whether it refuses, or only says that it would. Default: `enforce`.
     pub(crate) mode: Option<ModeConfig>,
-    /// Where it is decided. Default: `local`, which with the memory store is as exact as `exact`.
+    /// Where it is decided. Default: `exact` for limits over an hour or longer without `share`, `local` for others. With
+    /// `store: { kind: memory }` both are decided in this process and are equally exact.
     pub(crate) consistency: Option<ConsistencyConfig>,
     /// For `consistency: local` on several members without a shared store: the part of the limit that this member may
     /// admit, as `1/n`. Rates are divided exactly; burst and limits are rounded down. Default: `1/1`.
@@ -60,7 +61,8 @@ pub(crate) struct LimitConfig {
     pub(crate) on_exceed: Option<OnExceedConfig>,
     /// Other numbers for some keys. The override that names the most attributes wins.
     pub(crate) overrides: Option<Vec<OverrideConfig>>,
-    /// The name it had before, so that a rename keeps what was used.
+    /// The name it had before, so that a rename keeps what was used. The limit that has this name now, if there is one,
+    /// must have been renamed too.
     pub(crate) was: Option<String>,
     /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 429 for most.
     #[schemars(range(min = 400, max = 599))]
@@ -203,7 +205,7 @@ pub(crate) enum ModeConfig {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "consistency")]
 pub(crate) enum ConsistencyConfig {
-    /// By this member alone, in nanoseconds. For every algorithm.
+    /// By this member alone, in nanoseconds; forgotten when it ends. For every algorithm.
     #[default]
     Local,
     /// In one atomic step in the store, together with all other exact limits of the request. For every algorithm.

@@ -63,13 +63,25 @@ impl JsonSchema for Listener {
     }
 }
 
-/// Where state that all members share is kept.
-#[derive(Debug, Deserialize, JsonSchema)]
+/// Where the counters of exact limits are kept.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store")]
 pub(crate) struct Store {
-    /// Which store.
-    pub(crate) kind: StoreKindConfig,
+    /// Which store. Default: `memory`.
+    pub(crate) kind: Option<StoreKindConfig>,
+    /// For `kind: embedded`: the directory of its files, relative to where the daemon is started. It is made if only
+    /// its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`. Danger: one process at a time; another
+    /// directory is another store, in which nothing is used.
+    pub(crate) path: Option<String>,
+    /// For `kind: embedded`: when a charge is on disk. Default: `sync`.
+    pub(crate) durability: Option<DurabilityConfig>,
+    /// For `durability: interval`: how long an answered charge may wait for the disk, 1ms to 1m, which is what a crash
+    /// of the machine or the process loses at most. Default: `100ms`.
+    pub(crate) interval: Option<String>,
+    /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read from disk when they
+    /// are asked for, which takes longer and forgets nothing. Default: `64MiB`.
+    pub(crate) memory: Option<String>,
 }
 
 /// A kind of store.
@@ -80,6 +92,20 @@ pub(crate) enum StoreKindConfig {
     /// In the memory of this process: gone when it ends, shared with nobody.
     #[default]
     Memory,
+    /// In files of this machine: kept when the process ends or crashes, shared with nobody.
+    Embedded,
+}
+
+/// When a charge is on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "durability")]
+pub(crate) enum DurabilityConfig {
+    /// Before the caller is answered: no charge is lost. Callers that come together share one write.
+    #[default]
+    Sync,
+    /// At most `interval` after the caller was answered.
+    Interval,
 }
 
 /// The memory for counters.
@@ -178,6 +204,72 @@ pub(crate) struct Log {
     /// At most so many lines about refusals, as lines/span; further ones are only counted. `off` writes none. Default:
     /// `10/s`.
     pub(crate) refusals: Option<String>,
+    /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none, which writes none.
+    /// Danger: it holds the attributes of requests, which may name people or be secrets.
+    pub(crate) decisions: Option<Decisions>,
+}
+
+/// The decision log: its path, or its path with what belongs to it.
+#[derive(Debug)]
+pub(crate) enum Decisions {
+    Path(String),
+    Form(DecisionsForm),
+}
+
+/// The decision log. It never makes a caller wait: what it cannot take is dropped and counted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "decisions")]
+pub(crate) struct DecisionsForm {
+    /// The file, relative to where the daemon is started; its directory must exist. 1 to 4096 bytes. What stands in it
+    /// is kept and written after.
+    pub(crate) path: String,
+    /// How large the file may grow before it is renamed to `path.1`, 64KiB to 1TiB. Default: `64MiB`.
+    pub(crate) size: Option<String>,
+    /// How many renamed files are kept, 1 to 1000; the oldest is removed. Disk in use is at most `size` times one more
+    /// than this. Default: `4`.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) files: Option<u16>,
+    /// How many lines may wait to be written, 1 to 1000000; more are dropped and counted. Default: `65536`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) queue: Option<u32>,
+    /// Which decisions get a line. Default: `all`.
+    pub(crate) sample: Option<SampleConfig>,
+}
+
+/// Which decisions get a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "sample")]
+pub(crate) enum SampleConfig {
+    /// Every decision.
+    #[default]
+    All,
+    /// Refusals only.
+    Refusals,
+}
+
+impl<'de> Deserialize<'de> for Decisions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(path) => Ok(Self::Path(path)),
+            form => inner(form).map(Self::Form),
+        }
+    }
+}
+
+impl JsonSchema for Decisions {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "decisions_entry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<DecisionsForm>();
+        json_schema!({
+            "description": "The path of the decision log, or its path with what belongs to it.",
+            "anyOf": [{ "type": "string" }, form],
+        })
+    }
 }
 
 /// How important a line is.

@@ -151,7 +151,7 @@ fn a_limit_has_one_algorithm_and_a_name_of_its_own() {
         (
             "namespaces: { api: { limits: [ { name: a, rate: 1/s }, { name: b, was: a, rate: 2/s } ] } }",
             &[
-                "t.yaml:1:72: namespaces.api.limits[1].was: `was` is the name of another limit, \"a\"; remove `was`, or give the name it had before",
+                "t.yaml:1:72: namespaces.api.limits[1].was: `was` is the name of another limit, \"a\"; remove `was`, or give that limit, if it was renamed too, its own `was`",
             ],
         ),
         (

@@ -2,11 +2,16 @@
 //! that what is published agrees with the types.
 
 mod arbitrary;
+mod compare;
+mod decisions;
 mod documents;
 mod limits;
+mod numbers;
 mod problems;
 mod published;
+mod renaming;
 mod settings;
+mod store;
 mod warnings;
 
 use tidegate_policy::{Checked, Policy, Problems, parse};

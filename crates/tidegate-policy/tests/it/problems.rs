@@ -78,16 +78,14 @@ fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
             &["t.yaml:1:41: listen.http.tls: \"tls\" is not available in this version; remove it"],
         ),
         (
-            "store: { kind: embedded }",
-            &["t.yaml:1:16: store.kind: \"embedded\" is not available in this version; use memory"],
-        ),
-        (
             "store: { kind: redis }",
-            &["t.yaml:1:16: store.kind: \"redis\" is not available in this version; use memory"],
+            &["t.yaml:1:16: store.kind: \"redis\" is not available in this version; use memory or embedded"],
         ),
         (
             "store: { kind: dynamodb }",
-            &["t.yaml:1:16: store.kind: \"dynamodb\" is not available in this version; use memory"],
+            &[
+                "t.yaml:1:16: store.kind: \"dynamodb\" is not available in this version; use memory or embedded",
+            ],
         ),
     ]);
 }

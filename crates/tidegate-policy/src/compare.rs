@@ -1,0 +1,356 @@
+//! What becomes of the counters, and of the daemon, when one policy takes the place of another.
+
+mod settings;
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use tidegate::Algorithm;
+use tidegate::algorithm::WindowStart;
+use tidegate::limit::{Consistency, KeyPart, Limit};
+use tidegate::rate::format_span;
+
+use crate::policy::{NamespacePolicy, Policy, StoreKind};
+use crate::problem::shown;
+use crate::words::words;
+
+pub use settings::SettingChange;
+
+/// What differs between two policies. Made by [`compare`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// Every limit of either policy: by namespace, those of the new one in its order, then those that are gone.
+    pub limits: Vec<LimitChange>,
+    /// Every setting outside of `namespaces:` that differs, in the order of the reference.
+    pub settings: Vec<SettingChange>,
+}
+
+/// What becomes of one limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LimitChange {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name in the new policy; in the old one if it is gone.
+    pub limit: String,
+    /// What becomes of its counters.
+    pub fate: Fate,
+    /// Its name in the old policy, where that was another.
+    pub was: Option<String>,
+    /// The numbers, where they differ and the counters are kept.
+    pub numbers: Option<Change>,
+    /// The parts of its identity that differ, which is why it starts fresh; otherwise empty.
+    pub identity: Vec<Change>,
+    /// What else differs, by its key in the policy: `match`, `overrides`, `mode` and others. It changes no counter.
+    pub rules: Vec<&'static str>,
+}
+
+/// What becomes of the counters of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// They are kept, under the same numbers.
+    Kept,
+    /// They are kept, under other numbers.
+    NumbersChanged,
+    /// They are kept, under another name.
+    Renamed,
+    /// They are forgotten, since it is another limit now by what it counts and how.
+    StartsFresh,
+    /// There were none.
+    Added,
+    /// They are forgotten, since the limit is gone.
+    Forgotten,
+}
+
+impl Fate {
+    const ALL: [Self; 6] =
+        [Self::Kept, Self::NumbersChanged, Self::Renamed, Self::StartsFresh, Self::Added, Self::Forgotten];
+
+    /// The name for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::NumbersChanged => "numbers changed",
+            Self::Renamed => "renamed",
+            Self::StartsFresh => "starts fresh",
+            Self::Added => "added",
+            Self::Forgotten => "forgotten",
+        }
+    }
+
+    /// Whether what was used is used no more.
+    pub const fn forgets(self) -> bool {
+        matches!(self, Self::StartsFresh | Self::Forgotten)
+    }
+}
+
+/// One thing that differs, in the words of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Change {
+    /// What it is.
+    pub what: &'static str,
+    /// How it was.
+    pub old: String,
+    /// How it is.
+    pub new: String,
+}
+
+impl Change {
+    fn between(what: &'static str, old: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
+        let (old, new) = (old.to_string(), new.to_string());
+        (old != new).then_some(Self { what, old, new })
+    }
+}
+
+/// What becomes of the counters and settings when `new` takes the place of `old`.
+///
+/// It knows the two policies and nothing else: a rename is taken for one if the old policy has the old name. What a
+/// daemon remembers of earlier renames, and overrides that were set while it ran, are its own.
+pub fn compare(old: &Policy, new: &Policy) -> Comparison {
+    let stores = old.store != StoreKind::Memory || new.store != StoreKind::Memory;
+    let mut limits = Vec::new();
+    for namespace in &new.namespaces {
+        compare_namespace(old.namespace(&namespace.name), namespace, stores, &mut limits);
+    }
+    for namespace in old.namespaces.iter().filter(|namespace| new.namespace(&namespace.name).is_none()) {
+        limits.extend(namespace.limits.iter().map(|limit| plain(namespace, limit, Fate::Forgotten)));
+    }
+    limits.sort_by(|one, other| one.namespace.cmp(&other.namespace));
+    Comparison { limits, settings: settings::compare(old, new) }
+}
+
+fn compare_namespace(
+    old: Option<&NamespacePolicy>,
+    new: &NamespacePolicy,
+    stores: bool,
+    all: &mut Vec<LimitChange>,
+) {
+    let Some(old) = old else {
+        all.extend(new.limits.iter().map(|limit| plain(new, limit, Fate::Added)));
+        return;
+    };
+    let before: BTreeMap<&str, &Limit> = by_name(&old.limits);
+    let renames = renames(&before, &new.limits);
+    let taken: BTreeSet<&str> = renames.values().copied().collect();
+    let mut gone_on: BTreeSet<&str> = BTreeSet::new();
+    for limit in &new.limits {
+        let name = limit.name.as_str();
+        let from = match renames.get(name) {
+            Some(was) => Some(*was),
+            None => Some(name).filter(|name| !taken.contains(name)),
+        };
+        match from.and_then(|from| before.get(from)) {
+            Some(earlier) => {
+                gone_on.insert(&earlier.name);
+                all.push(compare_limit((old, earlier), (new, limit), stores));
+            }
+            None => all.push(plain(new, limit, Fate::Added)),
+        }
+    }
+    let gone = old.limits.iter().filter(|limit| !gone_on.contains(limit.name.as_str()));
+    all.extend(gone.map(|limit| plain(old, limit, Fate::Forgotten)));
+}
+
+fn by_name(limits: &[Limit]) -> BTreeMap<&str, &Limit> {
+    limits.iter().map(|limit| (limit.name.as_str(), limit)).collect()
+}
+
+/// The limits that go on under another name: the new name, and the old one.
+///
+/// A limit that had counters under its new name already keeps those, unless they go on under yet another name, as when
+/// two limits swap their names. So a claim holds as long as the claims it rests on do.
+fn renames<'a>(before: &BTreeMap<&str, &Limit>, new: &'a [Limit]) -> BTreeMap<&'a str, &'a str> {
+    let mut renames: BTreeMap<&str, &str> = new
+        .iter()
+        .filter_map(|limit| Some((limit.name.as_str(), limit.was.as_deref()?)))
+        .filter(|(name, was)| {
+            // A `was` that stood there before says what happened then, and nothing of today.
+            let is_old = before.get(name).is_some_and(|earlier| earlier.was.as_deref() == Some(was));
+            !is_old && before.contains_key(was)
+        })
+        .collect();
+    loop {
+        let taken: BTreeSet<&str> = renames.values().copied().collect();
+        let count = renames.len();
+        renames.retain(|name, _| !before.contains_key(name) || taken.contains(name));
+        if renames.len() == count {
+            return renames;
+        }
+    }
+}
+
+fn plain(namespace: &NamespacePolicy, limit: &Limit, fate: Fate) -> LimitChange {
+    LimitChange {
+        namespace: namespace.name.clone(),
+        limit: limit.name.clone(),
+        fate,
+        was: None,
+        numbers: None,
+        identity: Vec::new(),
+        rules: Vec::new(),
+    }
+}
+
+fn compare_limit(
+    (old_namespace, old): (&NamespacePolicy, &Limit),
+    (new_namespace, new): (&NamespacePolicy, &Limit),
+    stores: bool,
+) -> LimitChange {
+    let identity = identity(old, new, stores);
+    let numbers = Change::between("numbers", words(&old.algorithm), words(&new.algorithm));
+    let numbers = numbers.filter(|_| identity.is_empty());
+    let was = (old.name != new.name).then(|| old.name.clone());
+    let fate = match (identity.is_empty(), &was, &numbers) {
+        (false, ..) => Fate::StartsFresh,
+        (true, Some(_), _) => Fate::Renamed,
+        (true, None, Some(_)) => Fate::NumbersChanged,
+        (true, None, None) => Fate::Kept,
+    };
+    let rules = rules((old_namespace, old), (new_namespace, new), stores);
+    LimitChange { fate, was, numbers, identity, rules, ..plain(new_namespace, new, fate) }
+}
+
+/// The parts of a limit's identity that differ: what it counts by, how, and where. Its name is the caller's business.
+fn identity(old: &Limit, new: &Limit, stores: bool) -> Vec<Change> {
+    let mut parts = vec![
+        Change::between("key", key_words(&old.key), key_words(&new.key)),
+        Change::between("algorithm", kind(&old.algorithm), kind(&new.algorithm)),
+    ];
+    match (&old.algorithm, &new.algorithm) {
+        (Algorithm::Fixed(old), Algorithm::Fixed(new)) => {
+            let start = |start| match start {
+                WindowStart::Epoch => "epoch",
+                WindowStart::FirstHit => "first_hit",
+            };
+            parts.push(Change::between("window", format_span(old.window()), format_span(new.window())));
+            parts.push(Change::between("start", start(old.start()), start(new.start())));
+        }
+        (Algorithm::Calendar(old), Algorithm::Calendar(new)) => {
+            parts.push(Change::between("unit", old.unit().as_str(), new.unit().as_str()));
+            parts.push(Change::between("zone", old.zone(), new.zone()));
+        }
+        _ => {}
+    }
+    if stores {
+        // The counters of an exact limit are in the store, those of a local one in the process.
+        parts.push(Change::between("consistency", consistency(old), consistency(new)));
+    }
+    parts.into_iter().flatten().collect()
+}
+
+fn kind(algorithm: &Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingCounter(_) => "rolling, approximate",
+        other => other.name(),
+    }
+}
+
+fn consistency(limit: &Limit) -> &'static str {
+    match limit.consistency {
+        Consistency::Exact => "exact",
+        _ => "local",
+    }
+}
+
+/// A key as it is written: `[user, { attribute: peer, ipv6_prefix: 56 }]`.
+fn key_words(key: &[KeyPart]) -> String {
+    let parts: Vec<String> = key
+        .iter()
+        .map(|part| match part.ipv6_prefix {
+            Some(prefix) if KeyPart::from(part.attribute.as_str()) != *part => {
+                format!("{{ attribute: {}, ipv6_prefix: {prefix} }}", shown(&part.attribute))
+            }
+            _ => shown(&part.attribute),
+        })
+        .collect();
+    format!("[{}]", parts.join(", "))
+}
+
+/// What differs without changing a counter, by its key.
+fn rules(
+    (old_namespace, old): (&NamespacePolicy, &Limit),
+    (new_namespace, new): (&NamespacePolicy, &Limit),
+    stores: bool,
+) -> Vec<&'static str> {
+    // What is matched has no equality of its own; how it is printed tells all of it.
+    let printed = |one: &dyn fmt::Debug, other: &dyn fmt::Debug| format!("{one:?}") != format!("{other:?}");
+    let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
+    let failure =
+        |namespace: &NamespacePolicy, limit: &Limit| namespace.store_failures.get(&limit.name).copied();
+    let both_exact = old.consistency == Consistency::Exact && new.consistency == Consistency::Exact;
+    [
+        ("match", printed(&old.matches, &new.matches)),
+        ("missing", old.missing != new.missing),
+        ("mode", old.mode != new.mode),
+        ("consistency", !stores && old.consistency != new.consistency),
+        ("on_store_failure", both_exact && failure(old_namespace, old) != failure(new_namespace, new)),
+        ("on_exceed", old.on_exceed != new.on_exceed),
+        ("overrides", printed(&old.overrides, &new.overrides)),
+        ("status", status(old_namespace, old) != status(new_namespace, new)),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect()
+}
+
+impl Comparison {
+    /// How many limits start with nothing used although something may have been: they start fresh or are gone.
+    pub fn forgotten(&self) -> usize {
+        self.limits.iter().filter(|limit| limit.fate.forgets()).count()
+    }
+
+    /// The settings that a running daemon goes on with as they were until it is started anew.
+    pub fn needs_restart(&self) -> impl Iterator<Item = &SettingChange> {
+        self.settings.iter().filter(|setting| setting.needs_restart)
+    }
+
+    fn count(&self, fate: Fate) -> usize {
+        self.limits.iter().filter(|limit| limit.fate == fate).count()
+    }
+}
+
+impl fmt::Display for Comparison {
+    /// A line that counts, a line for each limit that is not simply kept, and the settings that differ; each line
+    /// ends with a line break.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<String> = Fate::ALL
+            .into_iter()
+            .filter(|fate| self.count(*fate) > 0)
+            .map(|fate| format!("{} {}", self.count(fate), fate.as_str()))
+            .collect();
+        let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+        writeln!(f, "limits: {counts}")?;
+        let told = || self.limits.iter().filter(|limit| limit.fate != Fate::Kept || !limit.rules.is_empty());
+        let names = || told().map(|limit| format!("{}/{}", shown(&limit.namespace), shown(&limit.limit)));
+        let width = names().map(|name| name.chars().count()).max().unwrap_or_default();
+        for (name, limit) in names().zip(told()) {
+            let mut said: Vec<String> = limit.was.iter().map(|was| format!("was {}", shown(was))).collect();
+            let changes =
+                limit.identity.iter().map(|part| format!("{}: {} -> {}", part.what, part.old, part.new));
+            said.extend(changes);
+            said.extend(limit.numbers.iter().map(|numbers| format!("{} -> {}", numbers.old, numbers.new)));
+            if !limit.rules.is_empty() {
+                said.push(format!("changed: {}", limit.rules.join(", ")));
+            }
+            let line = format!("  {name:width$}  {:15}  {}", limit.fate.as_str(), said.join("; "));
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        for (heading, needs_restart) in
+            [("settings that need a restart", true), ("settings taken over while running", false)]
+        {
+            let of = || self.settings.iter().filter(|setting| setting.needs_restart == needs_restart);
+            let width = of().map(|setting| setting.path.len()).max().unwrap_or_default();
+            if of().next().is_some() {
+                writeln!(f, "{heading}:")?;
+            }
+            for SettingChange { path, old, new, .. } in of() {
+                writeln!(f, "  {path:width$}  {} -> {}", shown(old), shown(new))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! The settings outside of `namespaces:`, each as one line of text, and which of them need a restart.
+
+use core::time::Duration;
+
+use serde::Serialize;
+use tidegate::WhenFull;
+use tidegate::rate::format_span;
+
+use crate::measure::format_size;
+use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind};
+
+/// A setting that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SettingChange {
+    /// Its path in the policy, as `http.bounds.body`.
+    pub path: &'static str,
+    /// How it was; `none` where it was not set and has no default.
+    pub old: String,
+    /// How it is.
+    pub new: String,
+    /// Whether a running daemon goes on with the old one until it is started anew.
+    pub needs_restart: bool,
+}
+
+/// What a running daemon takes over; everything else is opened, sized or started once.
+const TAKEN_OVER: [&str; 4] =
+    ["authorize.headers", "authorize.namespace", "http.legacy_headers", "log.refusals"];
+
+pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
+    settings(old)
+        .into_iter()
+        .zip(settings(new))
+        .filter(|((_, old), (_, new))| old != new)
+        .map(|((path, old), (_, new))| {
+            let needs_restart = !TAKEN_OVER.contains(&path);
+            SettingChange { path, old, new, needs_restart }
+        })
+        .collect()
+}
+
+/// Every setting in the order of the reference; always the same paths.
+fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
+    let Policy { listen, store, memory, namespaces: _, authorize, http, log } = policy;
+    let mut all = vec![
+        ("listen.http", listener(&listen.http)),
+        ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
+    ];
+    all.extend(store_settings(store));
+    all.push(("memory.keys", size(memory.keys_bytes)));
+    let when_full = match memory.when_full {
+        WhenFull::Refuse => "refuse",
+        WhenFull::Admit => "admit",
+    };
+    all.push(("memory.when_full", when_full.to_owned()));
+    let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
+    all.push(("authorize.headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", "))));
+    all.push(("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none)));
+    let legacy = [("x_rate_limit", http.x_rate_limit_headers), ("rate_limit", http.rate_limit_headers)];
+    let legacy: Vec<&str> =
+        legacy.into_iter().filter_map(|(name, is_sent)| is_sent.then_some(name)).collect();
+    let bounds = &http.bounds;
+    all.extend([
+        ("http.legacy_headers", format!("[{}]", legacy.join(", "))),
+        ("http.bounds.body", size(bounds.body_bytes)),
+        ("http.bounds.headers", size(bounds.header_bytes)),
+        ("http.bounds.header_count", bounds.headers.to_string()),
+        ("http.bounds.attributes", bounds.attributes.to_string()),
+        ("http.bounds.attribute", size(bounds.attribute_bytes)),
+        ("http.bounds.connections", bounds.connections.to_string()),
+        ("http.bounds.request_timeout", span(bounds.request_timeout)),
+        ("http.bounds.drain_timeout", span(bounds.drain_timeout)),
+        ("log.level", log.level.as_str().to_owned()),
+        ("log.format", if log.format == Format::Json { "json" } else { "text" }.to_owned()),
+        ("log.refusals", log.refusals.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
+    ]);
+    let decisions = log.decisions.as_ref();
+    let sample = |sample| match sample {
+        Sample::All => "all".to_owned(),
+        Sample::Refusals => "refusals".to_owned(),
+    };
+    all.extend([
+        ("log.decisions.path", decisions.map_or_else(none, |log| log.path.clone())),
+        ("log.decisions.size", decisions.map_or_else(none, |log| format_size(log.size_bytes))),
+        ("log.decisions.files", decisions.map_or_else(none, |log| log.files.to_string())),
+        ("log.decisions.queue", decisions.map_or_else(none, |log| log.queue.to_string())),
+        ("log.decisions.sample", decisions.map_or_else(none, |log| sample(log.sample))),
+    ]);
+    all
+}
+
+fn store_settings(store: &StoreKind) -> [(&'static str, String); 5] {
+    let (kind, embedded) = match store {
+        StoreKind::Memory => ("memory", None),
+        StoreKind::Embedded(embedded) => ("embedded", Some(embedded)),
+    };
+    let (durability, interval) = match embedded.map(|embedded| embedded.durability) {
+        None => (none(), none()),
+        Some(Durability::Sync) => ("sync".to_owned(), none()),
+        Some(Durability::Interval(every)) => ("interval".to_owned(), span(every)),
+    };
+    [
+        ("store.kind", kind.to_owned()),
+        ("store.path", embedded.map_or_else(none, |embedded| embedded.path.clone())),
+        ("store.durability", durability),
+        ("store.interval", interval),
+        ("store.memory", embedded.map_or_else(none, |embedded| size(embedded.memory_bytes))),
+    ]
+}
+
+fn listener(listener: &Listener) -> String {
+    listener.address.to_string()
+}
+
+fn size(bytes: usize) -> String {
+    format_size(bytes as u64)
+}
+
+fn span(span: Duration) -> String {
+    format_span(span)
+}
+
+fn none() -> String {
+    "none".to_owned()
+}

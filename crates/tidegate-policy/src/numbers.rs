@@ -1,0 +1,61 @@
+//! The numbers of one override that does not stand in the file.
+
+use serde::Deserialize;
+use tidegate::{Algorithm, Limit};
+
+use crate::check;
+use crate::problem::{Problems, Report};
+use crate::raw::limit::NumbersConfig;
+use crate::schema;
+use crate::shape;
+use crate::tree::{self, Position};
+
+/// What the text is called in messages.
+const NAME: &str = "override";
+
+/// The algorithm of `limit` with other numbers, in the words of a policy: `{rate: 200/s, burst: 400}`, `{limit: 50}`.
+///
+/// The text is a mapping in YAML or JSON and is checked as an override in a file is: at least one number, only numbers
+/// that the algorithm has, each within its bounds. What it leaves out is as in the limit; a burst that the limit has by
+/// default follows the rate. Where the limit has a `share`, its numbers and these are those of this member. Problems
+/// are told for a file called `override`.
+pub fn parse_numbers(limit: &Limit, text: &str) -> Result<Algorithm, Problems> {
+    let mut report = Report::new(NAME);
+    let root = match tree::read(text) {
+        Ok(root) => root,
+        Err(unreadable) => {
+            report.unreadable(unreadable.at, unreadable.what, unreadable.fix);
+            return Err(failed(report));
+        }
+    };
+    report.locate_in(&root);
+    // What comes in a request must not learn of the environment.
+    let value = shape::shape(schema::numbers(), &root, &|_| None, &mut report);
+    let raw = match NumbersConfig::deserialize(value) {
+        Ok(raw) => raw,
+        Err(error) => {
+            let what = format!("the numbers cannot be read: {error}");
+            report.unreadable(Position::START, what, "report this as a bug");
+            return Err(failed(report));
+        }
+    };
+    let algorithm = check::numbers(&limit.algorithm, &raw, &mut report);
+    match (report.finish(), algorithm) {
+        (Ok(_), Some(algorithm)) => Ok(algorithm),
+        (Err(problems), _) => Err(problems),
+        (Ok(_), None) => {
+            let mut report = Report::new(NAME);
+            let what =
+                format!("the numbers of a limit with `{}` cannot be overridden", limit.algorithm.name());
+            report.unreadable(Position::START, what, "change them in the policy");
+            Err(failed(report))
+        }
+    }
+}
+
+fn failed(report: Report<'_>) -> Problems {
+    match report.finish() {
+        Err(problems) => problems,
+        Ok(problems) => Problems { problems, truncated: false },
+    }
+}

@@ -1,0 +1,260 @@
+//! What is said about one policy taking the place of another.
+
+use tidegate_policy::Fate::{self, Added, Forgotten, Kept, Renamed};
+use tidegate_policy::{Comparison, compare};
+
+use crate::{settings, with_limit};
+
+/// Limits with the name each had, empty for none.
+type Names<'a> = &'a [(&'a str, &'a str)];
+/// Limits with what becomes of each and the name it had.
+type Fates<'a> = &'a [(&'a str, Fate, Option<&'a str>)];
+
+fn of(old: &str, new: &str) -> Comparison {
+    compare(&settings(old), &settings(new))
+}
+
+fn limits(old: &str, new: &str) -> Comparison {
+    of(&with_limit(old), &with_limit(new))
+}
+
+/// Each limit with its fate and the name it had.
+fn fates(comparison: &Comparison) -> Vec<(&str, Fate, Option<&str>)> {
+    comparison.limits.iter().map(|limit| (limit.limit.as_str(), limit.fate, limit.was.as_deref())).collect()
+}
+
+#[test]
+fn a_policy_compared_with_itself_keeps_everything() {
+    let text = with_limit("{ name: a, key: [u], rate: 1/s, burst: 3 }, { name: b, was: c, rate: 1/s }");
+    let comparison = of(&text, &text);
+    assert_eq!(fates(&comparison), [("a", Fate::Kept, None), ("b", Fate::Kept, None)]);
+    assert!(comparison.settings.is_empty());
+    assert_eq!((comparison.forgotten(), comparison.to_string().as_str()), (0, "limits: 2 kept\n"));
+}
+
+#[test]
+fn other_numbers_keep_the_counters_and_are_told_in_the_words_of_a_policy() {
+    for (old, new, expected) in [
+        (
+            "rate: 100/s, burst: 200",
+            "rate: 200/s, burst: 400",
+            ("rate: 100/s, burst: 200", "rate: 200/s, burst: 400"),
+        ),
+        (
+            "rolling: { limit: 3, window: 1m }",
+            "rolling: { limit: 3, window: 2m }",
+            ("rolling: { limit: 3, window: 1m }", "rolling: { limit: 3, window: 2m }"),
+        ),
+        (
+            "fixed: { limit: 3, window: 1m }",
+            "fixed: { limit: 4, window: 1m }",
+            ("fixed: { limit: 3, window: 1m }", "fixed: { limit: 4, window: 1m }"),
+        ),
+        (
+            "calendar: { limit: 10, unit: day }",
+            "calendar: { limit: 20, unit: day }",
+            ("calendar: { limit: 10, unit: day }", "calendar: { limit: 20, unit: day }"),
+        ),
+        (
+            "concurrency: { limit: 3, hold: 1s }",
+            "concurrency: { limit: 3, hold: 2s }",
+            ("concurrency: { limit: 3, hold: 1s }", "concurrency: { limit: 3, hold: 2s }"),
+        ),
+    ] {
+        let comparison = limits(&format!("{{ name: a, {old} }}"), &format!("{{ name: a, {new} }}"));
+        let limit = &comparison.limits[0];
+        let numbers = limit.numbers.as_ref().unwrap();
+        assert_eq!(limit.fate, Fate::NumbersChanged);
+        assert_eq!((numbers.old.as_str(), numbers.new.as_str()), expected);
+    }
+}
+
+#[test]
+fn what_is_part_of_the_identity_starts_fresh_and_is_named() {
+    for (old, new, part) in [
+        ("key: [u], rate: 1/s", "key: [u, v], rate: 1/s", "key: [u] -> [u, v]"),
+        ("key: [u, v], rate: 1/s", "key: [v, u], rate: 1/s", "key: [u, v] -> [v, u]"),
+        (
+            "key: [ip], rate: 1/s",
+            "key: [{ attribute: ip, ipv6_prefix: 48 }], rate: 1/s",
+            "key: [ip] -> [{ attribute: ip, ipv6_prefix: 48 }]",
+        ),
+        ("rate: 1/s", "fixed: { limit: 1, window: 1s }", "algorithm: rate -> fixed"),
+        (
+            "rolling: { limit: 1, window: 1s }",
+            "rolling: { limit: 1, window: 1s, accuracy: approximate }",
+            "algorithm: rolling -> rolling, approximate",
+        ),
+        ("fixed: { limit: 1, window: 1m }", "fixed: { limit: 1, window: 2m }", "window: 1m -> 2m"),
+        (
+            "fixed: { limit: 1, window: 1m }",
+            "fixed: { limit: 1, window: 1m, start: first_hit }",
+            "start: epoch -> first_hit",
+        ),
+        ("calendar: { limit: 1, unit: day }", "calendar: { limit: 1, unit: week }", "unit: day -> week"),
+    ] {
+        let comparison = limits(&format!("{{ name: a, {old} }}"), &format!("{{ name: a, {new} }}"));
+        let limit = &comparison.limits[0];
+        assert_eq!((limit.fate, limit.numbers.is_none()), (Fate::StartsFresh, true), "{old} {new}");
+        let [one] = limit.identity.as_slice() else { panic!("{:?}", limit.identity) };
+        assert_eq!(format!("{}: {} -> {}", one.what, one.old, one.new), part);
+        assert_eq!(comparison.forgotten(), 1);
+    }
+}
+
+#[test]
+fn a_counter_that_moves_between_the_process_and_the_store_starts_fresh() {
+    let file = |store: &str, consistency: &str| {
+        format!(
+            "store: {{ kind: {store} }}\n{}",
+            with_limit(&format!("{{ name: a, rate: 1/s, consistency: {consistency} }}"))
+        )
+    };
+    let moved = of(&file("embedded", "local"), &file("embedded", "exact"));
+    assert_eq!(moved.limits[0].identity[0].what, "consistency");
+    let unmoved = of(&file("memory", "local"), &file("memory", "exact"));
+    assert_eq!(
+        (unmoved.limits[0].fate, unmoved.limits[0].rules.as_slice()),
+        (Fate::Kept, &["consistency"][..])
+    );
+}
+
+#[test]
+fn names_that_are_passed_on_take_their_counters_along() {
+    let file = |limits: &[(&str, &str)]| {
+        let one = |(name, was): &(&str, &str)| match *was {
+            "" => format!("{{ name: {name}, rate: 1/s }}"),
+            was => format!("{{ name: {name}, was: {was}, rate: 1/s }}"),
+        };
+        with_limit(&limits.iter().map(one).collect::<Vec<_>>().join(", "))
+    };
+    let cases: [(Names<'_>, Names<'_>, Fates<'_>); 9] = [
+        (&[("a", "")], &[("b", "a")], &[("b", Renamed, Some("a"))]),
+        (&[("b", "a")], &[("b", "a")], &[("b", Kept, None)]),
+        (&[("b", "a")], &[("b", "")], &[("b", Kept, None)]),
+        (&[("b", "a")], &[("c", "b")], &[("c", Renamed, Some("b"))]),
+        (
+            &[("a", ""), ("b", "")],
+            &[("a", "b"), ("b", "a")],
+            &[("a", Renamed, Some("b")), ("b", Renamed, Some("a"))],
+        ),
+        (&[("a", "b"), ("b", "a")], &[("a", "b"), ("b", "a")], &[("a", Kept, None), ("b", Kept, None)]),
+        // It has counters of its own and keeps those.
+        (&[("a", ""), ("b", "")], &[("b", "a")], &[("b", Kept, None), ("a", Forgotten, None)]),
+        (&[("a", "")], &[("b", "nothing")], &[("b", Added, None), ("a", Forgotten, None)]),
+        (
+            &[("a", ""), ("b", ""), ("c", "")],
+            &[("b", "a"), ("c", "b"), ("d", "c")],
+            &[("b", Renamed, Some("a")), ("c", Renamed, Some("b")), ("d", Renamed, Some("c"))],
+        ),
+    ];
+    for (old, new, expected) in cases {
+        let comparison = of(&file(old), &file(new));
+        assert_eq!(fates(&comparison), expected, "{old:?} {new:?}");
+    }
+}
+
+#[test]
+fn what_changes_no_counter_is_told_beside_the_limit() {
+    let comparison = limits(
+        "{ name: a, key: [u], rate: 1/s }",
+        "{ name: a, key: [u], rate: 1/s, match: { m: GET }, missing: group, mode: shadow, status: 403, on_exceed: { block: 1s }, \
+         overrides: [{ u: x, rate: 2/s }] }",
+    );
+    let limit = &comparison.limits[0];
+    assert_eq!(limit.fate, Fate::Kept);
+    assert_eq!(limit.rules, ["match", "missing", "mode", "on_exceed", "overrides", "status"]);
+}
+
+#[test]
+fn a_namespace_that_comes_or_goes_takes_its_limits_along() {
+    let file =
+        |namespace: &str| format!("namespaces: {{ {namespace}: {{ limits: [{{ name: a, rate: 1/s }}] }} }}");
+    let comparison = of(&file("old"), &file("new"));
+    let said: Vec<(&str, Fate)> =
+        comparison.limits.iter().map(|limit| (limit.namespace.as_str(), limit.fate)).collect();
+    assert_eq!(said, [("new", Fate::Added), ("old", Fate::Forgotten)]);
+}
+
+#[test]
+fn settings_that_need_a_restart_are_told_by_their_path() {
+    let comparison = of(
+        "listen: { http: 127.0.0.1:1 }\nnamespaces: { api: { limits: [] } }",
+        "listen: { http: 127.0.0.1:2, admin: 127.0.0.1:3 }
+store: { kind: embedded, durability: interval }
+memory: { keys: 64MiB, when_full: admit }
+namespaces: { api: { limits: [] } }
+authorize: { headers: { x-user: user }, namespace: api }
+http: { legacy_headers: [rate_limit], bounds: { body: 1MiB, drain_timeout: 1s } }
+log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
+    );
+    let restart: Vec<String> = comparison
+        .needs_restart()
+        .map(|setting| format!("{}: {} -> {}", setting.path, setting.old, setting.new))
+        .collect();
+    assert_eq!(
+        restart,
+        [
+            "listen.http: 127.0.0.1:1 -> 127.0.0.1:2",
+            "listen.admin: none -> 127.0.0.1:3",
+            "store.kind: memory -> embedded",
+            "store.path: none -> ./tidegate-data",
+            "store.durability: none -> interval",
+            "store.interval: none -> 100ms",
+            "store.memory: none -> 64MiB",
+            "memory.keys: 256MiB -> 64MiB",
+            "memory.when_full: refuse -> admit",
+            "http.bounds.body: 64KiB -> 1MiB",
+            "http.bounds.drain_timeout: 30s -> 1s",
+            "log.level: info -> warn",
+            "log.format: text -> json",
+            "log.decisions.path: none -> d.jsonl",
+            "log.decisions.size: none -> 64MiB",
+            "log.decisions.files: none -> 4",
+            "log.decisions.queue: none -> 65536",
+            "log.decisions.sample: none -> all",
+        ]
+    );
+    let taken_over: Vec<&str> = comparison
+        .settings
+        .iter()
+        .filter(|setting| !setting.needs_restart)
+        .map(|setting| setting.path)
+        .collect();
+    assert_eq!(
+        taken_over,
+        ["authorize.headers", "authorize.namespace", "http.legacy_headers", "log.refusals"]
+    );
+}
+
+#[test]
+fn people_read_a_short_table() {
+    let comparison = of(
+        &with_limit(
+            "{ name: per-user, key: [user], rate: 100/s, burst: 200 }, { name: exports, key: [user], rate: 1/s }, \
+             { name: same, rate: 1/s }, { name: old, rate: 1/s }, { name: gone, rate: 1/s }",
+        ),
+        &format!(
+            "{}\nlisten: {{ http: 127.0.0.1:9 }}\nlog: {{ refusals: off }}",
+            with_limit(
+                "{ name: per-user, key: [user], rate: 200/s, burst: 400 }, { name: exports, key: [team], rate: 1/s }, \
+                 { name: same, rate: 1/s }, { name: brand-new, was: old, rate: 2/s, mode: shadow }, { name: more, rate: 1/s }",
+            )
+        ),
+    );
+    assert_eq!(
+        comparison.to_string(),
+        "\
+limits: 1 kept, 1 numbers changed, 1 renamed, 1 starts fresh, 1 added, 1 forgotten
+  api/per-user   numbers changed  rate: 100/s, burst: 200 -> rate: 200/s, burst: 400
+  api/exports    starts fresh     key: [user] -> [team]
+  api/brand-new  renamed          was old; rate: 1/s -> rate: 2/s; changed: mode
+  api/more       added
+  api/gone       forgotten
+settings that need a restart:
+  listen.http  127.0.0.1:8080 -> 127.0.0.1:9
+settings taken over while running:
+  log.refusals  10/s -> off
+"
+    );
+}
