@@ -29,6 +29,11 @@ pub(crate) enum Command {
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
     /// Warnings are listed too; they do not make a configuration invalid.
+    ///
+    /// With --against it also says what becomes of each limit's counters when this configuration takes the place of
+    /// the other: kept, under other numbers, renamed, started fresh, or forgotten; and which settings a running daemon
+    /// takes over only when it is started anew. Forgetting counters is allowed and said: the exit code is 0. Problems in
+    /// either file are listed, and the exit code is 1.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
     /// Print the JSON schema of the configuration
@@ -63,7 +68,10 @@ pub(crate) struct Validate {
     /// The configuration
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Print one JSON object: {"valid", "problems", "warnings"}
+    /// The configuration that is in force, to compare with
+    #[arg(long, value_name = "OLD")]
+    pub(crate) against: Option<PathBuf>,
+    /// Print one JSON object: {"valid", "problems", "truncated", "warnings"}, and with --against "comparison"
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,40 +1,46 @@
 //! `tidegate validate`.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
-use tidegate_policy::{Checked, Problem};
+use tidegate_policy::{Checked, Comparison, Problem, Problems, compare};
 
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain};
 use crate::policy_file::{self, NoPolicy};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Verdict<'a> {
     valid: bool,
-    problems: &'a [Problem],
+    /// Of both files, where there are two; each says of which.
+    problems: Vec<&'a Problem>,
     /// Whether there were so many problems that looking for more was stopped.
     truncated: bool,
+    /// Of the configuration itself, not of the one it is compared with.
     warnings: &'a [Problem],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<&'a Comparison>,
 }
 
 pub(crate) fn run(arguments: &Validate) -> Exit {
-    let outcome = policy_file::read(&arguments.file);
-    let (exit, written) = match &outcome {
-        Ok(checked) if arguments.json => (Exit::Done, write_json(true, &[], false, &checked.warnings)),
-        Ok(checked) => (Exit::Done, write_valid(arguments, checked)),
-        Err(NoPolicy::Problems(problems)) if arguments.json => {
-            (Exit::Problems, write_json(false, &problems.problems, problems.truncated, &[]))
+    let Ok(new) = read(&arguments.file) else { return Exit::Unreadable };
+    let old = match arguments.against.as_deref().map(read) {
+        Some(Err(Unreadable)) => return Exit::Unreadable,
+        Some(Ok(old)) => Some(old),
+        None => None,
+    };
+    let (exit, written) = match (&new, &old) {
+        (Ok(new), None) => (Exit::Done, write_valid(arguments, new, None)),
+        (Ok(new), Some(Ok(old))) => {
+            (Exit::Done, write_valid(arguments, new, Some(&compare(&old.policy, &new.policy))))
         }
-        Err(NoPolicy::Problems(problems)) => {
-            let count = problems.problems.len();
-            let plural = if count == 1 { "" } else { "s" };
-            let more = if problems.truncated { " or more" } else { "" };
-            (Exit::Problems, writeln!(io::stdout(), "{problems}\n{count}{more} problem{plural}"))
-        }
-        Err(NoPolicy::Unreadable(error)) => {
-            complain(format_args!("cannot read {}: {error}", arguments.file.display()));
-            (Exit::Unreadable, Ok(()))
+        (new, old) => {
+            let found: Vec<&Problems> = [new.as_ref().err(), old.as_ref().and_then(|old| old.as_ref().err())]
+                .into_iter()
+                .flatten()
+                .collect();
+            (Exit::Problems, write_problems(arguments, &found))
         }
     };
     if let Err(error) = written {
@@ -44,23 +50,64 @@ pub(crate) fn run(arguments: &Validate) -> Exit {
     exit
 }
 
-fn write_json(valid: bool, problems: &[Problem], truncated: bool, warnings: &[Problem]) -> io::Result<()> {
+/// A file that could not be read; why was said.
+struct Unreadable;
+
+fn read(path: &Path) -> Result<Result<Checked, Problems>, Unreadable> {
+    match policy_file::read(path) {
+        Ok(checked) => Ok(Ok(checked)),
+        Err(NoPolicy::Problems(problems)) => Ok(Err(problems)),
+        Err(NoPolicy::Unreadable(error)) => {
+            complain(format_args!("cannot read {}: {error}", path.display()));
+            Err(Unreadable)
+        }
+    }
+}
+
+fn write_json(verdict: &Verdict<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &Verdict { valid, problems, truncated, warnings })?;
+    serde_json::to_writer_pretty(&mut out, verdict)?;
     writeln!(out)
 }
 
-fn write_valid(arguments: &Validate, checked: &Checked) -> io::Result<()> {
+fn write_problems(arguments: &Validate, found: &[&Problems]) -> io::Result<()> {
+    let problems: Vec<&Problem> = found.iter().flat_map(|one| &one.problems).collect();
+    let truncated = found.iter().any(|one| one.truncated);
+    if arguments.json {
+        return write_json(&Verdict { problems, truncated, ..Verdict::default() });
+    }
     let mut out = io::stdout().lock();
-    for warning in &checked.warnings {
+    for one in found {
+        writeln!(out, "{one}")?;
+    }
+    let count = problems.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let more = if truncated { " or more" } else { "" };
+    writeln!(out, "{count}{more} problem{plural}")
+}
+
+fn write_valid(arguments: &Validate, checked: &Checked, comparison: Option<&Comparison>) -> io::Result<()> {
+    let warnings = checked.warnings.as_slice();
+    if arguments.json {
+        return write_json(&Verdict { valid: true, warnings, comparison, ..Verdict::default() });
+    }
+    let mut out = io::stdout().lock();
+    for warning in warnings {
         writeln!(out, "warning: {warning}")?;
     }
     let namespaces = checked.policy.namespaces.len();
     let limits: usize = checked.policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
-    let warnings = match checked.warnings.len() {
+    let warnings = match warnings.len() {
         0 => String::new(),
         1 => ", 1 warning".to_owned(),
         count => format!(", {count} warnings"),
     };
-    writeln!(out, "{}: valid: {namespaces} namespaces, {limits} limits{warnings}", arguments.file.display())
+    writeln!(out, "{}: valid: {namespaces} namespaces, {limits} limits{warnings}", arguments.file.display())?;
+    let Some(comparison) = comparison else { return Ok(()) };
+    write!(out, "{comparison}")?;
+    match comparison.forgotten() {
+        0 => Ok(()),
+        1 => writeln!(out, "1 limit forgets what was used"),
+        count => writeln!(out, "{count} limits forget what was used"),
+    }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
+mod against;
 mod command;
 mod serve;
 mod validate;

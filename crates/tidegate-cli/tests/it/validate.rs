@@ -101,6 +101,8 @@ fn help_and_version_say_what_there_is() {
     for word in ["serve", "validate", "schema", "reference", "Exit codes:", "cannot be read"] {
         assert!(out.contains(word), "{word}: {out}");
     }
+    let (_, out, _) = run(&["validate", "--help"]);
+    assert!(out.contains("--against <OLD>") && out.contains("the exit code is 0"), "{out}");
     let (_, out, _) = run(&["serve", "--help"]);
     assert!(out.contains("--config <FILE>") && out.contains("SIGTERM"), "{out}");
     assert_eq!(run(&["--version"]).1, concat!("tidegate ", env!("CARGO_PKG_VERSION"), "\n"));
