@@ -3,10 +3,12 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Refusal, Timestamp};
+use tidegate::gate::CounterPlace;
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Gate, Refusal, Timestamp};
 use tidegate_capacity::UnitsHold;
 use tidegate_overload::{InFlightPermit, Overload};
-use tidegate_store::Batch;
+use tidegate_store::{Batch, Kind};
 
 use crate::engine::LimitReport;
 
@@ -68,13 +70,21 @@ pub struct Settled {
 #[derive(Debug)]
 #[must_use = "dropping a permit gives back what it lends"]
 pub struct Permit {
-    pub(crate) namespace: usize,
+    pub(crate) home: Home,
     pub(crate) limits: tidegate::Permit,
     pub(crate) units: Option<UnitsHold>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) remote: Option<Box<Remote>>,
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) longest_hold: Option<Duration>,
+}
+
+/// The gate that gave a permit: where it stands in an engine of that generation. Only names are looked up there; what a
+/// permit holds is given back without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) namespace: u32,
+    pub(crate) generation: u32,
 }
 
 impl Permit {
@@ -85,7 +95,8 @@ impl Permit {
 
     /// Whether something is lent that somebody should give back when the work is done.
     pub fn must_be_settled(&self) -> bool {
-        self.limits.must_be_settled() || self.in_flight.is_some()
+        let lends = self.remote.as_ref().is_some_and(|remote| remote.lends());
+        self.limits.must_be_settled() || lends || self.in_flight.is_some()
     }
 
     /// When everything that is lent has expired by itself; `None` if nothing is lent or it does not expire.
@@ -94,11 +105,24 @@ impl Permit {
     }
 }
 
-/// Charges in the store.
+/// Charges to exact limits.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    pub(crate) batch: Batch,
+    /// What the store charged: operations that were admitted and counted, under the id they were sent with. `None` while
+    /// the store is away.
+    pub(crate) batch: Option<Batch>,
+    /// What was charged here instead, while the store is away.
+    pub(crate) fallback: Option<tidegate::Permit>,
     pub(crate) reports: Vec<LimitReport>,
+}
+
+impl Remote {
+    /// Whether something is lent that somebody should give back.
+    pub(crate) fn lends(&self) -> bool {
+        let mut operations = self.batch.iter().flat_map(|batch| &batch.operations);
+        operations.any(|one| matches!(one.kind, Kind::Acquire { .. }))
+            || self.fallback.as_ref().is_some_and(tidegate::Permit::must_be_settled)
+    }
 }
 
 /// A place in flight, given back by dropping.
@@ -123,9 +147,12 @@ impl Drop for InFlight {
 }
 
 /// A request that waits for the store. Dropping it leaves its local charges as they are, as if the answer were lost.
+///
+/// It is resumed by the engine that began it, or by one of a later configuration.
 #[derive(Debug)]
 #[must_use = "an undecided request holds its charges"]
 pub struct Pending {
+    pub(crate) gate: Arc<Gate>,
     pub(crate) batch: Batch,
     pub(crate) holds: Permit,
     pub(crate) then: Then,
@@ -166,4 +193,6 @@ pub(crate) struct ExactName {
     pub(crate) reason: tidegate::Reason,
     pub(crate) is_shadow: bool,
     pub(crate) scope: Vec<(String, String)>,
+    pub(crate) on_store_failure: OnStoreFailure,
+    pub(crate) place: CounterPlace,
 }

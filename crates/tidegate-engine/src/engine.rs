@@ -1,21 +1,30 @@
 //! The engine: which namespaces there are, what they share, and everything that is not the order itself.
 
+mod keeping;
 mod operations;
 mod order;
+mod overriding;
+mod reload;
+mod world;
 
 use core::fmt;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tidegate::{Gate, GateError, KeyTable, Limit, LimitStatus, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::{Capacity, CapacityError};
 use tidegate_overload::Overload;
+use tidegate_store::{Batch, NoteChange, StoreError};
 
 pub use operations::PeekReport;
+pub use reload::{Change, LimitChange, ReloadReport};
 
 use crate::kept::KeptPermits;
+use crate::lineage::Lineage;
+use crate::notes::NoteError;
+use crate::overrides::{Overrides, RuntimeOverride};
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 
 /// What all namespaces of an engine share.
@@ -98,6 +107,36 @@ pub enum EngineError {
     /// An access that the capacity plane cannot place.
     #[error(transparent)]
     Access(#[from] CapacityError),
+    /// The store did not carry out what it was asked.
+    #[error("the store did not answer, and what it does not count was left as it is; repeat it: {0}")]
+    Store(#[source] StoreError),
+    /// A note that cannot be read.
+    #[error(transparent)]
+    Note(#[from] NoteError),
+    /// As many overrides as can be set at run time are set.
+    #[error("{max} overrides are set at run time, as many as there may be; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
+    TooManyOverrides,
+    /// No such override.
+    #[error(
+        "limit \"{limit}\" of namespace \"{namespace}\" has no override set at run time for these attributes"
+    )]
+    UnknownOverride {
+        /// The namespace.
+        namespace: String,
+        /// The limit.
+        limit: String,
+    },
+    /// An override with a text that is too long, or that has expired already.
+    #[error("override of limit \"{limit}\": {why}")]
+    Override {
+        /// The limit.
+        limit: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A permit that holds too much to be written down.
+    #[error("the permit cannot be kept over a restart: {0}")]
+    Unstorable(String),
     /// The key of an exact limit is too long for a store.
     #[error("the key of an exact limit is too long for a store: {0}")]
     KeyTooLong(#[source] tidegate_store::StoreError),
@@ -110,6 +149,8 @@ pub struct EngineBuilder {
     namespaces: Vec<NamespaceConfig>,
     capacity: Option<Capacity>,
     overload: Option<Overload>,
+    lineage: Lineage,
+    overrides: Vec<RuntimeOverride>,
 }
 
 impl EngineBuilder {
@@ -141,37 +182,44 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets what is remembered of the names of limits, from before a restart. Without it, no limit was ever renamed.
+    ///
+    /// Afterwards [`Engine::lineage`] and [`Lineage::changes_since`] say what to store anew.
+    #[must_use]
+    pub fn lineage(mut self, lineage: Lineage) -> Self {
+        self.lineage = lineage;
+        self
+    }
+
+    /// Sets the overrides that were set at run time before a restart. Those whose limit is gone are dormant.
+    #[must_use]
+    pub fn overrides(mut self, overrides: impl IntoIterator<Item = RuntimeOverride>) -> Self {
+        self.overrides.extend(overrides);
+        self
+    }
+
     /// Checks everything and makes the engine.
     pub fn build(self) -> Result<Engine, EngineError> {
-        let Self { config, namespaces, capacity, overload } = self;
-        let table = Arc::new(KeyTable::new(config.table));
-        let mut gates = Vec::with_capacity(namespaces.len());
-        let mut by_name = HashMap::with_hasher(hasher(config.table.seed));
-        for NamespaceConfig { name, limits } in namespaces {
-            if name.is_empty() || name.len() > NamespaceConfig::NAME_BYTES_MAX || by_name.contains_key(&*name)
-            {
-                return Err(EngineError::NamespaceName(name));
-            }
-            let mut builder = Gate::builder(name.as_str()).limits(limits).table(Arc::clone(&table));
-            if config.asks_store {
-                builder = builder.exact_in_store();
-            }
-            let gate =
-                builder.build().map_err(|source| EngineError::Limits { namespace: name.clone(), source })?;
-            by_name.insert(name.into_boxed_str(), gates.len());
-            gates.push(gate);
-        }
-        Ok(Engine {
-            gates,
-            by_name,
+        let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
+        let shared = Arc::new(Shared {
+            table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.table.seed),
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
+            generations: AtomicU32::new(0),
             capacity,
             overload: overload.map(Arc::new),
-            table,
-        })
+            config,
+        });
+        let mut set = Overrides::default();
+        for one in overrides {
+            if !set.set(one) {
+                return Err(EngineError::TooManyOverrides);
+            }
+        }
+        let (engine, _) = Engine::of_world(shared, namespaces, &lineage, set)?;
+        Ok(engine)
     }
 }
 
@@ -180,17 +228,31 @@ fn hasher(seed: [u64; 4]) -> ahash::RandomState {
 }
 
 /// The pipeline that joins the planes. All methods take `&self`; any number of threads may call them at once.
+///
+/// An engine never changes its limits: [`Engine::reconfigured`] and its like make another one over the same state, and both
+/// may decide at once. A request goes through one of them from beginning to end; a permit is settled by any of them.
 pub struct Engine {
-    pub(crate) gates: Vec<Gate>,
-    by_name: HashMap<Box<str>, usize, ahash::RandomState>,
+    pub(crate) gates: Vec<Arc<Gate>>,
+    by_name: Arc<HashMap<Box<str>, usize, ahash::RandomState>>,
+    /// Tells it from the other engines over the same state.
+    pub(crate) generation: u32,
+    pub(crate) shared: Arc<Shared>,
+    lineage: Arc<Lineage>,
+    pub(crate) overrides: Overrides,
+}
+
+/// What engines of one daemon have in common, whatever their limits.
+pub(crate) struct Shared {
     pub(crate) table: Arc<KeyTable>,
     pub(crate) capacity: Option<Capacity>,
     pub(crate) overload: Option<Arc<Overload>>,
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
-    /// Counts batches: with `batch_epoch` a name that no other batch of this engine has.
+    pub(crate) config: EngineConfig,
+    /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,
     batch_epoch: u64,
+    generations: AtomicU32,
 }
 
 /// Something the engine should know of that is not a request.
@@ -208,6 +270,9 @@ pub struct Tick {
     pub next: Timestamp,
     /// Kept permits that have expired since the last tick.
     pub expired: usize,
+    /// Whether overrides set at run time have expired and should be taken out with [`Engine::without_expired`]. They
+    /// already do not apply.
+    pub rebuild_due: bool,
 }
 
 /// Numbers about an engine.
@@ -259,12 +324,19 @@ impl Engine {
 
     /// An engine with this configuration and no namespace yet.
     pub fn builder(config: EngineConfig) -> EngineBuilder {
-        EngineBuilder { config, namespaces: Vec::new(), capacity: None, overload: None }
+        EngineBuilder {
+            config,
+            namespaces: Vec::new(),
+            capacity: None,
+            overload: None,
+            lineage: Lineage::default(),
+            overrides: Vec::new(),
+        }
     }
 
     /// The names of all namespaces, in the order they were given.
     pub fn namespaces(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.gates.iter().map(Gate::namespace)
+        self.gates.iter().map(|gate| gate.namespace())
     }
 
     /// The limits of a namespace, in the order they were given.
@@ -275,25 +347,28 @@ impl Engine {
     /// Numbers about the engine at `now`.
     pub fn stats(&self, now: Timestamp) -> EngineStats {
         EngineStats {
-            table: self.table.stats(now),
-            permits_kept: self.kept.len(),
-            permits_max: self.kept.max(),
+            table: self.shared.table.stats(now),
+            permits_kept: self.shared.kept.len(),
+            permits_max: self.shared.kept.max(),
         }
     }
 
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].
     pub fn fingerprint(&self) -> u64 {
-        self.table.fingerprint()
+        self.shared.table.fingerprint()
     }
 
     /// The state of the capacity plane as text, for tests and diagnosis; empty without one.
     pub fn capacity_state(&self) -> String {
-        self.capacity.as_ref().map_or(String::new(), |capacity| format!("{:?}", capacity.fingerprint()))
+        self.shared
+            .capacity
+            .as_ref()
+            .map_or(String::new(), |capacity| format!("{:?}", capacity.fingerprint()))
     }
 
     /// Takes in something that is not a request.
     pub fn event(&self, event: Event, now: Timestamp) {
-        match (event, &self.overload) {
+        match (event, &self.shared.overload) {
             (Event::Pressure(pressure), Some(overload)) => {
                 overload.event(tidegate_overload::Signal { pressure }, now);
             }
@@ -304,15 +379,20 @@ impl Engine {
     /// Lets kept permits expire and the control loops run. To be called when [`Tick::next`] comes; being late only
     /// delays what it does, and no decision waits for it.
     pub fn tick(&self, now: Timestamp) -> Tick {
-        let expired = self.kept.expire(now).len();
+        let expired = self.shared.kept.expire(now).len();
         let mut next = now.saturating_add(Self::TICK_MAX);
-        if let Some(overload) = &self.overload {
+        if let Some(overload) = &self.shared.overload {
             next = next.min(overload.tick(now));
         }
-        if let Some(expiry) = self.kept.next_expiry() {
+        if let Some(expiry) = self.shared.kept.next_expiry() {
             next = next.min(expiry);
         }
-        Tick { next: next.max(now), expired }
+        let first_override = self.overrides.first_expiry();
+        let rebuild_due = first_override.is_some_and(|until| until <= now);
+        if let Some(until) = first_override {
+            next = next.min(until);
+        }
+        Tick { next: next.max(now), expired, rebuild_due }
     }
 
     pub(crate) fn find(&self, namespace: &str) -> Result<usize, EngineError> {
@@ -320,10 +400,33 @@ impl Engine {
         self.by_name.get(namespace).copied().ok_or_else(unknown)
     }
 
+    /// Whether exact limits are decided by a store that the caller asks; see [`EngineConfig::asks_store`].
+    pub fn asks_store(&self) -> bool {
+        self.shared.config.asks_store
+    }
+
+    /// Under which name each limit counts.
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
+    }
+
+    /// Batches that bring these changes to the store, as few as there may be, in order.
+    pub fn note_batches(&self, changes: &[NoteChange]) -> Vec<Batch> {
+        let batch = |changes: &[NoteChange]| {
+            Batch::each(self.next_batch_id(), []).with_notes(changes.iter().cloned())
+        };
+        changes.chunks(Batch::NOTES_MAX).map(batch).collect()
+    }
+
+    /// The gate of a namespace.
+    pub(crate) fn gate(&self, namespace: &str) -> Result<&Arc<Gate>, EngineError> {
+        Ok(&self.gates[self.find(namespace)?])
+    }
+
     pub(crate) fn next_batch_id(&self) -> tidegate_store::RequestId {
         // Relaxed: only the number must be new.
-        let number = self.batches.fetch_add(1, Ordering::Relaxed);
-        tidegate_store::RequestId(u128::from(self.batch_epoch) << 64 | u128::from(number))
+        let number = self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        tidegate_store::RequestId(u128::from(self.shared.batch_epoch) << 64 | u128::from(number))
     }
 }
 

@@ -6,13 +6,24 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate::Timestamp;
+use tidegate::{Cost, Timestamp};
+use tidegate_store::Operation;
 
 use crate::decision::Permit;
 
 /// The name of a kept permit: 128 bits that cannot be guessed, written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermitId(u128);
+
+impl PermitId {
+    pub(crate) fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) fn to_bits(self) -> u128 {
+        self.0
+    }
+}
 
 impl fmt::Display for PermitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,6 +46,28 @@ impl FromStr for PermitId {
     }
 }
 
+/// A permit that waits for its caller.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) holds: Holds,
+    /// Whether a note about it is in the store.
+    pub(crate) is_noted: bool,
+}
+
+/// What a kept permit holds.
+#[derive(Debug)]
+pub(crate) enum Holds {
+    /// What it was given.
+    All(Box<Permit>),
+    /// What the store still holds for it after a restart: these charges, each of this cost.
+    Stored {
+        /// What each operation charged.
+        cost: Cost,
+        /// The charges.
+        operations: Vec<Operation>,
+    },
+}
+
 /// All kept permits.
 ///
 /// At most `max` at a time; one more is not kept. Each is dropped when it expires, which gives back what it lent and
@@ -49,7 +82,7 @@ pub(crate) struct KeptPermits {
 #[derive(Debug)]
 struct Held {
     issued: u64,
-    permits: HashMap<PermitId, Permit, ahash::RandomState>,
+    permits: HashMap<PermitId, Kept, ahash::RandomState>,
     /// When each expires, the next one first. Settled permits stay here until then, as names of nothing.
     expiries: BinaryHeap<Reverse<(Timestamp, u128)>>,
 }
@@ -78,28 +111,50 @@ impl KeptPermits {
     }
 
     /// Keeps a permit until `expires`; gives it back if there are too many.
-    pub(crate) fn keep(&self, permit: Permit, expires: Timestamp) -> Result<PermitId, Box<Permit>> {
+    pub(crate) fn keep(
+        &self,
+        permit: Box<Permit>,
+        is_noted: bool,
+        expires: Timestamp,
+    ) -> Result<PermitId, Box<Permit>> {
         let mut held = self.held();
-        // Settled names waiting for their expiry are bounded like the permits themselves.
-        if held.permits.len() >= self.max || held.expiries.len() >= self.max.saturating_mul(2) {
-            return Err(Box::new(permit));
+        if held.is_full(self.max) {
+            return Err(permit);
         }
         held.issued += 1;
         let high = self.names.hash_one((held.issued, 0_u8));
         let low = self.names.hash_one((held.issued, 1_u8));
         let id = PermitId(u128::from(high) << 64 | u128::from(low));
-        held.expiries.push(Reverse((expires, id.0)));
-        held.permits.insert(id, permit);
+        held.insert(id, Kept { holds: Holds::All(permit), is_noted }, expires);
         Ok(id)
     }
 
+    /// Keeps what the store holds for a permit of that name; `false` if there are too many.
+    pub(crate) fn restore(
+        &self,
+        id: PermitId,
+        cost: Cost,
+        operations: Vec<Operation>,
+        expires: Timestamp,
+    ) -> bool {
+        let mut held = self.held();
+        if held.permits.contains_key(&id) {
+            return true;
+        }
+        let has_room = !held.is_full(self.max);
+        if has_room {
+            held.insert(id, Kept { holds: Holds::Stored { cost, operations }, is_noted: true }, expires);
+        }
+        has_room
+    }
+
     /// Takes a permit out: the first time only.
-    pub(crate) fn take(&self, id: PermitId) -> Option<Permit> {
+    pub(crate) fn take(&self, id: PermitId) -> Option<Kept> {
         self.held().permits.remove(&id)
     }
 
     /// Takes out all permits that have expired by `now`.
-    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Permit> {
+    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Kept> {
         let mut held = self.held();
         let mut expired = Vec::new();
         while let Some(Reverse((expires, id))) = held.expiries.peek().copied() {
@@ -114,5 +169,17 @@ impl KeptPermits {
 
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
         self.held().expiries.peek().map(|Reverse((expires, _))| *expires)
+    }
+}
+
+impl Held {
+    fn is_full(&self, max: usize) -> bool {
+        // Settled names waiting for their expiry are bounded like the permits themselves.
+        self.permits.len() >= max || self.expiries.len() >= max.saturating_mul(2)
+    }
+
+    fn insert(&mut self, id: PermitId, kept: Kept, expires: Timestamp) {
+        self.expiries.push(Reverse((expires, id.0)));
+        self.permits.insert(id, kept);
     }
 }

@@ -22,17 +22,27 @@
 
 #![forbid(unsafe_code)]
 
+mod asking;
 mod decision;
 mod engine;
 mod kept;
+mod lineage;
+mod notes;
+mod numbers;
+mod overrides;
 mod refunds;
 mod request;
+mod stable_hash;
 
+pub use asking::{Asking, Progress};
 pub use decision::{Decision, Outcome, Pending, Permit, Place, Settled, Step};
 pub use engine::{
-    Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, LimitReport, NamespaceConfig,
-    PeekReport, Tick,
+    Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, LimitChange, LimitReport,
+    NamespaceConfig, PeekReport, ReloadReport, Tick,
 };
 pub use kept::{NotAPermitId, PermitId};
+pub use lineage::{LINEAGE_MAX, Lineage};
+pub use notes::NoteError;
+pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;

@@ -1,10 +1,13 @@
 //! Which refunds were already applied, so that repeating one gives nothing back twice.
 
 use core::time::Duration;
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::Timestamp;
+use tidegate_store::Batch;
+
+use crate::stable_hash::name_of;
 
 /// How many refund keys are remembered. When all are in use, a refund is refused rather than applied unremembered.
 pub const REFUND_KEYS_MAX: usize = 1 << 18;
@@ -21,19 +24,44 @@ pub enum Refunded {
     AlreadyApplied,
 }
 
+/// The name of a refund: the same for the same key of a namespace, in every process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RefundName(pub(crate) u128);
+
+impl RefundName {
+    pub(crate) fn new(namespace: &str, key: &str) -> Self {
+        Self(name_of([&b"refund"[..], namespace.as_bytes(), key.as_bytes()]))
+    }
+}
+
 /// The refund keys of the last [`REFUND_KEY_KEPT`].
 #[derive(Debug)]
 pub(crate) struct RefundKeys {
-    hasher: ahash::RandomState,
     max: usize,
     seen: Mutex<Seen>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    keys: HashSet<u128, ahash::RandomState>,
-    /// In the order they came, which is the order they are forgotten in.
-    order: VecDeque<(Timestamp, u128)>,
+    keys: HashMap<RefundName, Remembered, ahash::RandomState>,
+    /// When each is forgotten, the next one first.
+    order: BTreeSet<(Timestamp, RefundName)>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    until: Timestamp,
+    /// What the store was asked, while nobody knows that it was done.
+    asked: Option<Box<Batch>>,
+}
+
+/// What is known of a refund.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// It was applied.
+    Applied,
+    /// It is new, or it is not known whether the store applied it: ask the store this.
+    Ask(Box<Batch>),
 }
 
 /// No room for another refund key before this instant.
@@ -43,39 +71,91 @@ pub(crate) struct RefundKeysFull(pub(crate) Timestamp);
 impl RefundKeys {
     pub(crate) fn new(max: usize, seed: [u64; 4]) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed[2], seed[3], !seed[0], !seed[1]);
-        let keys = HashSet::with_hasher(hasher.clone());
-        Self { hasher, max, seen: Mutex::new(Seen { keys, order: VecDeque::new() }) }
+        let known = Seen { keys: HashMap::with_hasher(hasher), order: BTreeSet::new() };
+        Self { max, seen: Mutex::new(known) }
     }
 
-    /// Remembers a key; `Ok(false)` if it is already known.
-    pub(crate) fn remember(
+    /// Remembers a refund as applied; `Ok(false)` if it was before.
+    pub(crate) fn remember(&self, name: RefundName, now: Timestamp) -> Result<bool, RefundKeysFull> {
+        let mut seen = self.seen(now);
+        if let Some(known) = seen.keys.get_mut(&name) {
+            return Ok(known.asked.take().is_some());
+        }
+        seen.insert(name, self.max, now, None)?;
+        Ok(true)
+    }
+
+    /// What to ask the store about a refund. The same refund asks the same again, whoever asks it how often, until it is
+    /// [remembered](RefundKeys::remember) or [given up](RefundKeys::give_up): so the store sees one batch, and does it once.
+    pub(crate) fn ask(
         &self,
-        namespace: &str,
-        key: &str,
+        name: RefundName,
         now: Timestamp,
-    ) -> Result<bool, RefundKeysFull> {
-        let name = |salt: u64| u128::from(self.hasher.hash_one((salt, namespace, key)));
-        let id = name(1) << 64 | name(2);
+        batch: impl FnOnce() -> Batch,
+    ) -> Result<Known, RefundKeysFull> {
+        let mut seen = self.seen(now);
+        if let Some(known) = seen.keys.get(&name) {
+            return Ok(known.asked.clone().map_or(Known::Applied, Known::Ask));
+        }
+        let batch = Box::new(batch());
+        seen.insert(name, self.max, now, Some(batch.clone()))?;
+        Ok(Known::Ask(batch))
+    }
+
+    /// Forgets a refund that the store certainly did not carry out, unless somebody else had more luck.
+    pub(crate) fn give_up(&self, name: RefundName, now: Timestamp) {
+        let mut seen = self.seen(now);
+        if let Some(known) = seen.keys.get(&name).filter(|known| known.asked.is_some()) {
+            let until = known.until;
+            seen.order.remove(&(until, name));
+            seen.keys.remove(&name);
+        }
+    }
+
+    /// Remembers a refund that was applied before a restart, until `until`.
+    pub(crate) fn restore(
+        &self,
+        name: RefundName,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), RefundKeysFull> {
+        let mut seen = self.seen(now);
+        if until <= now || seen.keys.contains_key(&name) {
+            return Ok(());
+        }
+        seen.insert(name, self.max, until.saturating_sub(REFUND_KEY_KEPT), None)
+    }
+
+    /// What is remembered at `now`.
+    fn seen(&self, now: Timestamp) -> MutexGuard<'_, Seen> {
+        // A panic elsewhere leaves both parts whole: nothing between two changes can panic.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((at, old)) = seen.order.front().copied() {
-            if at.saturating_add(REFUND_KEY_KEPT) > now {
+        while let Some((until, name)) = seen.order.first().copied() {
+            if until > now {
                 break;
             }
-            seen.order.pop_front();
-            seen.keys.remove(&old);
+            seen.order.pop_first();
+            seen.keys.remove(&name);
         }
-        if seen.keys.contains(&id) {
-            return Ok(false);
+        seen
+    }
+}
+
+impl Seen {
+    fn insert(
+        &mut self,
+        name: RefundName,
+        max: usize,
+        at: Timestamp,
+        asked: Option<Box<Batch>>,
+    ) -> Result<(), RefundKeysFull> {
+        let until = at.saturating_add(REFUND_KEY_KEPT);
+        if self.keys.len() >= max {
+            return Err(RefundKeysFull(self.order.first().map_or(until, |(first, _)| *first)));
         }
-        if seen.keys.len() >= self.max {
-            let first = seen.order.front().map_or(now, |(at, _)| *at);
-            return Err(RefundKeysFull(first.saturating_add(REFUND_KEY_KEPT)));
-        }
-        // A clock that steps back must not put a key behind ones that are forgotten later.
-        let at = seen.order.back().map_or(now, |(last, _)| (*last).max(now));
-        seen.order.push_back((at, id));
-        seen.keys.insert(id);
-        Ok(true)
+        self.order.insert((until, name));
+        self.keys.insert(name, Remembered { until, asked });
+        Ok(())
     }
 }
 
@@ -83,27 +163,36 @@ impl RefundKeys {
 mod tests {
     use super::*;
 
+    fn remember(
+        keys: &RefundKeys,
+        namespace: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<bool, RefundKeysFull> {
+        keys.remember(RefundName::new(namespace, key), now)
+    }
+
     #[test]
     fn a_key_is_remembered_for_an_hour_and_then_forgotten() {
         let keys = RefundKeys::new(10, [1, 2, 3, 4]);
         let start = Timestamp::from_secs(1000);
-        assert_eq!(keys.remember("api", "a", start), Ok(true));
-        assert_eq!(keys.remember("api", "a", start), Ok(false));
-        assert_eq!(keys.remember("other", "a", start), Ok(true));
+        assert_eq!(remember(&keys, "api", "a", start), Ok(true));
+        assert_eq!(remember(&keys, "api", "a", start), Ok(false));
+        assert_eq!(remember(&keys, "other", "a", start), Ok(true));
         let almost = start.saturating_add(REFUND_KEY_KEPT).saturating_sub(Duration::from_nanos(1));
-        assert_eq!(keys.remember("api", "a", almost), Ok(false));
-        assert_eq!(keys.remember("api", "a", start.saturating_add(REFUND_KEY_KEPT)), Ok(true));
+        assert_eq!(remember(&keys, "api", "a", almost), Ok(false));
+        assert_eq!(remember(&keys, "api", "a", start.saturating_add(REFUND_KEY_KEPT)), Ok(true));
     }
 
     #[test]
     fn when_all_keys_are_in_use_a_new_one_is_told_when_to_come_back() {
         let keys = RefundKeys::new(2, [1, 2, 3, 4]);
         let start = Timestamp::from_secs(1000);
-        assert_eq!(keys.remember("api", "a", start), Ok(true));
-        assert_eq!(keys.remember("api", "b", start), Ok(true));
+        assert_eq!(remember(&keys, "api", "a", start), Ok(true));
+        assert_eq!(remember(&keys, "api", "b", start), Ok(true));
         let until = start.saturating_add(REFUND_KEY_KEPT);
-        assert_eq!(keys.remember("api", "c", start), Err(RefundKeysFull(until)));
-        assert_eq!(keys.remember("api", "a", start), Ok(false), "a known key needs no room");
-        assert_eq!(keys.remember("api", "c", until), Ok(true));
+        assert_eq!(remember(&keys, "api", "c", start), Err(RefundKeysFull(until)));
+        assert_eq!(remember(&keys, "api", "a", start), Ok(false), "a known key needs no room");
+        assert_eq!(remember(&keys, "api", "c", until), Ok(true));
     }
 }

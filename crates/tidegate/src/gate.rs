@@ -13,6 +13,7 @@
 mod build;
 mod charge;
 mod decide;
+mod elsewhere;
 mod operations;
 mod permit;
 
@@ -28,7 +29,8 @@ use std::sync::Arc;
 
 pub use build::{GateBuilder, GateError};
 pub use decide::Decision;
-pub use operations::{ExactLimit, Peek, TableFull};
+pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
+pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 
 use crate::limit::Limit;
@@ -60,6 +62,11 @@ impl Gate {
     /// The limits, in the order they were given.
     pub fn limits(&self) -> impl ExactSizeIterator<Item = &Limit> {
         self.limits.iter().map(|compiled| &compiled.limit)
+    }
+
+    /// The limits, each with the name it counts under: its own, unless it was [renamed](GateBuilder::counts_as).
+    pub fn identities(&self) -> impl ExactSizeIterator<Item = (&Limit, &str)> {
+        self.limits.iter().map(|compiled| (&compiled.limit, &*compiled.counts_as))
     }
 
     /// The table that holds the state of its keys.

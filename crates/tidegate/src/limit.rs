@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::algorithm::Algorithm;
+use crate::gate::GateError;
 use crate::matcher::Matcher;
 
 /// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
@@ -29,8 +30,12 @@ pub struct Limit {
     pub overrides: Vec<Override>,
     /// Where it is decided.
     pub consistency: Consistency,
-    /// The name it had before, so that usage is kept when it is renamed.
+    /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage. A gate alone does
+    /// not look at it.
     pub was: Option<String>,
+    /// What happens while the store that decides it does not answer. Only looked at where [`Consistency::Exact`] is
+    /// decided in a store.
+    pub on_store_failure: OnStoreFailure,
 }
 
 impl Limit {
@@ -52,6 +57,7 @@ impl Limit {
             overrides: Vec::new(),
             consistency: Consistency::Local,
             was: None,
+            on_store_failure: OnStoreFailure::default(),
         }
     }
 
@@ -107,6 +113,42 @@ impl Limit {
     pub fn consistency(mut self, consistency: Consistency) -> Self {
         self.consistency = consistency;
         self
+    }
+
+    /// Says that the limit was called `name` before, so that a reload keeps what was used under that name.
+    #[must_use]
+    pub fn was(mut self, name: impl Into<String>) -> Self {
+        self.was = Some(name.into());
+        self
+    }
+
+    /// Sets what happens while the store that decides it does not answer.
+    #[must_use]
+    pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.on_store_failure = on_store_failure;
+        self
+    }
+
+    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has the limit's
+    /// algorithm with whatever numbers.
+    pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
+        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&self.algorithm) {
+            return Err(GateError::OverrideAlgorithm {
+                limit: self.name.clone(),
+                expected: self.algorithm.name(),
+                given: one.algorithm.name(),
+            });
+        }
+        let attribute = |attribute: &str| GateError::OverrideAttribute {
+            limit: self.name.clone(),
+            attribute: attribute.to_owned(),
+        };
+        let foreign = one.when.iter().find(|(name, _)| !self.key.iter().any(|part| part.attribute == *name));
+        match (foreign, one.when.is_empty()) {
+            (Some((name, _)), _) => Err(attribute(name)),
+            (None, true) => Err(attribute("")),
+            (None, false) => Ok(()),
+        }
     }
 }
 
@@ -201,4 +243,20 @@ pub enum Consistency {
     Local,
     /// In one atomic step in the store, together with all other exact limits of the request.
     Exact,
+}
+
+/// What happens to a request while the store that decides one of its limits does not answer.
+///
+/// A request with several such limits is refused if one of them says so; otherwise each goes its own way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreFailure {
+    /// It is refused with reason `store_unavailable`, to come back in a second.
+    #[default]
+    Refuse,
+    /// It is admitted by this limit and not counted.
+    Allow,
+    /// It is decided and counted in this member's own table, by the whole of the limit's numbers, until the store answers
+    /// again. What was counted meanwhile is not carried into the store.
+    Local,
 }

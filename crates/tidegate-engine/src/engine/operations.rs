@@ -1,123 +1,382 @@
-//! Everything a caller may do besides asking: look, report, refund, keep and settle, reset, block.
+//! Everything a caller may do besides asking: look, report, refund, reset, block.
+//!
+//! Each begins here, and goes on after the store has answered where exact limits or a durable memory are concerned. What
+//! is local is done after the store has done its part, so that an error leaves nothing half done here.
 
-use tidegate::{Refusal, Timestamp};
+use tidegate::gate::{CounterPlace, ExactLimit, LocalLimit};
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
+use tidegate_store::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId};
 
+use super::order::{denied_by_store, exact_name, is_away, key_of, refusal_by, store_failed};
 use super::{Engine, EngineError, LimitReport};
-use crate::decision::{Outcome, Permit, Settled};
-use crate::kept::PermitId;
-use crate::refunds::{RefundKeysFull, Refunded};
+use crate::asking::Progress;
+use crate::decision::{ExactName, Permit};
+use crate::notes::{self, BlockNote, NoteError, RefundNote};
+use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKeysFull, RefundName, Refunded};
 use crate::request::Request;
+use crate::stable_hash::name_of;
 
 /// What a request would meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeekReport {
-    /// The refusal by its local limits, if any.
+    /// The refusal it would get by its limits, if any: that of the local ones before that of the exact ones.
     pub refusal: Option<Refusal<'static>>,
-    /// What its local limits have left.
+    /// What its limits have left: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
 }
 
+/// A request that outlives its caller's borrow.
+struct Owned {
+    attributes: Vec<(String, String)>,
+    cost: Cost,
+}
+
+impl Owned {
+    fn new(request: &Request<'_>) -> Self {
+        let attributes = request.attributes.iter();
+        Self {
+            attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            cost: request.cost,
+        }
+    }
+
+    /// What `act` makes of the attributes.
+    fn with<R>(&self, act: impl FnOnce(Attributes<'_>) -> R) -> R {
+        let pairs: Vec<_> =
+            self.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        act(Attributes::new(&pairs))
+    }
+}
+
 impl Engine {
-    /// What the local limits would answer, changing nothing. Limits decided in a store are not looked at.
-    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<PeekReport, EngineError> {
-        let gate = &self.gates[self.find(request.namespace)?];
-        let peek = gate.peek(request.attributes, request.cost, now);
-        Ok(PeekReport {
-            refusal: peek.refusal.map(Refusal::into_owned),
-            limits: peek.limits.into_iter().map(LimitReport::from).collect(),
-        })
+    /// What the limits would answer, changing nothing.
+    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        let exact = gate.exact_limits(request.attributes, now);
+        if exact.is_empty() {
+            let peek = gate.peek(request.attributes, request.cost, now);
+            return Ok(Progress::Done(PeekReport {
+                refusal: peek.refusal.map(Refusal::into_owned),
+                limits: peek.limits.into_iter().map(LimitReport::from).collect(),
+            }));
+        }
+        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
+        let exact: Vec<_> = exact.iter().map(exact_name).collect();
+        let request = Owned::new(request);
+        let gate = gate.clone();
+        Ok(Progress::ask(batch, move |step, _| {
+            let mut report = request.with(|attributes| {
+                let peek = gate.peek(attributes, request.cost, step.now);
+                PeekReport {
+                    refusal: peek.refusal.map(Refusal::into_owned),
+                    limits: peek.limits.into_iter().map(LimitReport::from).collect(),
+                }
+            });
+            let (refusal, limits) = match step.answer {
+                Ok(answer) => {
+                    let refuses =
+                        answer.violated().any(|(at, _)| exact.get(at).is_some_and(|one| !one.is_shadow));
+                    let refusal = refuses.then(|| denied_by_store(&gate, &exact, &answer));
+                    (refusal, reports(&exact, &answer))
+                }
+                Err(error) => {
+                    let refuses = |one: &&ExactName| {
+                        !one.is_shadow && (!is_away(&error) || one.on_store_failure == OnStoreFailure::Refuse)
+                    };
+                    let refusing: Vec<_> = exact.iter().filter(refuses).collect();
+                    let (local, places) = decided_here(&exact);
+                    let located = gate.peek_located(&places, request.cost, step.now);
+                    let violated = located.violated.into_iter();
+                    let violated: Vec<_> =
+                        violated.map(|(at, one)| (super::order::into_owned(one), local[at])).collect();
+                    let refusal = match (refusing.is_empty(), violated.is_empty()) {
+                        (false, _) => Some(store_failed(&gate, &refusing, &error, step.now)),
+                        (true, false) => Some(refusal_by(&gate, violated)),
+                        (true, true) => None,
+                    };
+                    (refusal, located.limits.into_iter().map(LimitReport::from).collect())
+                }
+            };
+            report.refusal = report.refusal.or(refusal);
+            report.limits.extend(limits);
+            Ok(Progress::Done(report))
+        }))
     }
 
     /// What the limits that a permit was charged to had left when it was given.
+    ///
+    /// The names of local limits are known to the engine that gave it only; another one leaves them out.
     pub fn statuses(&self, permit: &Permit) -> Vec<LimitReport> {
-        let gate = &self.gates[permit.namespace];
-        let mut reports: Vec<LimitReport> = gate.statuses(&permit.limits).map(LimitReport::from).collect();
+        let mut reports: Vec<LimitReport> = Vec::new();
+        if permit.home.generation == self.generation {
+            let gate = &self.gates[permit.home.namespace as usize];
+            reports.extend(gate.statuses(&permit.limits).map(LimitReport::from));
+        }
         reports.extend(permit.remote.iter().flat_map(|remote| remote.reports.iter().cloned()));
         reports
     }
 
-    /// Charges the local limits whether or not there is room, as for work already done; what they have left then.
-    pub fn report(&self, request: &Request<'_>, now: Timestamp) -> Result<Vec<LimitReport>, EngineError> {
-        let gate = &self.gates[self.find(request.namespace)?];
-        let limits = gate.report(request.attributes, request.cost, now)?;
-        Ok(limits.into_iter().map(LimitReport::from).collect())
-    }
-
-    /// Gives the cost of a request back to the local limits, once for each `key`.
+    /// Charges the limits whether or not there is room, as for work already done; what they have left then. Concurrency
+    /// limits are left alone.
     ///
-    /// [`crate::REFUND_KEYS_MAX`] keys are remembered, each for [`crate::REFUND_KEY_KEPT`].
-    pub fn refund(&self, request: &Request<'_>, key: &str, now: Timestamp) -> Result<Refunded, EngineError> {
-        let gate = &self.gates[self.find(request.namespace)?];
-        match self.refunds.remember(request.namespace, key, now) {
-            Ok(true) => {
-                gate.refund(request.attributes, request.cost, now);
-                Ok(Refunded::Applied)
-            }
-            Ok(false) => Ok(Refunded::AlreadyApplied),
-            Err(RefundKeysFull(until)) => Err(EngineError::RefundKeysFull { until }),
+    /// While the store is away, exact limits are charged as their [`OnStoreFailure`] says; if one of them refuses, nothing
+    /// is charged and the error says so.
+    pub fn report(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Progress<Vec<LimitReport>>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        let mut exact = gate.exact_limits(request.attributes, now);
+        exact.retain(|one| counts_units(one));
+        if exact.is_empty() {
+            let limits = gate.report(request.attributes, request.cost, now)?;
+            return Ok(Progress::Done(limits.into_iter().map(LimitReport::from).collect()));
         }
+        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
+        let exact: Vec<_> = exact.iter().map(exact_name).collect();
+        let request = Owned::new(request);
+        let gate = gate.clone();
+        Ok(Progress::ask(batch, move |step, _| {
+            let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
+            let remote = match step.answer {
+                Ok(answer) => reports(&exact, &answer),
+                Err(error) if !is_away(&error) || exact.iter().any(refuses) => {
+                    return Err(EngineError::Store(error));
+                }
+                Err(_) => {
+                    let (_, places) = decided_here(&exact);
+                    let limits = gate.report_located(&places, request.cost, step.now)?;
+                    limits.into_iter().map(LimitReport::from).collect()
+                }
+            };
+            let mut limits: Vec<LimitReport> = request.with(|attributes| {
+                let limits = gate.report(attributes, request.cost, step.now)?;
+                Ok::<_, EngineError>(limits.into_iter().map(LimitReport::from).collect())
+            })?;
+            limits.extend(remote);
+            Ok(Progress::Done(limits))
+        }))
     }
 
-    /// Keeps a permit under a name until `expires`, for a caller that settles later; then it is dropped.
+    /// Gives the cost of a request back to the limits, once for each `key`.
     ///
-    /// When there are too many, the permit is settled as cancelled, so that nothing stays charged.
-    pub fn keep(
+    /// [`crate::REFUND_KEYS_MAX`] keys are remembered, each for [`REFUND_KEY_KEPT`]. With a store, what it gives back and
+    /// its memory of the key are one step, so that neither a crash nor two callers at once give back twice; the local
+    /// limits follow when it has answered. If it does not, nothing is given back here: repeat it with the same key.
+    pub fn refund(
         &self,
-        permit: Permit,
-        expires: Timestamp,
+        request: &Request<'_>,
+        key: &str,
         now: Timestamp,
-    ) -> Result<PermitId, (EngineError, Settled)> {
-        self.kept.keep(permit, expires).map_err(|permit| {
-            let settled = self.settle(*permit, Outcome::Cancelled, now);
-            (EngineError::TooManyPermits(self.kept.max()), settled)
-        })
+    ) -> Result<Progress<Refunded>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        let name = RefundName::new(request.namespace, key);
+        let refunds = &self.shared.refunds;
+        let full = |RefundKeysFull(until)| EngineError::RefundKeysFull { until };
+        if !self.shared.config.asks_store {
+            let is_new = refunds.remember(name, now).map_err(full)?;
+            if is_new {
+                gate.refund(request.attributes, request.cost, now);
+            }
+            return Ok(Progress::Done(if is_new { Refunded::Applied } else { Refunded::AlreadyApplied }));
+        }
+        let mut exact = gate.exact_limits(request.attributes, now);
+        exact.retain(|one| counts_units(one));
+        let operations = self.operations_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
+        let value = RefundNote {
+            namespace: request.namespace.to_owned(),
+            key: key.chars().take(RefundNote::KEY_CHARS_MAX).collect(),
+        };
+        let batch = || {
+            let note = notes::note(NoteKind::Refund, name.0, &value, now.saturating_add(REFUND_KEY_KEPT));
+            Batch::each(RequestId(name.0), operations).with_notes([NoteChange::Put(note)])
+        };
+        let batch = match refunds.ask(name, now, batch).map_err(full)? {
+            Known::Applied => return Ok(Progress::Done(Refunded::AlreadyApplied)),
+            Known::Ask(batch) => *batch,
+        };
+        let request = Owned::new(request);
+        let gate = gate.clone();
+        Ok(Progress::ask(batch, move |step, _| {
+            let refunds = &step.engine.shared.refunds;
+            if let Err(error) = step.answer {
+                if !error.is_outcome_unknown() {
+                    refunds.give_up(name, step.now);
+                }
+                return Err(EngineError::Store(error));
+            }
+            // The first to hear of it gives back here; whoever asked at the same time finds it done. The store remembers
+            // it in any case, so no room here is no reason to say that it was not applied.
+            let is_first = refunds.remember(name, step.now).unwrap_or(true);
+            if is_first {
+                request.with(|attributes| gate.refund(attributes, request.cost, step.now));
+            }
+            Ok(Progress::Done(if is_first { Refunded::Applied } else { Refunded::AlreadyApplied }))
+        }))
     }
 
-    /// Settles a kept permit: once. A second time, or after it expired, the permit is unknown.
-    pub fn settle_kept(
-        &self,
-        id: PermitId,
-        outcome: Outcome,
-        now: Timestamp,
-    ) -> Result<Settled, EngineError> {
-        // One that has expired but was not yet collected is as unknown as one that was.
-        drop(self.kept.expire(now));
-        let permit = self.kept.take(id).ok_or(EngineError::UnknownPermit(id))?;
-        Ok(self.settle(permit, outcome, now))
+    /// Remembers a refund that was given before a restart, from its note of kind [`NoteKind::Refund`].
+    pub fn restore_refund(&self, note: &Note, now: Timestamp) -> Result<(), EngineError> {
+        let name = RefundName(notes::name(NoteKind::Refund, note)?);
+        let full = |RefundKeysFull(until)| EngineError::RefundKeysFull { until };
+        self.shared.refunds.restore(name, note.until, now).map_err(full)
     }
 
-    /// Forgets what is used by the counters of a request, of one local limit or of all; how many were in use.
+    /// Forgets what is used by the counters of a request, of one limit or of all, and lifts their blocks; how many were in
+    /// use or blocked.
     pub fn reset(
         &self,
         request: &Request<'_>,
         limit: Option<&str>,
         now: Timestamp,
-    ) -> Result<usize, EngineError> {
-        let gate = &self.gates[self.find(request.namespace)?];
+    ) -> Result<Progress<usize>, EngineError> {
+        let gate = self.gate(request.namespace)?;
         if let Some(name) = limit
             && !gate.limits().any(|known| known.name == name)
         {
             return Err(unknown_limit(request, name));
         }
-        Ok(gate.reset(request.attributes, limit, now))
+        if !self.shared.config.asks_store {
+            return Ok(Progress::Done(gate.reset(request.attributes, limit, now)));
+        }
+        let mut exact = gate.exact_limits(request.attributes, now);
+        exact.retain(|one| limit.is_none_or(|name| name == one.name));
+        // Looking first says which were in use, where the batch has room for that.
+        let looks = exact.len() * 2 <= Batch::OPERATIONS_MAX;
+        let peeks =
+            |one: &ExactLimit<'_>| (looks && counts_units(one)).then_some(Kind::Peek { cost: Cost::ONE });
+        let mut operations = self.operations_of(gate, &exact, peeks)?;
+        let looked = operations.len();
+        operations.extend(self.operations_of(gate, &exact, |_| Some(Kind::Reset))?);
+        let unseen = exact.len() - looked;
+        let local = gate.local_limits(request.attributes, limit);
+        let lifted = local.iter().map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
+        let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
+        let request = Owned::new(request);
+        let gate = gate.clone();
+        let limit = limit.map(str::to_owned);
+        Ok(Progress::ask(batch, move |step, _| {
+            let answer = step.answer.map_err(EngineError::Store)?;
+            let seen = answer.outcomes.iter().take(looked);
+            let in_use = seen.filter(|one| one.used > 0 || one.blocked_until.is_some()).count();
+            let local = request.with(|attributes| gate.reset(attributes, limit.as_deref(), step.now));
+            Ok(Progress::Done(local + in_use + unseen))
+        }))
     }
 
-    /// Refuses the key of a request under one local limit until an instant; one that has passed lifts the block.
+    /// Refuses the key of a request under one limit until an instant; one that has passed lifts the block.
+    ///
+    /// Of an exact limit the store refuses the key, for every member, by its own clock. Of a local limit this member does,
+    /// and a durable store remembers it over a restart.
     pub fn block(
         &self,
         request: &Request<'_>,
         limit: &str,
         until: Timestamp,
         now: Timestamp,
-    ) -> Result<(), EngineError> {
-        let gate = &self.gates[self.find(request.namespace)?];
-        if gate.block(request.attributes, limit, until, now)? {
-            Ok(())
-        } else {
-            Err(unknown_limit(request, limit))
+    ) -> Result<Progress<()>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        let unknown = || unknown_limit(request, limit);
+        if !self.shared.config.asks_store {
+            let applies = gate.block(request.attributes, limit, until, now)?;
+            return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
+        let mut exact = gate.exact_limits(request.attributes, now);
+        exact.retain(|one| one.name == limit);
+        if !exact.is_empty() {
+            let batch = self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?;
+            return Ok(Progress::ask(batch, |step, _| {
+                step.answer.map_err(EngineError::Store)?;
+                Ok(Progress::Done(()))
+            }));
+        }
+        let local = gate.local_limits(request.attributes, Some(limit));
+        let Some(one) = local.first() else { return Err(unknown()) };
+        let name = block_name(gate, one);
+        let change = if until > now {
+            let value = BlockNote {
+                namespace: request.namespace.to_owned(),
+                identity: notes::hex(&one.identity),
+                attributes: one
+                    .attributes
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+            };
+            NoteChange::Put(notes::note(NoteKind::Block, name, &value, until))
+        } else {
+            notes::remove(NoteKind::Block, name)
+        };
+        let batch = Batch::each(self.next_batch_id(), []).with_notes([change]);
+        let limit = limit.to_owned();
+        let request = Owned::new(request);
+        let gate = gate.clone();
+        Ok(Progress::ask(batch, move |step, _| {
+            step.answer.map_err(EngineError::Store)?;
+            request.with(|attributes| gate.block(attributes, &limit, until, step.now))?;
+            Ok(Progress::Done(()))
+        }))
     }
+
+    /// Blocks a key again that was blocked before a restart, from its note of kind [`NoteKind::Block`]; `false` if its
+    /// limit is gone.
+    pub fn restore_block(&self, note: &Note, now: Timestamp) -> Result<bool, EngineError> {
+        let BlockNote { namespace, identity, attributes } = notes::value(NoteKind::Block, note)?;
+        let identity = notes::unhex(&identity)
+            .ok_or_else(|| NoteError::new(NoteKind::Block, "its limit is not in hexadecimal digits"))?;
+        let Ok(gate) = self.gate(&namespace) else { return Ok(false) };
+        let pairs: Vec<_> = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        Ok(gate.restore_block(&identity, Attributes::new(&pairs), note.until, now)?)
+    }
+
+    /// A batch of the same operation on the counters of these limits.
+    fn batch_of(
+        &self,
+        gate: &Gate,
+        exact: &[ExactLimit<'_>],
+        kind: impl Fn(&ExactLimit<'_>) -> Option<Kind>,
+    ) -> Result<Batch, EngineError> {
+        Ok(Batch::each(self.next_batch_id(), self.operations_of(gate, exact, kind)?))
+    }
+
+    #[expect(clippy::unused_self, reason = "the keys are those of this engine's limits")]
+    fn operations_of(
+        &self,
+        gate: &Gate,
+        exact: &[ExactLimit<'_>],
+        kind: impl Fn(&ExactLimit<'_>) -> Option<Kind>,
+    ) -> Result<Vec<Operation>, EngineError> {
+        let mut operations = Vec::with_capacity(exact.len());
+        for one in exact {
+            let Some(kind) = kind(one) else { continue };
+            let key = key_of(gate, one).map_err(EngineError::KeyTooLong)?;
+            operations.push(Operation::new(key, one.algorithm.clone(), kind));
+        }
+        Ok(operations)
+    }
+}
+
+/// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends permits.
+fn counts_units(limit: &ExactLimit<'_>) -> bool {
+    !matches!(limit.algorithm, tidegate::Algorithm::Concurrency(_))
+}
+
+/// Those of some exact limits that are decided here while the store is away, and where.
+fn decided_here(exact: &[ExactName]) -> (Vec<&ExactName>, Vec<CounterPlace>) {
+    let local = exact.iter().filter(|one| one.on_store_failure == OnStoreFailure::Local);
+    local.map(|one| (one, one.place)).unzip()
+}
+
+fn reports(exact: &[ExactName], answer: &Answer) -> Vec<LimitReport> {
+    let answered = exact.iter().zip(&answer.outcomes);
+    answered.map(|(name, outcome)| super::order::report_of(name, outcome)).collect()
+}
+
+fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {
+    name_of([&b"block"[..], gate.namespace().as_bytes(), &limit.identity, &limit.key])
 }
 
 fn unknown_limit(request: &Request<'_>, limit: &str) -> EngineError {

@@ -7,7 +7,7 @@ use tidegate_engine::{
     Request, Step,
 };
 
-use crate::world::{NOW, SEED, USER, bucket};
+use crate::world::{NOW, SEED, USER, bucket, done};
 
 fn engine(permits_max: usize) -> Engine {
     let concurrency = tidegate::algorithm::Concurrency::new(2, Duration::from_secs(30)).unwrap();
@@ -30,14 +30,14 @@ fn admit(engine: &Engine, now: Timestamp) -> Option<Permit> {
 }
 
 fn left(engine: &Engine, limit: usize) -> u64 {
-    engine.peek(&Request::new("api", &USER), NOW).unwrap().limits[limit].remaining
+    done(engine.peek(&Request::new("api", &USER), NOW)).limits[limit].remaining
 }
 
 #[test]
 fn a_permit_is_settled_once() {
     let engine = engine(10);
-    let kept =
-        engine.keep(admit(&engine, NOW).unwrap(), NOW.saturating_add(Duration::from_secs(30)), NOW).unwrap();
+    let expires = NOW.saturating_add(Duration::from_secs(30));
+    let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     assert_eq!(left(&engine, 1), 1);
     assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).unwrap().batch.is_none());
     assert_eq!(left(&engine, 1), 2);
@@ -50,8 +50,8 @@ fn a_permit_is_settled_once() {
 fn the_name_of_a_permit_is_read_as_it_is_written_and_cannot_be_guessed_from_another() {
     let engine = engine(10);
     let expires = NOW.saturating_add(Duration::from_secs(30));
-    let one = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap();
-    let two = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap();
+    let one = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
+    let two = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     assert_eq!(one.to_string().parse::<PermitId>().unwrap(), one);
     let differing = one.to_string().bytes().zip(two.to_string().bytes()).filter(|(a, b)| a != b).count();
     assert!(differing > 16, "{one} {two}");
@@ -64,7 +64,7 @@ fn the_name_of_a_permit_is_read_as_it_is_written_and_cannot_be_guessed_from_anot
 fn a_kept_permit_expires_and_gives_its_place_back() {
     let engine = engine(10);
     let expires = NOW.saturating_add(Duration::from_secs(10));
-    let kept = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap();
+    let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     let tick = engine.tick(NOW);
     assert_eq!(tick.expired, 0);
     assert_eq!(engine.tick(expires).expired, 1);
@@ -72,7 +72,7 @@ fn a_kept_permit_expires_and_gives_its_place_back() {
         engine.settle_kept(kept, Outcome::Succeeded, expires),
         Err(EngineError::UnknownPermit(_))
     ));
-    let peek = engine.peek(&Request::new("api", &USER), expires).unwrap();
+    let peek = done(engine.peek(&Request::new("api", &USER), expires));
     assert_eq!(peek.limits[1].remaining, 2);
 }
 
@@ -80,10 +80,10 @@ fn a_kept_permit_expires_and_gives_its_place_back() {
 fn one_permit_too_many_is_cancelled_and_leaves_nothing_charged() {
     let engine = engine(1);
     let expires = NOW.saturating_add(Duration::from_secs(30));
-    let kept = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap();
+    let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     let before = engine.fingerprint();
-    let (error, settled) = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap_err();
-    assert!(matches!(error, EngineError::TooManyPermits(1)) && settled.batch.is_none());
+    let error = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap_err();
+    assert!(matches!(error, EngineError::TooManyPermits(1)), "{error}");
     assert_eq!(engine.fingerprint(), before);
     assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).is_ok());
 }
@@ -109,13 +109,13 @@ fn a_refund_is_applied_once_for_each_key() {
     drop(admit(&engine, NOW));
     drop(admit(&engine, NOW));
     let request = Request::new("api", &USER);
-    assert_eq!(engine.refund(&request, "order-1", NOW).unwrap(), Refunded::Applied);
+    assert_eq!(done(engine.refund(&request, "order-1", NOW)), Refunded::Applied);
     assert_eq!(left(&engine, 0), 99);
     for _ in 0..3 {
-        assert_eq!(engine.refund(&request, "order-1", NOW).unwrap(), Refunded::AlreadyApplied);
+        assert_eq!(done(engine.refund(&request, "order-1", NOW)), Refunded::AlreadyApplied);
     }
     assert_eq!(left(&engine, 0), 99);
-    assert_eq!(engine.refund(&request, "order-2", NOW).unwrap(), Refunded::Applied);
+    assert_eq!(done(engine.refund(&request, "order-2", NOW)), Refunded::Applied);
     assert_eq!(left(&engine, 0), 100);
 }
 
@@ -143,12 +143,12 @@ fn what_does_not_exist_is_named() {
 fn a_block_refuses_until_its_instant_and_a_reset_lifts_it() {
     let engine = engine(10);
     let request = Request::new("api", &USER);
-    engine.block(&request, "rate", NOW.saturating_add(Duration::from_mins(1)), NOW).unwrap();
+    done(engine.block(&request, "rate", NOW.saturating_add(Duration::from_mins(1)), NOW));
     let Step::Decided(Decision::Refuse(refusal)) = engine.admit(&request, NOW).unwrap() else {
         panic!("blocked")
     };
     assert_eq!(refusal.reason(), Reason::Blocked);
-    assert_eq!(engine.reset(&request, Some("rate"), NOW).unwrap(), 1);
+    assert_eq!(done(engine.reset(&request, Some("rate"), NOW)), 1);
     assert!(admit(&engine, NOW).is_some());
 }
 
@@ -156,7 +156,7 @@ fn a_block_refuses_until_its_instant_and_a_reset_lifts_it() {
 fn a_report_is_booked_whether_or_not_there_is_room() {
     let engine = engine(10);
     let request = Request::new("api", &USER).cost(Cost::new(150).unwrap());
-    let reports = engine.report(&request, NOW).unwrap();
+    let reports = done(engine.report(&request, NOW));
     assert_eq!((reports[0].name.as_str(), reports[0].remaining), ("rate", 0));
     assert!(admit(&engine, NOW.saturating_add(Duration::from_millis(509))).is_none());
     assert!(admit(&engine, NOW.saturating_add(Duration::from_millis(510))).is_some());

@@ -9,7 +9,9 @@ use tidegate::algorithm::{Bucket, Concurrency, Rolling};
 use tidegate::limit::Consistency;
 use tidegate::{Algorithm, Class, Limit, Rate, Timestamp};
 use tidegate_capacity::{Access, Capacity, TableConfig};
-use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Settled, Step};
+use tidegate_engine::{
+    Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Progress, Request, Settled, Step,
+};
 use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
 
@@ -104,6 +106,20 @@ impl World {
         }
     }
 
+    /// Carries an operation through to its end.
+    pub(crate) fn carry<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, EngineError> {
+        let mut progress = begun?;
+        loop {
+            match progress {
+                Progress::Done(value) => return Ok(value),
+                Progress::Ask(asking) => {
+                    let answer = self.ask(asking.batch());
+                    progress = asking.resume(&self.engine, answer, self.now())?;
+                }
+            }
+        }
+    }
+
     pub(crate) fn finish(&self, settled: Settled) {
         if let Some(batch) = settled.batch {
             self.ask(&batch).unwrap();
@@ -114,6 +130,11 @@ impl World {
     pub(crate) fn state(&self) -> (u64, String, String) {
         (self.engine.fingerprint(), self.engine.capacity_state(), self.store.dump())
     }
+}
+
+/// What an operation came to that asks no store.
+pub(crate) fn done<T>(progress: Result<Progress<T>, EngineError>) -> T {
+    progress.unwrap().done().unwrap()
 }
 
 pub(crate) const USER: [(&str, &str); 1] = [("user", "ada")];

@@ -9,10 +9,11 @@ use super::Gate;
 use crate::algorithm::Algorithm;
 use crate::algorithm::{WINDOW_MAX, WINDOW_MIN};
 use crate::limit::Missing;
-use crate::limit::{Condition, Consistency, Limit, OnExceed};
+use crate::limit::{Condition, Consistency, Limit, OnExceed, Override};
 use crate::matcher::Matcher;
 use crate::scope::{Keyed, Names, Part, Scope, Values};
 use crate::table::{KeyTable, Spec, SpecId, Specs, TableConfig};
+use crate::time::Timestamp;
 
 /// Why limits make no gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +92,23 @@ pub struct GateBuilder {
     limits: Vec<Limit>,
     table: Option<Arc<KeyTable>>,
     exact_elsewhere: bool,
+    beside: Beside,
+}
+
+/// What a gate knows of its limits that does not stand in a policy.
+#[derive(Debug, Default)]
+struct Beside {
+    /// The names that limits count under, where they are not their own.
+    identities: HashMap<String, String>,
+    overrides: Vec<TimedOverride>,
+}
+
+/// An override set at run time.
+#[derive(Debug)]
+struct TimedOverride {
+    limit: String,
+    numbers: Override,
+    until: Timestamp,
 }
 
 impl GateBuilder {
@@ -103,7 +121,7 @@ impl GateBuilder {
     const SEED: [u64; 4] = [0x7469_6465, 0x6761_7465, 0x6b65_7973, 0x7365_6564];
 
     pub(super) fn new(namespace: Arc<str>) -> Self {
-        Self { namespace, limits: Vec::new(), table: None, exact_elsewhere: false }
+        Self { namespace, limits: Vec::new(), table: None, exact_elsewhere: false, beside: Beside::default() }
     }
 
     /// Adds a limit. The order of limits is the order of answers; it does not change decisions.
@@ -136,9 +154,30 @@ impl GateBuilder {
         self
     }
 
+    /// Counts the limit of that name under another name, as after it was renamed. Without this call it counts under its
+    /// own. Two limits of a namespace must not count under one name.
+    #[must_use]
+    pub fn counts_as(mut self, limit: impl Into<String>, name: impl Into<String>) -> Self {
+        self.beside.identities.insert(limit.into(), name.into());
+        self
+    }
+
+    /// Adds an override set at run time to the limit of that name, valid before `until`; [`Timestamp::MAX`] never comes. It
+    /// wins over every override of the limit itself, however many attributes they name.
+    #[must_use]
+    pub fn override_at_run_time(
+        mut self,
+        limit: impl Into<String>,
+        numbers: Override,
+        until: Timestamp,
+    ) -> Self {
+        self.beside.overrides.push(TimedOverride { limit: limit.into(), numbers, until });
+        self
+    }
+
     /// Checks the limits and makes the gate.
     pub fn build(self) -> Result<Gate, GateError> {
-        let Self { namespace, limits, table, exact_elsewhere } = self;
+        let Self { namespace, limits, table, exact_elsewhere, beside } = self;
         if limits.len() > Self::LIMITS_MAX {
             return Err(GateError::TooManyLimits { namespace: namespace.to_string(), limits: limits.len() });
         }
@@ -153,7 +192,7 @@ impl GateBuilder {
             if compiled.iter().any(|other| other.limit.name == limit.name) {
                 return Err(GateError::DuplicateName(limit.name));
             }
-            compiled.push(Compiled::new(&namespace, limit, &table, &mut names)?);
+            compiled.push(Compiled::new(&namespace, limit, &beside, &table, &mut names)?);
         }
         let block_spec = table
             .specs
@@ -185,12 +224,21 @@ pub(crate) struct Compiled {
     pub(crate) scope: Scope,
     pub(crate) spec: SpecId,
     overrides: Option<Overrides>,
-    /// Whether any key of this limit was ever blocked; until then nobody looks for blocks.
-    pub(crate) has_blocks: AtomicBool,
+    /// The name it counts under: its own, or the one it had when it was first counted.
+    pub(crate) counts_as: Box<str>,
+    /// Whether any key of this limit was ever blocked; until then nobody looks for blocks. Shared with the same limit of
+    /// other gates over the table, so that a block outlives a reload, also one that is set while it happens.
+    pub(crate) has_blocks: Arc<AtomicBool>,
 }
 
 impl Compiled {
-    fn new(namespace: &str, limit: Limit, table: &KeyTable, names: &mut Names) -> Result<Self, GateError> {
+    fn new(
+        namespace: &str,
+        limit: Limit,
+        beside: &Beside,
+        table: &KeyTable,
+        names: &mut Names,
+    ) -> Result<Self, GateError> {
         check_limit(&limit)?;
         let too_many = || GateError::TooManySpecs(limit.name.clone());
         let spec = table.specs.intern(Spec::Algorithm(limit.algorithm.clone())).ok_or_else(too_many)?;
@@ -200,9 +248,12 @@ impl Compiled {
             .map(|Condition { attribute, matcher }| (names.intern(attribute), matcher.clone()))
             .collect();
         let parts: Box<[Part]> = limit.key.iter().map(|part| Part::new(part, names)).collect();
-        let scope = Scope::new(parts, limit.missing, identity(namespace, &limit, table), table);
-        let overrides = Overrides::new(&limit, &scope, table)?;
-        Ok(Self { conditions, scope, spec, overrides, has_blocks: AtomicBool::new(false), limit })
+        let counts_as: Box<str> = beside.identities.get(&limit.name).unwrap_or(&limit.name).as_str().into();
+        let identity = identity(namespace, &counts_as, &limit, table);
+        let scope = Scope::new(parts, limit.missing, identity, table);
+        let overrides = Overrides::new(&limit, &beside.overrides, &scope, table)?;
+        let has_blocks = table.blocks.of(identity);
+        Ok(Self { limit, conditions, scope, spec, overrides, counts_as, has_blocks })
     }
 
     /// Whether the request with these values is one this limit speaks of.
@@ -217,16 +268,18 @@ impl Compiled {
         self.scope.key(values)
     }
 
-    /// The algorithm for a request: the limit's, or that of the override that fits best.
+    /// The algorithm for a request at `now`: the limit's, or that of the override that fits best.
     #[inline]
-    pub(crate) fn numbers(&self, values: &Values<'_>) -> (&Algorithm, SpecId) {
-        match &self.overrides {
+    pub(crate) fn numbers(&self, values: &Values<'_>, now: Timestamp) -> (&Algorithm, SpecId) {
+        match self.overrides.as_ref().and_then(|overrides| overrides.find(values, now)) {
+            Some(numbers) => (&numbers.algorithm, numbers.spec),
             None => (&self.limit.algorithm, self.spec),
-            Some(overrides) => match overrides.find(values) {
-                Some((index, spec)) => (&self.limit.overrides[index].algorithm, spec),
-                None => (&self.limit.algorithm, self.spec),
-            },
         }
+    }
+
+    /// What makes its counters its own, on every member and across reloads.
+    pub(crate) fn identity(&self) -> Vec<u8> {
+        identity_bytes(&self.counts_as, &self.limit)
     }
 
     pub(crate) fn is_exact(&self) -> bool {
@@ -252,35 +305,18 @@ fn check_limit(limit: &Limit) -> Result<(), GateError> {
     {
         return Err(GateError::Block(name()));
     }
-    for one in &limit.overrides {
-        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&limit.algorithm) {
-            return Err(GateError::OverrideAlgorithm {
-                limit: name(),
-                expected: limit.algorithm.name(),
-                given: one.algorithm.name(),
-            });
-        }
-        let foreign =
-            one.when.iter().find(|(attribute, _)| !limit.key.iter().any(|part| part.attribute == *attribute));
-        if let Some((attribute, _)) = foreign {
-            return Err(GateError::OverrideAttribute { limit: name(), attribute: attribute.clone() });
-        }
-        if one.when.is_empty() {
-            return Err(GateError::OverrideAttribute { limit: name(), attribute: String::new() });
-        }
-    }
-    Ok(())
+    limit.overrides.iter().try_for_each(|one| limit.check_override(one))
 }
 
-/// What makes two limits of a namespace the same one across a reload and on every member: name, key attributes,
-/// algorithm, window unit. Numbers are not part of it.
-pub(super) fn identity_bytes(limit: &Limit) -> Vec<u8> {
+/// What makes two limits of a namespace the same one across a reload and on every member: the name it counts under, key
+/// attributes, algorithm, civil unit. Numbers are not part of it, nor is the zone of a calendar, whose usage is kept.
+pub(super) fn identity_bytes(counts_as: &str, limit: &Limit) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     let mut write = |text: &str| {
         bytes.extend((text.len() as u64).to_be_bytes());
         bytes.extend(text.as_bytes());
     };
-    write(&limit.name);
+    write(counts_as);
     for part in &limit.key {
         write(&part.attribute);
         write(&part.ipv6_prefix.map_or(String::new(), |prefix| prefix.to_string()));
@@ -288,87 +324,112 @@ pub(super) fn identity_bytes(limit: &Limit) -> Vec<u8> {
     write(limit.algorithm.name());
     match &limit.algorithm {
         Algorithm::SlidingCounter(_) => write("approximate"),
-        Algorithm::Calendar(calendar) => {
-            write(calendar.unit().as_str());
-            write(calendar.zone());
-        }
+        Algorithm::Calendar(calendar) => write(calendar.unit().as_str()),
         _ => {}
     }
     bytes
 }
 
 /// The identity of a limit in its namespace, as the number that seeds its keys.
-fn identity(namespace: &str, limit: &Limit, table: &KeyTable) -> u64 {
+fn identity(namespace: &str, counts_as: &str, limit: &Limit, table: &KeyTable) -> u64 {
     let mut hasher = table.hasher();
     hasher.write_u64(namespace.len() as u64);
     hasher.write(namespace.as_bytes());
-    hasher.write(&identity_bytes(limit));
+    hasher.write(&identity_bytes(counts_as, limit));
     hasher.finish()
 }
 
 /// The overrides of a limit, found by the values they name.
 ///
-/// Overrides that name the same attributes share a map from the hash of the values; the groups with more attributes
-/// are looked at first.
+/// Overrides that name the same attributes share a map from the hash of the values. Those set at run time are looked at
+/// before those of the policy, and of either the groups with more attributes first.
 #[derive(Debug)]
 struct Overrides {
     groups: Box<[OverrideGroup]>,
+    numbers: Box<[Numbers]>,
+}
+
+/// The numbers of one override.
+#[derive(Debug)]
+struct Numbers {
+    algorithm: Algorithm,
+    spec: SpecId,
+    /// The first instant at which it no longer counts.
+    until: Timestamp,
 }
 
 #[derive(Debug)]
 struct OverrideGroup {
     scope: Scope,
-    by_values: HashMap<u64, (usize, SpecId), ahash::RandomState>,
+    by_values: HashMap<u64, usize, ahash::RandomState>,
+}
+
+/// What the groups are told apart and sorted by: those of the policy after those set at run time, then the parts of the
+/// key that are named.
+#[derive(Debug, PartialEq, Eq)]
+struct GroupName {
+    is_policy: bool,
+    parts: Vec<usize>,
 }
 
 impl Overrides {
-    fn new(limit: &Limit, scope: &Scope, table: &KeyTable) -> Result<Option<Self>, GateError> {
-        if limit.overrides.is_empty() {
-            return Ok(None);
-        }
-        // Which parts of the key an override names, as the positions in the key.
-        let named = |index: usize| -> Vec<usize> {
-            let when = &limit.overrides[index].when;
-            (0..limit.key.len())
-                .filter(|part| when.iter().any(|(attribute, _)| *attribute == limit.key[*part].attribute))
-                .collect()
-        };
-        let mut groups: Vec<(Vec<usize>, OverrideGroup)> = Vec::new();
-        for index in 0..limit.overrides.len() {
-            let parts = named(index);
-            let at = groups.iter().position(|(known, _)| *known == parts).unwrap_or_else(|| {
-                let named = parts.iter().map(|part| scope.parts[*part]).collect();
+    fn new(
+        limit: &Limit,
+        at_run_time: &[TimedOverride],
+        scope: &Scope,
+        table: &KeyTable,
+    ) -> Result<Option<Self>, GateError> {
+        let at_run_time = at_run_time.iter().filter(|one| one.limit == limit.name);
+        let timed = at_run_time.map(|one| (&one.numbers, one.until, false));
+        let policy = limit.overrides.iter().map(|one| (one, Timestamp::MAX, true));
+        let mut groups: Vec<(GroupName, OverrideGroup)> = Vec::new();
+        let mut numbers = Vec::new();
+        for (one, until, is_policy) in timed.chain(policy) {
+            limit.check_override(one)?;
+            let parts = (0..limit.key.len())
+                .filter(|part| one.when.iter().any(|(name, _)| *name == limit.key[*part].attribute))
+                .collect();
+            let name = GroupName { is_policy, parts };
+            let at = groups.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                let named = name.parts.iter().map(|part| scope.parts[*part]).collect();
                 let scope = Scope::new(named, Missing::Skip, 0, table);
                 let by_values = HashMap::with_hasher(ahash::RandomState::with_seeds(0, 0, 0, 0));
-                groups.push((parts, OverrideGroup { scope, by_values }));
+                groups.push((name, OverrideGroup { scope, by_values }));
                 groups.len() - 1
             });
-            let one = &limit.overrides[index];
             let spec = table
                 .specs
                 .intern(Spec::Algorithm(one.algorithm.clone()))
                 .ok_or_else(|| GateError::TooManySpecs(limit.name.clone()))?;
-            let group = &mut groups[at].1;
+            let (name, group) = &mut groups[at];
             let highest = group.scope.parts.iter().map(|part| part.attribute).max().unwrap_or(0);
             let mut values: Values<'_> = smallvec::smallvec![None; usize::from(highest) + 1];
-            for (position, part) in groups[at].0.iter().zip(&groups[at].1.scope.parts) {
+            for (position, part) in name.parts.iter().zip(&group.scope.parts) {
                 let attribute = &limit.key[*position].attribute;
                 let value =
                     one.when.iter().find(|(name, _)| name == attribute).map(|(_, value)| value.as_str());
                 values[usize::from(part.attribute)] = value;
             }
-            if let Keyed::On(key) = groups[at].1.scope.key(&values) {
+            if let Keyed::On(key) = group.scope.key(&values) {
                 // The first of two overrides for the same values counts.
-                groups[at].1.by_values.entry(key.0).or_insert((index, spec));
+                group.by_values.entry(key.0).or_insert(numbers.len());
             }
+            numbers.push(Numbers { algorithm: one.algorithm.clone(), spec, until });
         }
-        groups.sort_by_key(|(parts, _)| core::cmp::Reverse(parts.len()));
-        Ok(Some(Self { groups: groups.into_iter().map(|(_, group)| group).collect() }))
+        if numbers.is_empty() {
+            return Ok(None);
+        }
+        groups.sort_by_key(|(name, _)| (name.is_policy, core::cmp::Reverse(name.parts.len())));
+        let groups = groups.into_iter().map(|(_, group)| group).collect();
+        Ok(Some(Self { groups, numbers: numbers.into_boxed_slice() }))
     }
 
-    fn find(&self, values: &Values<'_>) -> Option<(usize, SpecId)> {
+    fn find(&self, values: &Values<'_>, now: Timestamp) -> Option<&Numbers> {
         self.groups.iter().find_map(|group| match group.scope.key(values) {
-            Keyed::On(key) => group.by_values.get(&key.0).copied(),
+            Keyed::On(key) => {
+                let numbers = &self.numbers[*group.by_values.get(&key.0)?];
+                (now < numbers.until || numbers.until == Timestamp::MAX).then_some(numbers)
+            }
             Keyed::Skipped | Keyed::Lacks(_) => None,
         })
     }

@@ -82,15 +82,7 @@ impl Gate {
     /// The state of a probe's key under the probe's own numbers.
     #[inline]
     pub(super) fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
-        let Some(spec) = probe.entry.spec() else { return State::EMPTY };
-        if spec == probe.spec {
-            return probe.entry.state();
-        }
-        // The numbers have changed since the state was written: what is used stays used.
-        self.table
-            .specs
-            .get(spec)
-            .map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
+        self.table.state(probe, now)
     }
 
     /// Decides a probe by what was last read of its counter.
@@ -145,13 +137,13 @@ impl Gate {
     ) -> Result<(), Answer> {
         match probe.algorithm {
             Algorithm::Rolling(rolling) => {
-                let (backing, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
+                let (backing, charge) = self.table.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
                 let Backing { handle: ring, is_new } = backing;
                 let beside = Beside::Ring { ring, charge, is_new };
                 permit.push_beside(Charge::beside(probe, ring.to_bits().get()), beside);
             }
             Algorithm::Concurrency(concurrency) => {
-                let (backing, slot) = self.acquire(probe, concurrency, now)?;
+                let (backing, slot) = self.table.acquire(probe, concurrency, now)?;
                 let Backing { handle: permits, is_new } = backing;
                 let beside = Beside::Permit { permits, slot, is_new };
                 permit.push_beside(Charge::beside(probe, permits.to_bits().get()), beside);
@@ -187,6 +179,27 @@ impl Gate {
         }
     }
 
+    /// Takes back every charge of a permit, last one first, as if the request had never come. The permit may be of
+    /// another gate over the same table.
+    pub fn take_back(&self, permit: Permit, now: Timestamp) {
+        permit.take_back(&self.table, now);
+    }
+}
+
+/// What needs no gate: a charge is brought to its end also when the limit it was made under is gone.
+impl KeyTable {
+    /// The state of a probe's key under the probe's own numbers.
+    #[inline]
+    fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
+        let Some(spec) = probe.entry.spec() else { return State::EMPTY };
+        if spec == probe.spec {
+            return probe.entry.state();
+        }
+        // The numbers have changed since the state was written: what is used stays used.
+        let from = self.specs.get(spec);
+        from.map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
+    }
+
     /// The ring of a probe's key, made if there is none.
     fn charge_ring(
         &self,
@@ -201,12 +214,12 @@ impl Gate {
                 probe,
                 now,
                 RingHandle::from_bits,
-                || self.table.rings.create().map(|ring| (ring, ring.to_bits().get())),
-                |ring| self.table.rings.reclaim(ring),
+                || self.rings.create().map(|ring| (ring, ring.to_bits().get())),
+                |ring| self.rings.reclaim(ring),
             )?;
             let charged = match firmness {
-                Firmness::Check => self.table.rings.admit(backing.handle, rolling, cost, now),
-                Firmness::Report => self.table.rings.charge(backing.handle, rolling, cost, now),
+                Firmness::Check => self.rings.admit(backing.handle, rolling, cost, now),
+                Firmness::Report => self.rings.charge(backing.handle, rolling, cost, now),
             };
             match charged {
                 Ok(charge) => return Ok((backing, charge)),
@@ -228,10 +241,10 @@ impl Gate {
                 probe,
                 now,
                 PermitsHandle::from_bits,
-                || self.table.permits.create().map(|permits| (permits, permits.to_bits().get())),
-                |permits| self.table.permits.reclaim(permits),
+                || self.permits.create().map(|permits| (permits, permits.to_bits().get())),
+                |permits| self.permits.reclaim(permits),
             )?;
-            match self.table.permits.acquire(backing.handle, concurrency, now) {
+            match self.permits.acquire(backing.handle, concurrency, now) {
                 Ok(slot) => return Ok((backing, slot)),
                 Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
                 Err(PermitsRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
@@ -243,10 +256,10 @@ impl Gate {
     /// Looks again after a handle turned out stale. A word that still holds it counts as empty, to be overwritten.
     fn look_past(&self, probe: &mut Probe<'_>) {
         let seen = probe.entry;
-        probe.entry = self.table.look(probe.key);
+        probe.entry = self.look(probe.key);
         if probe.entry == seen {
-            let _ = self.table.clear(seen);
-            probe.entry = self.table.look(probe.key);
+            let _ = self.clear(seen);
+            probe.entry = self.look(probe.key);
         }
     }
 
@@ -267,15 +280,15 @@ impl Gate {
                 }
                 // The numbers have changed: say so in the word, so that it drains by the new ones.
                 let state = probe.entry.state();
-                if let Ok(entry) = self.table.write(probe.key, probe.entry, probe.spec, state, now) {
+                if let Ok(entry) = self.write(probe.key, probe.entry, probe.spec, state, now) {
                     probe.entry = entry;
                     return Ok(Backing { handle, is_new: false });
                 }
-                probe.entry = self.table.look(probe.key);
+                probe.entry = self.look(probe.key);
                 continue;
             }
             let (handle, bits) = create().ok_or(Answer::Full { until: room_again(now) })?;
-            match self.table.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
+            match self.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
                 Ok(entry) => {
                     probe.entry = entry;
                     return Ok(Backing { handle, is_new: true });
@@ -286,7 +299,7 @@ impl Gate {
                 }
                 Err(Unwritten::Moved) => {
                     reclaim(handle);
-                    probe.entry = self.table.look(probe.key);
+                    probe.entry = self.look(probe.key);
                 }
             }
         }
@@ -300,15 +313,15 @@ impl Gate {
         now: Timestamp,
     ) -> Result<(), Answer> {
         if let Algorithm::Rolling(rolling) = probe.algorithm {
-            probe.entry = self.table.look(probe.key);
+            probe.entry = self.look(probe.key);
             return self.charge_ring(probe, rolling, cost, now, Firmness::Report).map(|_| ());
         }
         loop {
-            probe.entry = self.table.look(probe.key);
+            probe.entry = self.look(probe.key);
             let state = self.state(probe, now);
             let next =
                 with_counter!(probe.algorithm, counter => counter.charge(state, cost, now), return Ok(()));
-            match self.table.write(probe.key, probe.entry, probe.spec, next, now) {
+            match self.write(probe.key, probe.entry, probe.spec, next, now) {
                 Ok(_) => return Ok(()),
                 Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
                 Err(Unwritten::Moved) => {}
@@ -319,27 +332,22 @@ impl Gate {
     /// Gives `cost` units back to a probe's counter; never more than are used.
     pub(super) fn refund_units(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         loop {
-            probe.entry = self.table.look(probe.key);
+            probe.entry = self.look(probe.key);
             if probe.entry.is_absent() {
                 return;
             }
             let state = self.state(probe, now);
             if let Algorithm::Rolling(rolling) = probe.algorithm {
                 if let Some(ring) = RingHandle::from_bits(state.to_bits()) {
-                    self.table.rings.refund(ring, rolling, cost, now);
+                    self.rings.refund(ring, rolling, cost, now);
                 }
                 return;
             }
             let next = with_counter!(probe.algorithm, counter => counter.refund(state, cost, now), return);
-            if self.table.write(probe.key, probe.entry, probe.spec, next, now).is_ok() {
+            if self.write(probe.key, probe.entry, probe.spec, next, now).is_ok() {
                 return;
             }
         }
-    }
-
-    /// Takes back every charge of a permit, last one first, as if the request had never come.
-    pub fn take_back(&self, mut permit: Permit, now: Timestamp) {
-        permit.take_back_from(&self.table, now);
     }
 }
 
@@ -403,7 +411,8 @@ impl Charge {
         let Some(Spec::Algorithm(algorithm)) = table.specs.get(self.spec) else { return };
         loop {
             let entry = table.look(self.key);
-            // A key that has gone has drained, and the charge with it; one under new numbers is refunded there.
+            // A key that has gone has drained, and the charge with it. Under new numbers the states mean something
+            // else: what has not yet drained of the charge under its own is given back in units.
             let (spec, state) = match entry.spec() {
                 None => return,
                 Some(spec) => (spec, entry.state()),
@@ -412,7 +421,8 @@ impl Charge {
                 with_counter!(algorithm, counter => counter.undo(state, &charged, now), return)
             } else {
                 let Some(Spec::Algorithm(newer)) = table.specs.get(spec) else { return };
-                with_counter!(newer, counter => counter.refund(state, cost, now), return)
+                let Some(left) = self.left_under(algorithm, newer, cost, now) else { return };
+                with_counter!(newer, counter => counter.refund(state, left, now), return)
             };
             let done = if restored == State::EMPTY {
                 table.clear(entry).is_ok()
@@ -421,6 +431,45 @@ impl Charge {
             };
             if done {
                 return;
+            }
+        }
+    }
+
+    /// What is still there at `now` of this charge of `cost`, made under `algorithm`, after the numbers have changed to
+    /// those of `newer`.
+    fn left_under(
+        &self,
+        algorithm: &Algorithm,
+        newer: &Algorithm,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Cost> {
+        let used = |state| with_counter!(algorithm, counter => counter.used(state, now), 0);
+        let left = used(self.after).saturating_sub(used(self.before));
+        // A change that starts fresh, as one of the window does, has left nothing of it.
+        let carried = Spec::Algorithm(algorithm.clone()).carry_over(self.after, newer, now);
+        let carried = with_counter!(newer, counter => counter.used(carried, now), 0);
+        Cost::new(left.min(cost.units()).min(carried))
+    }
+
+    /// Brings this charge of `charged` units to what the request truly cost, by the numbers its key has now.
+    pub(super) fn settle(&self, table: &KeyTable, charged: Cost, true_units: u64, now: Timestamp) {
+        if matches!(self.kind, ChargeKind::ShadowRefused | ChargeKind::Uncounted) {
+            return;
+        }
+        // The numbers may have changed since: booking under the old ones would bring those back.
+        let spec = table.look(self.key).spec().unwrap_or(self.spec);
+        let Some(Spec::Algorithm(algorithm)) = table.specs.get(spec) else { return };
+        if matches!(algorithm, Algorithm::Concurrency(_)) {
+            return;
+        }
+        let mut probe = Probe::of_key(self.limit, self.key, algorithm, spec);
+        if let Some(surplus) = Cost::new(charged.units().saturating_sub(true_units)) {
+            table.refund_units(&mut probe, surplus, now);
+        } else if let Some(rest) = Cost::new(true_units.saturating_sub(charged.units())) {
+            // A table too full to book the rest loses it; that is counted.
+            if table.charge_firmly(&mut probe, rest, now).is_err() {
+                table.count_full();
             }
         }
     }

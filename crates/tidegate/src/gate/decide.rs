@@ -114,6 +114,11 @@ impl<'g> Probe<'g> {
         let (before, next) = (State::EMPTY, State::EMPTY);
         Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer }
     }
+
+    /// A probe of this key, before its counter is looked at.
+    pub(super) fn of_key(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
+        Self::unread(limit, Found { keyed: Keyed::On(key), algorithm, spec })
+    }
 }
 
 /// Three limits is what a request usually meets; more are kept on the heap.
@@ -276,7 +281,13 @@ impl Gate {
 
     /// Charges all probes and says so, or takes back what it charged; then the probes say which limit refused.
     #[inline]
-    fn charge_all(&self, probes: &mut Probes<'_>, cost: Cost, now: Timestamp, permit: &mut Permit) -> bool {
+    pub(super) fn charge_all(
+        &self,
+        probes: &mut Probes<'_>,
+        cost: Cost,
+        now: Timestamp,
+        permit: &mut Permit,
+    ) -> bool {
         for probe in probes.iter_mut() {
             // A shadow limit that would refuse takes no charge, as if it had refused.
             if probe.answer == Answer::Admit && self.commit(probe, cost, now, permit).is_ok() {
@@ -380,7 +391,7 @@ impl Gate {
     }
 
     #[inline]
-    fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated<'a> {
+    pub(super) fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated<'a> {
         let limit = self.limit_of(probe);
         let reason = match probe.answer {
             Answer::Blocked { .. } | Answer::Lacks { .. } => Reason::Blocked,
@@ -468,7 +479,7 @@ impl Gate {
 }
 
 /// When to come back after this answer.
-fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
+pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
     match probe.answer {
         Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,
         Answer::Admit => Retry::At(now),

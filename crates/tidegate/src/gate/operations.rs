@@ -1,17 +1,15 @@
 //! What else can be done with a counter: look, charge afterwards, refund, reset, block.
 
 use super::Gate;
-use super::build::identity_bytes;
-use super::charge::{Charge, remaining, reset_at};
-use super::decide::{Answer, Probe, Probes, reason_of};
+use super::charge::{remaining, reset_at};
+use super::decide::{Answer, Probe, Probes};
 use super::permit::{LimitStatus, Permit};
-use crate::algorithm::{Algorithm, State};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;
-use crate::refusal::{Reason, Refusal, ScopeValues};
+use crate::refusal::Refusal;
 use crate::scope::{Keyed, Values};
-use crate::table::{Entry, KeyHash};
+use crate::table::KeyHash;
 use crate::time::Timestamp;
 
 /// What a request would meet.
@@ -21,28 +19,6 @@ pub struct Peek<'a> {
     pub refusal: Option<Refusal<'a>>,
     /// What the matching limits have left now, in the order of the policy.
     pub limits: Vec<LimitStatus<'a>>,
-}
-
-/// A limit that is decided in a store, with the key of a request under it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExactLimit<'a> {
-    /// The position of the limit in the policy.
-    pub index: usize,
-    /// The name of the limit.
-    pub name: &'a str,
-    /// Its algorithm, with the numbers for this key.
-    pub algorithm: &'a Algorithm,
-    /// What makes it the same limit on every member and across reloads, as bytes: its name, the attributes of its
-    /// key, its algorithm; not its numbers.
-    pub identity: Vec<u8>,
-    /// The values of its key as bytes that no other tuple of values gives.
-    pub key: Vec<u8>,
-    /// The attributes of its key with their values, for people.
-    pub scope: ScopeValues<'a>,
-    /// The reason for which it denies.
-    pub reason: Reason,
-    /// Whether it only says what it would refuse.
-    pub is_shadow: bool,
 }
 
 /// A limit could not be charged or blocked: the table has no room for another key.
@@ -56,7 +32,7 @@ pub struct TableFull {
 impl Gate {
     /// What [`Gate::check`] would answer, changing nothing.
     pub fn peek<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) -> Peek<'a> {
-        let (values, mut probes) = self.located(attributes.into());
+        let (values, mut probes) = self.located(attributes.into(), now);
         let mut refused = false;
         for probe in &mut probes {
             self.assess(probe, cost, now);
@@ -83,13 +59,22 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Vec<LimitStatus<'a>>, TableFull> {
+        self.report_probes(self.located(attributes.into(), now).1, cost, now)
+    }
+
+    pub(super) fn report_probes<'a>(
+        &'a self,
+        probes: Probes<'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Vec<LimitStatus<'a>>, TableFull> {
         let mut full = None;
         let mut limits = Vec::new();
-        for mut probe in self.located(attributes.into()).1 {
+        for mut probe in probes {
             if matches!(probe.answer, Answer::Lacks { .. }) {
                 continue;
             }
-            if let Err(Answer::Full { until }) = self.charge_firmly(&mut probe, cost, now) {
+            if let Err(Answer::Full { until }) = self.table.charge_firmly(&mut probe, cost, now) {
                 self.table.count_full();
                 full = full.or(Some(TableFull { until }));
             }
@@ -103,9 +88,9 @@ impl Gate {
     ///
     /// Repeating it gives back again: whoever needs it once keeps the key of the refund.
     pub fn refund<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) {
-        for mut probe in self.located(attributes.into()).1 {
+        for mut probe in self.located(attributes.into(), now).1 {
             if !matches!(probe.answer, Answer::Lacks { .. }) {
-                self.refund_units(&mut probe, cost, now);
+                self.table.refund_units(&mut probe, cost, now);
             }
         }
     }
@@ -119,7 +104,7 @@ impl Gate {
         now: Timestamp,
     ) -> usize {
         let mut forgotten = 0;
-        for probe in self.located(attributes.into()).1 {
+        for probe in self.located(attributes.into(), now).1 {
             let compiled = self.limit_of(&probe);
             if matches!(probe.answer, Answer::Lacks { .. })
                 || limit.is_some_and(|name| name != compiled.limit.name)
@@ -170,41 +155,15 @@ impl Gate {
         Ok(true)
     }
 
-    /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store about them.
-    pub fn exact_limits<'a>(&'a self, attributes: impl Into<Attributes<'a>>) -> Vec<ExactLimit<'a>> {
-        if !self.exact_elsewhere {
-            return Vec::new();
-        }
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
-        let limits =
-            self.limits.iter().enumerate().filter(|(_, limit)| limit.is_exact() && limit.matches(&values));
-        limits
-            .filter_map(|(index, limit)| match limit.key(&values) {
-                Keyed::On(_) => Some(ExactLimit {
-                    index,
-                    name: &limit.limit.name,
-                    algorithm: limit.numbers(&values).0,
-                    identity: identity_bytes(&limit.limit),
-                    key: limit.scope.key_bytes(&values),
-                    scope: self.scope_values(&limit.scope.parts, &values),
-                    reason: reason_of(&limit.limit.algorithm),
-                    is_shadow: limit.limit.mode == Mode::Shadow,
-                }),
-                Keyed::Skipped | Keyed::Lacks(_) => None,
-            })
-            .collect()
-    }
-
-    fn located<'a>(&'a self, attributes: Attributes<'a>) -> (Values<'a>, Probes<'a>) {
+    fn located<'a>(&'a self, attributes: Attributes<'a>, now: Timestamp) -> (Values<'a>, Probes<'a>) {
         let mut values = Values::new();
         self.names.read(attributes, &mut values);
         let mut probes = Probes::new();
-        self.locate(&values, &mut probes);
+        self.locate(&values, now, &mut probes);
         (values, probes)
     }
 
-    fn status<'a>(&'a self, probe: &Probe<'a>, now: Timestamp) -> Option<LimitStatus<'a>> {
+    pub(super) fn status<'a>(&'a self, probe: &Probe<'a>, now: Timestamp) -> Option<LimitStatus<'a>> {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return None;
         }
@@ -218,19 +177,5 @@ impl Gate {
             window: probe.algorithm.window(),
             shadow_refused: limit.limit.mode == Mode::Shadow && probe.answer != Answer::Admit,
         })
-    }
-
-    /// A probe on the counter that `charge` was made on.
-    pub(super) fn probe_of<'g>(charge: &Charge, algorithm: &'g Algorithm) -> Probe<'g> {
-        Probe {
-            limit: charge.limit,
-            key: charge.key,
-            algorithm,
-            spec: charge.spec,
-            entry: Entry::NONE,
-            before: State::EMPTY,
-            next: State::EMPTY,
-            answer: Answer::Admit,
-        }
     }
 }

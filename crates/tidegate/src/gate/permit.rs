@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 
 use super::Gate;
 use super::charge::{Beside, Charge, ChargeKind, remaining, reset_at};
-use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::table::{KeyTable, Spec};
 use crate::time::Timestamp;
@@ -77,10 +76,6 @@ impl Permit {
             .is_some_and(|all| all.iter().any(|beside| matches!(beside, Beside::Permit { .. })))
     }
 
-    pub(super) fn charges(&self) -> &[Charge] {
-        &self.charges
-    }
-
     /// Remembers whom to give permits of concurrency limits back to.
     #[inline]
     pub(super) fn hold_permits_of(&mut self, table: &Arc<KeyTable>) {
@@ -115,6 +110,25 @@ impl Permit {
         }
     }
 
+    /// Takes back every charge, last one first, as if the request had never come. `table` is the one of the gate that
+    /// gave the permit; the gate itself and its limits may be gone, and their numbers may have changed: then what has not
+    /// drained is given back.
+    pub fn take_back(mut self, table: &KeyTable, now: Timestamp) {
+        self.take_back_from(table, now);
+    }
+
+    /// Brings the charges to what the request truly cost: gives back what was charged too much, or charges the rest
+    /// whether or not there is room. Permits of concurrency limits are given back in any case.
+    ///
+    /// `table` is the one of the gate that gave the permit; the gate itself and its limits may be gone. Where the numbers
+    /// have changed since, the counter is brought up to date by the new ones.
+    pub fn settle(self, table: &KeyTable, true_units: u64, now: Timestamp) {
+        for charge in &self.charges {
+            charge.settle(table, self.cost, true_units, now);
+        }
+        self.release(now);
+    }
+
     /// Gives back the permits of concurrency limits; `false` if there were none or all had expired.
     pub fn release(mut self, now: Timestamp) -> bool {
         self.give_back_permits(now)
@@ -142,7 +156,8 @@ impl Drop for Permit {
 impl Gate {
     /// What the limits charged by `permit` had left when it was admitted, in the order of the policy.
     ///
-    /// `permit` must come from this gate; of another gate's permit the names are wrong, never the numbers' meaning.
+    /// `permit` must come from this gate; of another gate's permit, also of an earlier gate of the same namespace, the names
+    /// are wrong, never the numbers' meaning.
     pub fn statuses<'a>(&'a self, permit: &'a Permit) -> impl Iterator<Item = LimitStatus<'a>> {
         permit.charges.iter().filter_map(|charge| {
             let Some(Spec::Algorithm(algorithm)) = self.table.specs.get(charge.spec) else { return None };
@@ -159,27 +174,8 @@ impl Gate {
         })
     }
 
-    /// Settles a permit with what the request truly cost: gives back what was charged too much, or charges the rest
-    /// whether or not there is room. Permits of concurrency limits are given back in any case.
+    /// Settles a permit with what the request truly cost: see [`Permit::settle`].
     pub fn settle(&self, permit: Permit, true_units: u64, now: Timestamp) {
-        for charge in permit.charges() {
-            let Some(Spec::Algorithm(algorithm)) = self.table.specs.get(charge.spec) else { continue };
-            if matches!(charge.kind, ChargeKind::ShadowRefused | ChargeKind::Uncounted)
-                || matches!(algorithm, Algorithm::Concurrency(_))
-            {
-                continue;
-            }
-            let mut probe = Self::probe_of(charge, algorithm);
-            let charged = permit.cost.units();
-            if let Some(surplus) = Cost::new(charged.saturating_sub(true_units)) {
-                self.refund_units(&mut probe, surplus, now);
-            } else if let Some(rest) = Cost::new(true_units.saturating_sub(charged)) {
-                // A table too full to book the rest loses it; that is counted.
-                if self.charge_firmly(&mut probe, rest, now).is_err() {
-                    self.table.count_full();
-                }
-            }
-        }
-        permit.release(now);
+        permit.settle(&self.table, true_units, now);
     }
 }

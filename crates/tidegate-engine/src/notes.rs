@@ -1,0 +1,141 @@
+//! What the engine writes into notes that outlive it, and what it makes of them at its next start.
+
+use core::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidegate::{Cost, Timestamp};
+use tidegate_store::{HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation};
+
+use crate::numbers::Numbers;
+
+/// A note that cannot be read: it was not written by this engine, or by a later version of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a stored {kind} cannot be read: {why}; start the version that wrote it, or remove it")]
+pub struct NoteError {
+    /// What it is about.
+    pub kind: NoteKind,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl NoteError {
+    pub(crate) fn new(kind: NoteKind, why: impl fmt::Display) -> Self {
+        Self { kind, why: format!("{why}") }
+    }
+}
+
+/// A note of this kind with `value` as JSON.
+pub(crate) fn note(kind: NoteKind, name: u128, value: &impl Serialize, until: Timestamp) -> Note {
+    let value = serde_json::to_vec(value).expect("strings, numbers and lists are always JSON");
+    Note { kind, name: name.to_be_bytes().into(), value: value.into(), until }
+}
+
+pub(crate) fn remove(kind: NoteKind, name: u128) -> NoteChange {
+    NoteChange::Remove { kind, name: name.to_be_bytes().into() }
+}
+
+/// The name of a note of the kind that is expected.
+pub(crate) fn name(kind: NoteKind, note: &Note) -> Result<u128, NoteError> {
+    if note.kind != kind {
+        return Err(NoteError::new(note.kind, format_args!("it is not about a {kind}")));
+    }
+    let bytes: Result<[u8; 16], _> = (*note.name).try_into();
+    bytes.map(u128::from_be_bytes).map_err(|_| NoteError::new(kind, "its name has not 16 bytes"))
+}
+
+/// The value of a note of the kind that is expected.
+pub(crate) fn value<T: DeserializeOwned>(kind: NoteKind, note: &Note) -> Result<T, NoteError> {
+    name(kind, note)?;
+    serde_json::from_slice(&note.value).map_err(|error| NoteError::new(kind, error))
+}
+
+/// Bytes as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use core::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// What [`hex`] wrote.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    pairs.iter().map(|[high, low]| Some((digit(*high)? << 4 | digit(*low)?) as u8)).collect()
+}
+
+/// A permit kept for a caller that settles later: what the store holds for it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct KeptNote {
+    pub(crate) namespace: String,
+    pub(crate) cost: u64,
+    pub(crate) operations: Vec<OperationNote>,
+}
+
+/// A block on a key that this member decides itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BlockNote {
+    pub(crate) namespace: String,
+    pub(crate) identity: String,
+    pub(crate) attributes: Vec<(String, String)>,
+}
+
+/// A refund that was given; for people only, the name says which.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RefundNote {
+    pub(crate) namespace: String,
+    pub(crate) key: String,
+}
+
+impl RefundNote {
+    /// So much of a key is written for people.
+    pub(crate) const KEY_CHARS_MAX: usize = 256;
+}
+
+/// A charge in the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OperationNote {
+    /// The parts of the key in hexadecimal digits.
+    key: Vec<Option<String>>,
+    numbers: Numbers,
+    /// Who holds a permit of a concurrency limit; units are charged otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+}
+
+impl OperationNote {
+    /// `None` for an operation that holds nothing, or with an algorithm that this version cannot store.
+    pub(crate) fn of(operation: &Operation) -> Option<Self> {
+        let holder = match operation.kind {
+            Kind::Check { .. } => None,
+            Kind::Acquire { holder } => Some(format!("{:032x}", holder.0)),
+            _ => return None,
+        };
+        let key = operation.key.parts().map(|part| part.map(hex)).collect();
+        Some(Self { key, numbers: Numbers::of(&operation.algorithm)?, holder })
+    }
+
+    pub(crate) fn operation(&self, cost: Cost) -> Result<Operation, NoteError> {
+        let wrong = |why: &str| NoteError::new(NoteKind::Permit, why);
+        let mut parts = Vec::with_capacity(self.key.len());
+        for part in &self.key {
+            parts.push(match part {
+                Some(text) => Some(unhex(text).ok_or_else(|| wrong("a key is not in hexadecimal digits"))?),
+                None => None,
+            });
+        }
+        let key = Key::from_parts(parts.iter().map(Option::as_deref))
+            .map_err(|error| NoteError::new(NoteKind::Permit, error))?;
+        let algorithm = self.numbers.algorithm().map_err(|error| NoteError::new(NoteKind::Permit, error))?;
+        let kind = match &self.holder {
+            None => Kind::Check { cost },
+            Some(text) => {
+                let holder = u128::from_str_radix(text, 16).map_err(|_| wrong("a holder is no number"))?;
+                Kind::Acquire { holder: HolderId(holder) }
+            }
+        };
+        Ok(Operation::new(key, algorithm, kind))
+    }
+}

@@ -1,0 +1,225 @@
+//! Limits that somebody else decides or remembers: what a caller that asks a store needs to know of them, and deciding
+//! them here all the same while the store is away.
+
+use super::Gate;
+use super::build::Compiled;
+use super::decide::{Answer, Probe, Probes, reason_of, retry_of};
+use super::operations::TableFull;
+use super::permit::{LimitStatus, Permit};
+use crate::algorithm::Algorithm;
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::limit::{Mode, OnStoreFailure};
+use crate::refusal::{Reason, ScopeValues, Violated};
+use crate::scope::{Keyed, Values};
+use crate::table::{KeyHash, Spec, SpecId};
+use crate::time::Timestamp;
+
+/// A limit that is decided in a store, with the key of a request under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExactLimit<'a> {
+    /// The position of the limit in the policy.
+    pub index: usize,
+    /// The name of the limit.
+    pub name: &'a str,
+    /// Its algorithm, with the numbers for this key.
+    pub algorithm: &'a Algorithm,
+    /// What makes it the same limit on every member and across reloads, as bytes: the name it counts under, the attributes
+    /// of its key, its algorithm; not its numbers.
+    pub identity: Vec<u8>,
+    /// The values of its key as bytes that no other tuple of values gives.
+    pub key: Vec<u8>,
+    /// The attributes of its key with their values, for people.
+    pub scope: ScopeValues<'a>,
+    /// The reason for which it denies.
+    pub reason: Reason,
+    /// Whether it only says what it would refuse.
+    pub is_shadow: bool,
+    /// What happens while the store does not answer.
+    pub on_store_failure: OnStoreFailure,
+    /// Where this gate's own table would count it.
+    pub place: CounterPlace,
+}
+
+/// Where a gate's own table counts one key of one limit. Good for the gate that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterPlace {
+    limit: u16,
+    key: KeyHash,
+    spec: SpecId,
+}
+
+/// A limit that this member decides itself, with the key of a request under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LocalLimit<'a> {
+    /// The name of the limit.
+    pub name: &'a str,
+    /// As [`ExactLimit::identity`].
+    pub identity: Vec<u8>,
+    /// As [`ExactLimit::key`].
+    pub key: Vec<u8>,
+    /// The attributes of its key with their values as the request has them; those it lacks are left out.
+    pub attributes: Vec<(&'a str, &'a str)>,
+}
+
+/// What some limits would say of a request: by the position of each in the question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Located<'a> {
+    /// Those that would refuse it.
+    pub violated: Vec<(usize, Violated<'a>)>,
+    /// What those of the limits that have a counter have left.
+    pub limits: Vec<LimitStatus<'a>>,
+}
+
+impl Gate {
+    /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store about them.
+    pub fn exact_limits<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        now: Timestamp,
+    ) -> Vec<ExactLimit<'a>> {
+        if !self.exact_elsewhere {
+            return Vec::new();
+        }
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let limits =
+            self.limits.iter().enumerate().filter(|(_, limit)| limit.is_exact() && limit.matches(&values));
+        limits
+            .filter_map(|(index, limit)| match limit.key(&values) {
+                Keyed::On(key) => {
+                    let (algorithm, spec) = limit.numbers(&values, now);
+                    Some(ExactLimit {
+                        index,
+                        name: &limit.limit.name,
+                        algorithm,
+                        identity: limit.identity(),
+                        key: limit.scope.key_bytes(&values),
+                        scope: self.scope_values(&limit.scope.parts, &values),
+                        reason: reason_of(&limit.limit.algorithm),
+                        is_shadow: limit.limit.mode == Mode::Shadow,
+                        on_store_failure: limit.limit.on_store_failure,
+                        place: CounterPlace { limit: index as u16, key, spec },
+                    })
+                }
+                Keyed::Skipped | Keyed::Lacks(_) => None,
+            })
+            .collect()
+    }
+
+    /// The limits that match a request and are decided here: all of them, or the one called `limit`.
+    pub fn local_limits<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        limit: Option<&str>,
+    ) -> Vec<LocalLimit<'a>> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let is_meant = |compiled: &&Compiled| {
+            let is_local = !(self.exact_elsewhere && compiled.is_exact());
+            is_local
+                && limit.is_none_or(|name| name == compiled.limit.name)
+                && compiled.matches(&values)
+                && matches!(compiled.key(&values), Keyed::On(_))
+        };
+        let limits = self.limits.iter().filter(is_meant);
+        limits
+            .map(|limit| LocalLimit {
+                name: &limit.limit.name,
+                identity: limit.identity(),
+                key: limit.scope.key_bytes(&values),
+                attributes: limit
+                    .scope
+                    .parts
+                    .iter()
+                    .filter_map(|part| {
+                        let value = values[usize::from(part.attribute)]?;
+                        Some((self.names.get(part.attribute), value))
+                    })
+                    .collect(),
+            })
+            .collect()
+    }
+
+    /// Blocks a key again that was blocked before a restart: that of these attributes under the limit with this
+    /// [identity](LocalLimit::identity). `Ok(false)` if there is no such limit any more.
+    pub fn restore_block<'a>(
+        &'a self,
+        identity: &[u8],
+        attributes: impl Into<Attributes<'a>>,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, TableFull> {
+        let Some(compiled) = self.limits.iter().find(|limit| limit.identity() == identity) else {
+            return Ok(false);
+        };
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
+        self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
+        Ok(true)
+    }
+
+    /// Decides limits that a store should have decided, in this gate's own table and by the whole of their numbers: charges
+    /// all of them or none, and then says which refuse.
+    pub fn check_located(
+        &self,
+        places: &[CounterPlace],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Permit, Vec<(usize, Violated<'_>)>> {
+        let mut probes = self.probes_at(places);
+        for probe in &mut probes {
+            self.assess(probe, cost, now);
+        }
+        if !probes.iter().any(|probe| self.refuses(probe)) {
+            let mut permit = Permit::new(cost, now);
+            if self.charge_all(&mut probes, cost, now, &mut permit) {
+                return Ok(permit);
+            }
+        }
+        Err(self.violated_at(&probes, now))
+    }
+
+    /// What [`Gate::check_located`] would answer, changing nothing.
+    pub fn peek_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Located<'_> {
+        let mut probes = self.probes_at(places);
+        for probe in &mut probes {
+            self.assess(probe, cost, now);
+        }
+        let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
+        Located { violated: self.violated_at(&probes, now), limits }
+    }
+
+    /// Charges limits that a store should have charged whether or not there is room, as [`Gate::report`]; what they have
+    /// left then.
+    pub fn report_located(
+        &self,
+        places: &[CounterPlace],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Vec<LimitStatus<'_>>, TableFull> {
+        self.report_probes(self.probes_at(places), cost, now)
+    }
+
+    fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
+        let probe = |place: &CounterPlace| match self.table.specs.get(place.spec) {
+            Some(Spec::Algorithm(algorithm)) => {
+                Some(Probe::of_key(place.limit, place.key, algorithm, place.spec))
+            }
+            _ => None,
+        };
+        places.iter().filter_map(probe).collect()
+    }
+
+    fn refuses(&self, probe: &Probe<'_>) -> bool {
+        probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
+    }
+
+    fn violated_at<'a>(&'a self, probes: &Probes<'a>, now: Timestamp) -> Vec<(usize, Violated<'a>)> {
+        let refusing = probes.iter().enumerate().filter(|(_, probe)| self.refuses(probe));
+        refusing.map(|(at, probe)| (at, self.violated(probe, retry_of(probe, now), now))).collect()
+    }
+}
