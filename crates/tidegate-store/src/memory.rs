@@ -95,7 +95,7 @@ impl MemoryStore {
     pub fn run_now(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let mut keeper = self.keeper();
         let now = (self.clock)();
-        keeper.run(batch, now)
+        Ok(keeper.run(batch, now)?.answer)
     }
 
     /// [`Store::notes`], which for this store takes no waiting.

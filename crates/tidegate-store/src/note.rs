@@ -25,11 +25,14 @@ pub enum NoteKind {
     Permit = 4,
     /// Under which identity a limit counts, after it was renamed.
     Lineage = 5,
+    /// Who changed an override, when and why.
+    Audit = 6,
 }
 
 impl NoteKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage];
+    pub const ALL: [Self; 6] =
+        [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage, Self::Audit];
 
     /// The number that stores write; never reused for another kind.
     pub const fn number(self) -> u8 {
@@ -50,6 +53,7 @@ impl fmt::Display for NoteKind {
             Self::Refund => "refund",
             Self::Permit => "permit",
             Self::Lineage => "lineage",
+            Self::Audit => "audit",
         })
     }
 }

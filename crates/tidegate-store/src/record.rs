@@ -5,6 +5,7 @@
 //! that holds nothing is the same as none.
 
 mod permit_set;
+mod stored;
 mod unit_log;
 mod word;
 
@@ -18,6 +19,8 @@ use tidegate::algorithm::{Charged, State, Verdict};
 use tidegate::{Algorithm, Cost, Timestamp};
 
 use self::permit_set::{Acquired, PermitSet};
+pub(crate) use self::stored::Numbers;
+pub use self::stored::Unreadable;
 use self::unit_log::UnitLog;
 use crate::{HolderId, Kind, Operation, Outcome, RequestId};
 

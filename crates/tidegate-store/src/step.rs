@@ -39,6 +39,14 @@ impl<'a> Keyed<'a> {
         keys
     }
 
+    /// Whether a batch that was answered so may have changed the key of this index.
+    pub(crate) fn may_change(&self, key: usize, answer: &Answer) -> bool {
+        self.operations(key).any(|(index, operation)| {
+            let admitted = answer.outcomes[index].verdict == Verdict::Admit;
+            admitted && !matches!(operation.kind, Kind::Peek { .. })
+        })
+    }
+
     /// The operations on the key of this index.
     fn operations(&self, key: usize) -> impl Iterator<Item = (usize, &'a Operation)> {
         let all = self.batch.operations.iter().enumerate().zip(&self.of);

@@ -22,8 +22,17 @@ pub(super) struct Notes {
     kept: BTreeMap<Name, (Timestamp, Box<[u8]>)>,
     /// Every note, the one that expires first at the front.
     expiries: BTreeSet<(Timestamp, Name)>,
-    /// Names of what changed and is not written yet, where notes are written at all.
-    changed: Option<BTreeSet<Name>>,
+    /// Where notes are written elsewhere.
+    saving: Option<Saving>,
+}
+
+/// Names of what is not written yet.
+#[derive(Debug, Default)]
+struct Saving {
+    /// What has changed and was not handed out since.
+    changed: BTreeSet<Name>,
+    /// What was handed out to be written.
+    handed: Vec<Name>,
 }
 
 /// How many notes there are, or may be.
@@ -36,8 +45,8 @@ pub(super) struct Room {
 impl Notes {
     /// No notes yet. `written` says whether changes are to be known, for a store that writes them down.
     pub(super) fn new(bounds: Room, written: bool) -> Self {
-        let changed = written.then(BTreeSet::new);
-        Self { bounds, used: Room::default(), kept: BTreeMap::new(), expiries: BTreeSet::new(), changed }
+        let saving = written.then(Saving::default);
+        Self { bounds, used: Room::default(), kept: BTreeMap::new(), expiries: BTreeSet::new(), saving }
     }
 
     /// How many there are, with those that have expired and are not forgotten yet.
@@ -107,7 +116,9 @@ impl Notes {
     pub(super) fn apply(&mut self, change: &NoteChange, now: Timestamp) {
         match change {
             NoteChange::Put(note) if note.until > now => {
-                self.put((note.kind, note.name.as_ref().into()), note.value.clone(), note.until);
+                let name = (note.kind, note.name.as_ref().into());
+                self.mark_changed(&name);
+                self.put(name, note.value.clone(), note.until);
             }
             // As good as absent from the start, and what it would replace is gone.
             NoteChange::Put(Note { kind, name, .. }) | NoteChange::Remove { kind, name } => {
@@ -121,17 +132,61 @@ impl Notes {
         self.used.notes += 1;
         self.used.bytes += bytes_of(&name.1, value.len());
         self.expiries.insert((until, name.clone()));
-        if let Some(changed) = &mut self.changed {
-            changed.insert(name.clone());
-        }
         self.kept.insert(name, (until, value));
     }
 
     fn remove(&mut self, name: &Name) {
-        if self.take_out(name)
-            && let Some(changed) = &mut self.changed
-        {
-            changed.insert(name.clone());
+        if self.take_out(name) {
+            self.mark_changed(name);
+        }
+    }
+
+    fn mark_changed(&mut self, name: &Name) {
+        if let Some(saving) = &mut self.saving {
+            saving.changed.insert(name.clone());
+        }
+    }
+
+    /// Takes up a note as it is written.
+    pub(super) fn load(&mut self, note: Note, now: Timestamp) {
+        let name = (note.kind, note.name.into());
+        if note.until > now {
+            self.put(name, note.value, note.until);
+        } else {
+            self.mark_changed(&name);
+        }
+    }
+
+    /// How many have changed and are not written yet.
+    pub(super) fn unsaved(&self) -> usize {
+        self.saving.as_ref().map_or(0, |saving| saving.changed.len() + saving.handed.len())
+    }
+
+    /// Hands out all that has changed, to be written.
+    pub(super) fn hand_out(&mut self) -> Vec<(NoteKind, Arc<[u8]>, Option<Note>)> {
+        let Some(saving) = &mut self.saving else { return Vec::new() };
+        assert!(saving.handed.is_empty(), "what was handed out before is neither written nor taken back");
+        saving.handed = core::mem::take(&mut saving.changed).into_iter().collect();
+        let kept = &self.kept;
+        let as_kept = |name: &Name| {
+            let (until, value) = kept.get(name)?;
+            let (kind, until) = (name.0, *until);
+            Some(Note { kind, name: name.1.as_ref().into(), value: value.clone(), until })
+        };
+        saving.handed.iter().map(|name| (name.0, Arc::clone(&name.1), as_kept(name))).collect()
+    }
+
+    /// What was handed out is written.
+    pub(super) fn written(&mut self) {
+        if let Some(saving) = &mut self.saving {
+            saving.handed.clear();
+        }
+    }
+
+    /// What was handed out could not be written, and is to be handed out again.
+    pub(super) fn not_written(&mut self) {
+        if let Some(saving) = &mut self.saving {
+            saving.changed.extend(saving.handed.drain(..));
         }
     }
 

@@ -1,12 +1,14 @@
-//! The counters of a memory store, within a number of bytes.
+//! The counters of a store, within a number of bytes.
 //!
-//! Nothing is forgotten before room is needed. Then drained counters go, which are the same as none, found through a
-//! queue ordered by the instant at which each drains.
+//! Nothing is forgotten before room is needed. What goes then depends on whether the counters are also written elsewhere:
+//! if not, drained ones, which are the same as none, found through a queue ordered by the instant at which each drains; if
+//! they are, those that are as they were written, the longest unused first.
 
-use std::collections::{BTreeSet, HashMap};
+use core::ops::{Bound, Range};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate::{Algorithm, Timestamp};
 
 use crate::Key;
 use crate::record::Record;
@@ -20,35 +22,79 @@ pub(super) struct Shelf {
     bytes: usize,
     bytes_used: usize,
     entries: HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
-    /// Every entry with its `due`, the earliest first.
-    queue: BTreeSet<(Timestamp, Arc<[u8]>)>,
+    reclaim: Reclaim,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Taken out while a batch works on it.
+    /// Taken out while a batch works on it; also `None` where nothing is left and that is not written yet.
     record: Option<Record>,
-    /// When to see whether it has drained: never later than it does.
+    /// When to see whether it has drained: never later than it does. Only where drained counters are forgotten.
     due: Timestamp,
     /// Heap bytes of the record, as counted.
     heap: usize,
+    /// What is not written yet.
+    unsaved: Unsaved,
+    /// Whether it stands among the [saved](Saving::saved).
+    queued: bool,
+    /// Whether it was used since it was last looked at for eviction.
+    used: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unsaved {
+    /// It is as it was written.
+    Nothing,
+    /// It has changed since.
+    Changed,
+    /// It was handed out to be written.
+    Handed,
+    /// It was handed out, and has changed since.
+    HandedAndChanged,
+}
+
+/// Which counters go when room is needed.
+#[derive(Debug)]
+enum Reclaim {
+    /// Drained ones: every entry with its `due`, the earliest first.
+    Drained(BTreeSet<(Timestamp, Arc<[u8]>)>),
+    /// Saved ones.
+    Saved(Saving),
+}
+
+/// Where counters stand on their way to where they are kept.
+#[derive(Debug, Default)]
+struct Saving {
+    /// Those that have changed and were not handed out since.
+    changed: Vec<Arc<[u8]>>,
+    /// Those that were handed out.
+    handed: Vec<Arc<[u8]>>,
+    /// Those that were as written when they came here, the longest ago first. Some have changed or gone since.
+    saved: VecDeque<Arc<[u8]>>,
+}
+
+/// What one counter is to become where it is kept: a part of the bytes beside it, or nothing.
+pub(super) type Handed = (Arc<[u8]>, Option<Range<usize>>);
+
 impl Shelf {
-    pub(super) fn new(bytes: usize, seed: [u64; 4]) -> Self {
+    /// No counters yet. `saved` says that they are also written elsewhere.
+    pub(super) fn new(bytes: usize, seed: [u64; 4], saved: bool) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed[0], seed[1], seed[2], seed[3]);
-        Self { bytes, bytes_used: 0, entries: HashMap::with_hasher(hasher), queue: BTreeSet::new() }
+        let reclaim =
+            if saved { Reclaim::Saved(Saving::default()) } else { Reclaim::Drained(BTreeSet::new()) };
+        Self { bytes, bytes_used: 0, entries: HashMap::with_hasher(hasher), reclaim }
     }
 
-    /// Bytes of a counter beside the heap of its record: the key once, its two counts, an entry of each table with the
-    /// room that tables keep free (a half at most).
+    /// Bytes of a counter beside the heap of its record: the key once, its two counts, its numbers, an entry of each
+    /// table with the room that tables keep free (a half at most).
     pub(super) fn entry_bytes(key: &Key) -> usize {
         Self::bytes_of(key.as_bytes())
     }
 
     fn bytes_of(key: &[u8]) -> usize {
         const TABLES: usize = 2 * (size_of::<(Arc<[u8]>, Entry)>() + size_of::<(Timestamp, Arc<[u8]>)>() + 8);
-        TABLES + 2 * size_of::<usize>() + key.len().next_multiple_of(16)
+        const NUMBERS: usize = size_of::<Algorithm>() + 2 * size_of::<usize>();
+        TABLES + NUMBERS + 2 * size_of::<usize>() + key.len().next_multiple_of(16)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -63,80 +109,140 @@ impl Shelf {
         self.entries.get(key.as_bytes())?.record.as_ref()
     }
 
-    /// Takes a counter out until it is [put](Shelf::put) back.
-    pub(super) fn take(&mut self, key: &Key) -> Option<Record> {
-        self.entries.get_mut(key.as_bytes())?.record.take()
+    /// Whether it is known what the counter is, or that there is none.
+    pub(super) fn knows(&self, key: &Key) -> bool {
+        self.entries.contains_key(key.as_bytes())
     }
 
-    /// Puts a counter where it was taken from; `None` if nothing is left of it.
-    pub(super) fn put(&mut self, key: &Key, record: Option<Record>, now: Timestamp) {
-        let Some(record) = record else {
-            self.remove(key.as_bytes());
+    /// Takes a counter out until it is [put](Shelf::put) back.
+    pub(super) fn take(&mut self, key: &Key) -> Option<Record> {
+        let entry = self.entries.get_mut(key.as_bytes())?;
+        entry.used = true;
+        entry.record.take()
+    }
+
+    /// Puts a counter where it was taken from; `None` if nothing is left of it. `changed` says whether it differs from
+    /// what was taken.
+    pub(super) fn put(&mut self, key: &Key, record: Option<Record>, changed: bool, now: Timestamp) {
+        let key = key.as_bytes();
+        let saving = matches!(self.reclaim, Reclaim::Saved(_));
+        if record.is_none() && !saving {
+            self.remove(key);
             return;
-        };
-        let heap = record.bytes();
-        let due = record.drained_at(now);
-        if let Some(entry) = self.entries.get_mut(key.as_bytes()) {
-            self.bytes_used = self.bytes_used - entry.heap + heap;
-            entry.heap = heap;
-            entry.record = Some(record);
-            // A later instant is found out when the earlier one has come, which most charges never cause.
-            if due < entry.due {
-                self.requeue(key.as_bytes(), due);
-            }
-        } else {
-            let key: Arc<[u8]> = key.as_bytes().into();
-            self.bytes_used += Self::bytes_of(&key) + heap;
-            self.queue.insert((due, Arc::clone(&key)));
-            self.entries.insert(key, Entry { record: Some(record), due, heap });
+        }
+        if record.is_none() && !changed && !self.entries.contains_key(key) {
+            return;
+        }
+        self.place(key, record, now);
+        if changed && saving {
+            self.mark_changed(key);
         }
     }
 
+    /// Puts a counter here as it stands elsewhere; one that has drained since as nothing, to be written.
+    pub(super) fn load(&mut self, key: &[u8], record: Record, now: Timestamp) {
+        if self.entries.contains_key(key) {
+            return;
+        }
+        if record.is_drained(now) {
+            self.place(key, None, now);
+            self.mark_changed(key);
+        } else {
+            self.place(key, Some(record), now);
+            self.mark_saved(key);
+        }
+    }
+
+    fn place(&mut self, key: &[u8], record: Option<Record>, now: Timestamp) {
+        let heap = record.as_ref().map_or(0, Record::bytes);
+        let due = match (&self.reclaim, &record) {
+            (Reclaim::Drained(_), Some(record)) => record.drained_at(now),
+            _ => Timestamp::MIN,
+        };
+        if let Some(entry) = self.entries.get_mut(key) {
+            self.bytes_used = self.bytes_used - entry.heap + heap;
+            entry.heap = heap;
+            entry.record = record;
+            // A later instant is found out when the earlier one has come, which most charges never cause.
+            if due < entry.due {
+                self.requeue(key, due);
+            }
+            return;
+        }
+        let key: Arc<[u8]> = key.into();
+        self.bytes_used += Self::bytes_of(&key) + heap;
+        if let Reclaim::Drained(queue) = &mut self.reclaim {
+            queue.insert((due, Arc::clone(&key)));
+        }
+        let unsaved = Unsaved::Nothing;
+        self.entries.insert(key, Entry { record, due, heap, unsaved, queued: false, used: true });
+    }
+
     fn requeue(&mut self, key: &[u8], due: Timestamp) {
+        let Reclaim::Drained(queue) = &mut self.reclaim else { return };
         let Some((name, _)) = self.entries.get_key_value(key) else { return };
         let name = Arc::clone(name);
         let Some(entry) = self.entries.get_mut(key) else { return };
         let was = core::mem::replace(&mut entry.due, due);
         let mut place = (was, name);
-        self.queue.remove(&place);
+        queue.remove(&place);
         place.0 = due;
-        self.queue.insert(place);
+        queue.insert(place);
     }
 
     fn remove(&mut self, key: &[u8]) {
         if let Some((name, entry)) = self.entries.remove_entry(key) {
             self.bytes_used -= Self::bytes_of(key) + entry.heap;
-            self.queue.remove(&(entry.due, name));
+            if let Reclaim::Drained(queue) = &mut self.reclaim {
+                queue.remove(&(entry.due, name));
+            }
         }
     }
 
     /// Brings a counter back that lies too far ahead of a clock that has stepped back.
     pub(super) fn on_load(&mut self, key: &Key, now: Timestamp) {
-        let Some(mut record) = self.take(key) else { return };
+        let Some(before) = self.take(key) else { return };
+        let mut record = before.clone();
         record.on_load(now);
-        self.put(key, Some(record), now);
+        let changed = record != before;
+        self.put(key, Some(record), changed, now);
     }
 
-    /// Sees that `growth` more bytes fit, by forgetting drained counters other than `kept`. If they do not fit: the first
-    /// instant from which they may.
+    /// Sees that `growth` more bytes fit, by forgetting counters other than `kept` that need not be kept here. If they do
+    /// not fit: the first instant from which they may.
+    ///
+    /// Where counters are also written elsewhere they fail to fit only as long as some are not written yet: what one
+    /// batch is about may take more than there is.
     pub(super) fn make_room(
         &mut self,
         growth: usize,
         kept: &[&Key],
         now: Timestamp,
     ) -> Result<(), Timestamp> {
-        let fits = |shelf: &Self| shelf.bytes_used.saturating_add(growth) <= shelf.bytes;
+        match self.reclaim {
+            Reclaim::Drained(_) => self.forget_drained(growth, kept, now),
+            Reclaim::Saved(_) => {
+                self.forget_saved(growth, kept);
+                if self.fits(growth) || self.unsaved() == 0 { Ok(()) } else { Err(now) }
+            }
+        }
+    }
+
+    fn fits(&self, growth: usize) -> bool {
+        self.bytes_used.saturating_add(growth) <= self.bytes
+    }
+
+    fn forget_drained(&mut self, growth: usize, kept: &[&Key], now: Timestamp) -> Result<(), Timestamp> {
         // Those of the batch itself are set aside: it was decided on them.
         let mut after = None;
         for _ in 0..RECLAIM_STEPS_MAX {
-            if fits(self) {
+            if self.fits(growth) {
                 return Ok(());
             }
+            let Reclaim::Drained(queue) = &self.reclaim else { return Err(now) };
             let next = match &after {
-                None => self.queue.first(),
-                Some(place) => {
-                    self.queue.range((core::ops::Bound::Excluded(place), core::ops::Bound::Unbounded)).next()
-                }
+                None => queue.first(),
+                Some(place) => queue.range((Bound::Excluded(place), Bound::Unbounded)).next(),
             };
             let Some((due, key)) = next.cloned() else { return Err(now) };
             if due > now {
@@ -156,7 +262,121 @@ impl Shelf {
                 Some((true, _)) | None => self.remove(&key),
             }
         }
-        if fits(self) { Ok(()) } else { Err(now) }
+        if self.fits(growth) { Ok(()) } else { Err(now) }
+    }
+
+    fn forget_saved(&mut self, growth: usize, kept: &[&Key]) {
+        for _ in 0..RECLAIM_STEPS_MAX {
+            if self.fits(growth) {
+                return;
+            }
+            let Reclaim::Saved(saving) = &mut self.reclaim else { return };
+            let Some(key) = saving.saved.pop_front() else { return };
+            let Some(entry) = queued_entry(&mut self.entries, &key) else { continue };
+            if kept.iter().any(|kept| kept.as_bytes() == &*key) || (entry.used && entry.is_saved()) {
+                entry.used = false;
+                saving.saved.push_back(key);
+                continue;
+            }
+            entry.queued = false;
+            if entry.is_saved() {
+                self.remove(&key);
+            }
+        }
+    }
+
+    /// How many counters have changed and are not written yet.
+    pub(super) fn unsaved(&self) -> usize {
+        match &self.reclaim {
+            Reclaim::Drained(_) => 0,
+            Reclaim::Saved(saving) => saving.changed.len() + saving.handed.len(),
+        }
+    }
+
+    fn mark_changed(&mut self, key: &[u8]) {
+        let Reclaim::Saved(saving) = &mut self.reclaim else { return };
+        let Some((name, _)) = self.entries.get_key_value(key) else { return };
+        let name = Arc::clone(name);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.unsaved = match entry.unsaved {
+            Unsaved::Nothing => Unsaved::Changed,
+            Unsaved::Handed => Unsaved::HandedAndChanged,
+            Unsaved::Changed | Unsaved::HandedAndChanged => return,
+        };
+        saving.changed.push(name);
+    }
+
+    fn mark_saved(&mut self, key: &[u8]) {
+        let Reclaim::Saved(saving) = &mut self.reclaim else { return };
+        let Some((name, _)) = self.entries.get_key_value(key) else { return };
+        let name = Arc::clone(name);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if !core::mem::replace(&mut entry.queued, true) {
+            saving.saved.push_back(name);
+        }
+        // Counters that went by another way leave their place behind. Looking at two for each that comes keeps
+        // the places in proportion to the counters.
+        for _ in 0..2 {
+            if saving.saved.len() <= 2 * self.entries.len() + RECLAIM_STEPS_MAX {
+                break;
+            }
+            let Some(key) = saving.saved.pop_front() else { break };
+            if queued_entry(&mut self.entries, &key).is_some() {
+                saving.saved.push_back(key);
+            }
+        }
+    }
+
+    /// Hands out all that has changed, to be written; what it is goes to the end of `bytes`. What was handed out before
+    /// must have been [written](Shelf::written) or [not](Shelf::not_written).
+    pub(super) fn hand_out(&mut self, bytes: &mut Vec<u8>) -> Vec<Handed> {
+        let Reclaim::Saved(saving) = &mut self.reclaim else { return Vec::new() };
+        assert!(saving.handed.is_empty(), "what was handed out before is neither written nor taken back");
+        saving.handed = core::mem::take(&mut saving.changed);
+        let mut handed = Vec::with_capacity(saving.handed.len());
+        for key in &saving.handed {
+            let Some(entry) = self.entries.get_mut(key) else { continue };
+            entry.unsaved = Unsaved::Handed;
+            let start = bytes.len();
+            let range = entry.record.as_ref().map(|record| {
+                record.write(bytes);
+                start..bytes.len()
+            });
+            handed.push((Arc::clone(key), range));
+        }
+        handed
+    }
+
+    /// What was handed out is written.
+    pub(super) fn written(&mut self) {
+        let Reclaim::Saved(saving) = &mut self.reclaim else { return };
+        for key in core::mem::take(&mut saving.handed) {
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            match entry.unsaved {
+                Unsaved::HandedAndChanged => entry.unsaved = Unsaved::Changed,
+                Unsaved::Handed => {
+                    entry.unsaved = Unsaved::Nothing;
+                    if entry.record.is_none() {
+                        self.remove(&key);
+                    } else {
+                        self.mark_saved(&key);
+                    }
+                }
+                Unsaved::Nothing | Unsaved::Changed => {}
+            }
+        }
+    }
+
+    /// What was handed out could not be written, and is to be handed out again.
+    pub(super) fn not_written(&mut self) {
+        let Reclaim::Saved(saving) = &mut self.reclaim else { return };
+        for key in core::mem::take(&mut saving.handed) {
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            if entry.unsaved == Unsaved::Handed {
+                saving.changed.push(key);
+            }
+            entry.unsaved = Unsaved::Changed;
+        }
     }
 
     #[cfg(any(test, feature = "conformance"))]
@@ -171,4 +391,22 @@ impl Shelf {
         }
         text
     }
+}
+
+impl Entry {
+    fn is_saved(&self) -> bool {
+        self.unsaved == Unsaved::Nothing
+    }
+}
+
+/// The entry whose place among the saved this is; `None` if it has gone, though another may have come under its key.
+fn queued_entry<'a>(
+    entries: &'a mut HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
+    key: &Arc<[u8]>,
+) -> Option<&'a mut Entry> {
+    let (name, entry) = entries.get_key_value(key)?;
+    if !Arc::ptr_eq(name, key) || !entry.queued {
+        return None;
+    }
+    entries.get_mut(key)
 }

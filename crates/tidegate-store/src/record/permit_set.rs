@@ -126,6 +126,23 @@ impl PermitSet {
         self.holders.get(&holder).is_some_and(|held| held.by == by) && self.release(holder, now)
     }
 
+    /// Who holds one, until when, and by which batch, in the order of their holders.
+    pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = (HolderId, Timestamp, RequestId)> {
+        self.holders.iter().map(|(holder, held)| (*holder, held.expires, held.by))
+    }
+
+    /// The set with these parts; `None` if it could not be one.
+    pub(crate) fn from_parts(permits: Vec<(HolderId, Timestamp, RequestId)>) -> Option<Self> {
+        let in_order = permits.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !in_order || permits.len() as u64 > 2 * Concurrency::LIMIT_MAX {
+            return None;
+        }
+        let expiries = permits.iter().map(|(holder, expires, _)| (*expires, *holder)).collect();
+        let holders =
+            permits.into_iter().map(|(holder, expires, by)| (holder, Held { expires, by })).collect();
+        Some(Self { holders, expiries })
+    }
+
     fn remove(&mut self, holder: HolderId) -> Option<Held> {
         let held = self.holders.remove(&holder)?;
         self.expiries.remove(&(held.expires, holder));

@@ -179,6 +179,27 @@ impl UnitLog {
         self.entries.push_back(Entry { at: now, through });
     }
 
+    /// What was counted before the first entry, and the entries: when, and all units up to and with them.
+    pub(crate) fn parts(&self) -> (u64, impl ExactSizeIterator<Item = (Timestamp, u64)>) {
+        (self.before, self.entries.iter().map(|entry| (entry.at, entry.through)))
+    }
+
+    /// The log with these parts; `None` if it could not be one.
+    pub(crate) fn from_parts(before: u64, entries: Vec<(Timestamp, u64)>) -> Option<Self> {
+        // As much as the largest limit can be in debt, with entries that have left and were not dropped yet.
+        const UNITS_MAX: u64 = 2 * Rolling::LIMIT_MAX * (1 + RING_DEBT_LIMITS);
+        let in_order = entries.windows(2).all(|pair| {
+            let counted = |through: u64| through.wrapping_sub(before);
+            pair[0].0 < pair[1].0 && counted(pair[0].1) <= counted(pair[1].1)
+        });
+        let total = entries.last().map_or(0, |(_, through)| through.wrapping_sub(before));
+        if !in_order || total > UNITS_MAX {
+            return None;
+        }
+        let entries = entries.into_iter().map(|(at, through)| Entry { at, through }).collect();
+        Some(Self { entries, before })
+    }
+
     fn shrink(&mut self) {
         let needed = self.entries.len().max(4);
         if self.entries.capacity() > needed * Self::SHRINK_FACTOR {

@@ -1,0 +1,70 @@
+//! Where a store is, how soon it writes, and its bounds.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_store::MemoryConfig;
+
+/// When a batch that changed something is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Once it is on disk: one `fsync` for all that wait at the same time.
+    Sync,
+    /// At once; it is on disk at most this much later, and the time a commit takes. A crash of the machine or of the
+    /// process loses at most that. Zero commits as fast as the disk does, without making anyone wait.
+    Interval(Duration),
+}
+
+/// Where a [`RedbStore`](crate::RedbStore) is, how soon it writes, and its bounds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RedbConfig {
+    /// The directory, of which the store is the only user. It is made if it is missing, in a directory that is there.
+    pub path: PathBuf,
+    /// When a batch is answered. Default [`Durability::Sync`].
+    pub durability: Durability,
+    /// Bytes for counters in memory. Default 256 MiB; less than [`MemoryConfig::BYTES_MIN`] counts as that. At the bound,
+    /// counters that are on disk make room. One batch may take more than there is. Nothing is refused for it; callers wait
+    /// for the next commit if what takes the room is not on disk yet.
+    pub memory: usize,
+    /// Bytes for pages of the database in memory, beside [`RedbConfig::memory`]. Default 64 MiB.
+    pub cache: usize,
+    /// As [`MemoryConfig::answers`], remembered until the store is closed. Default 65 536.
+    pub answers: usize,
+    /// As [`MemoryConfig::answers_kept`]. Default 10 minutes.
+    pub answers_kept: Duration,
+    /// As [`MemoryConfig::notes`]: all notes are in memory as well. Default 262 144.
+    pub notes: usize,
+    /// As [`MemoryConfig::note_bytes`]. Default 64 MiB.
+    pub note_bytes: usize,
+    /// As [`MemoryConfig::seed`]. Draw it at random each time: a new store takes its epoch from it.
+    pub seed: [u64; 4],
+}
+
+impl RedbConfig {
+    /// The defaults for this directory, with this seed.
+    pub fn new(path: impl Into<PathBuf>, seed: [u64; 4]) -> Self {
+        let MemoryConfig { answers, answers_kept, notes, note_bytes, .. } = MemoryConfig::new(seed);
+        Self {
+            path: path.into(),
+            durability: Durability::Sync,
+            memory: 256 << 20,
+            cache: 64 << 20,
+            answers,
+            answers_kept,
+            notes,
+            note_bytes,
+            seed,
+        }
+    }
+
+    pub(crate) fn keeper(&self) -> MemoryConfig {
+        let mut config = MemoryConfig::new(self.seed);
+        config.bytes = self.memory;
+        config.answers = self.answers;
+        config.answers_kept = self.answers_kept;
+        config.notes = self.notes;
+        config.note_bytes = self.note_bytes;
+        config
+    }
+}

@@ -1,0 +1,207 @@
+//! The database: reading counters from it, and writing all that has changed in one transaction.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable};
+use tidegate::Timestamp;
+use tidegate_store::keeper::{Changes, DrainCheck};
+use tidegate_store::{Key, Note};
+
+use crate::error::{Failure, OpenError};
+use crate::format::{self, COUNTERS, FORMAT, FormatError, Meta, Migration, NOTES};
+
+/// How many counters on disk a commit looks at, to remove those that have drained.
+const SWEEP_STEPS: usize = 64;
+
+/// What a database stands on: a file, or what a test puts in its place.
+pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
+    /// Opens the database. It is there already.
+    fn open(&self, builder: &Builder) -> Result<Database, DatabaseError>;
+
+    /// What to call it.
+    fn path(&self) -> &Path;
+
+    /// How many bytes it takes.
+    fn bytes(&self) -> u64;
+}
+
+/// An open database, which can be opened again when it has failed.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    medium: Box<dyn Medium>,
+    cache: usize,
+    /// None while it has failed and could not be opened again.
+    database: RwLock<Option<Database>>,
+}
+
+/// A key and what stands on the disk of its counter.
+pub(crate) type Standing = (Vec<u8>, Vec<u8>);
+
+/// What stands on the disk when it is opened.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) meta: Meta,
+    pub(crate) notes: Vec<Note>,
+}
+
+impl Disk {
+    pub(crate) fn open(
+        medium: Box<dyn Medium>,
+        cache: usize,
+        migrations: &[Migration],
+    ) -> Result<(Self, Found), OpenError> {
+        let path = medium.path().to_owned();
+        let damaged = |what: String| OpenError::Damaged { path: path.clone(), what };
+        let database = guarded(|| Ok(medium.open(&builder(cache))));
+        let database = database.map_err(|failure| damaged(failure.to_string()))?;
+        let database = database.map_err(|error| OpenError::of_database(&path, error))?;
+        let found = guarded(|| {
+            Ok(match format::bring_up(&database, migrations) {
+                Ok(meta) => Ok(Found { meta, notes: format::read_notes(&database)? }),
+                Err(error) => Err(error),
+            })
+        });
+        let found = found.unwrap_or_else(|failure| Err(failure.into())).map_err(|error| match error {
+            FormatError::NoStore(what) => damaged(what.to_owned()),
+            FormatError::Failure(failure) => damaged(failure.to_string()),
+            FormatError::Newer(found) => OpenError::Newer { path: path.clone(), found, known: FORMAT },
+            FormatError::Older(found) => OpenError::Older { path: path.clone(), found, known: FORMAT },
+        })?;
+        Ok((Self { medium, cache, database: RwLock::new(Some(database)) }, found))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.medium.path()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.medium.bytes()
+    }
+
+    /// Closes the database and opens it anew, since one that has failed to write serves no longer.
+    pub(crate) fn reopen(&self) -> Result<(), Failure> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        guarded(|| {
+            drop(database.take());
+            *database = Some(self.medium.open(&builder(self.cache))?);
+            Ok(())
+        })
+    }
+
+    /// What stands on the disk of these keys; those that do not are left out.
+    pub(crate) fn read(&self, keys: &[&Key]) -> Result<Vec<Standing>, Failure> {
+        self.with(|database| {
+            let transaction = database.begin_read()?;
+            let table = transaction.open_table(COUNTERS)?;
+            let mut found = Vec::new();
+            for key in keys {
+                if let Some(bytes) = table.get(key.as_bytes())? {
+                    found.push((key.as_bytes().to_vec(), bytes.value().to_vec()));
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// Writes all of `changes` in one transaction, and sweeps. How many counters were swept.
+    pub(crate) fn commit(
+        &self,
+        changes: &mut Changes,
+        sweep: &mut Sweep,
+        now: Timestamp,
+    ) -> Result<u64, Failure> {
+        self.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            let swept = {
+                let mut counters = transaction.open_table(COUNTERS)?;
+                // Before the changes, which may bring one back that has drained.
+                let drained = sweep.find(&counters, now)?;
+                for key in &drained {
+                    counters.remove(&**key)?;
+                }
+                for (key, written) in changes.counters() {
+                    match written {
+                        Some(bytes) => counters.insert(key, bytes)?,
+                        None => counters.remove(key)?,
+                    };
+                }
+                let mut notes = transaction.open_table(NOTES)?;
+                for (kind, name, note) in &changes.notes {
+                    let key = (kind.number(), &**name);
+                    match note {
+                        Some(note) => notes.insert(key, (note.until.as_nanos(), &*note.value))?,
+                        None => notes.remove(key)?,
+                    };
+                }
+                drained.len() as u64
+            };
+            format::write_latest(&transaction, changes.latest)?;
+            transaction.commit()?;
+            Ok(swept)
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, Failure> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let database =
+            database.as_ref().ok_or_else(|| Failure::new("the database could not be opened again"))?;
+        guarded(|| work(database))
+    }
+}
+
+/// Looks through the counters on disk, a few at a time.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    check: DrainCheck,
+    /// The last key looked at; it goes on behind it, and from the beginning after the last.
+    at: Vec<u8>,
+}
+
+impl Sweep {
+    pub(crate) fn new(check: DrainCheck) -> Self {
+        Self { check, at: Vec::new() }
+    }
+
+    /// The keys of counters that have drained, among the next few.
+    fn find(
+        &mut self,
+        counters: &impl ReadableTable<&'static [u8], &'static [u8]>,
+        now: Timestamp,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut drained = Vec::new();
+        let mut steps = 0;
+        for entry in counters.range(self.at.as_slice()..)?.take(SWEEP_STEPS) {
+            let (key, bytes) = entry?;
+            steps += 1;
+            key.value().clone_into(&mut self.at);
+            // One that cannot be read stays, for whoever asks for it to be told.
+            if self.check.has_drained(bytes.value(), now) == Ok(true) {
+                drained.push(key.value().to_vec());
+            }
+        }
+        if steps < SWEEP_STEPS {
+            self.at.clear();
+        }
+        Ok(drained)
+    }
+}
+
+fn builder(cache: usize) -> Builder {
+    let mut builder = Builder::new();
+    // What was altered behind our back is found here, where it can be told, and not in the middle of a request.
+    builder.set_cache_size(cache).set_check_integrity_on_open(true);
+    builder
+}
+
+/// Calls the database, which is not ours to trust: a panic in it is a failure like another.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+        Err(Failure::new(format!("the database gave up: {text}")))
+    })
+}

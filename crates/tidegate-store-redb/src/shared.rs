@@ -1,0 +1,285 @@
+//! What those who decide and the one who writes have in common: everything under one lock, which nobody holds while the
+//! disk is asked.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate::Timestamp;
+use tidegate_store::keeper::{Keeper, Ran};
+use tidegate_store::{Answer, Batch, Key, StoreError};
+use tokio::sync::oneshot;
+
+use crate::config::Durability;
+use crate::disk::{Disk, Standing};
+use crate::error::Failure;
+use crate::stats::RedbStats;
+
+/// When so many counters and notes have changed they are written, however long the interval: taking them keeps those
+/// who decide waiting for a fraction of a millisecond.
+pub(crate) const CHANGED_COMMIT: usize = 4 << 10;
+
+/// When so many have changed and are not written, those who would change more wait for a commit, so that the disk sets
+/// the pace rather than memory the end.
+pub(crate) const CHANGED_MAX: usize = 16 << 10;
+
+/// How often counters are read without the lock before they are read under it, where others commit in between.
+const READS_MAX: usize = 3;
+
+/// The store, without the handle that closes it.
+pub(crate) struct Shared {
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(crate) durability: Durability,
+    pub(crate) disk: Disk,
+    state: Mutex<State>,
+    /// Wakes the writer.
+    wake: Condvar,
+}
+
+pub(crate) struct State {
+    pub(crate) keeper: Keeper,
+    /// How many batches have changed something.
+    pub(crate) changed: u64,
+    /// How many of them are on disk: the first so many.
+    pub(crate) durable: u64,
+    /// Those who wait until so many are, in the order of these numbers.
+    pub(crate) waiting: VecDeque<(u64, Waiter)>,
+    /// Since when something has changed that is not on disk, where it is written after an interval.
+    pub(crate) changed_since: Option<Instant>,
+    /// Whether somebody wants everything to be written now.
+    pub(crate) wanted: bool,
+    /// Counts commits: what was read from disk before one need not be true after it.
+    pub(crate) commits: u64,
+    pub(crate) failing: Option<Failure>,
+    pub(crate) stop: bool,
+    /// Whether the writer waits to be woken.
+    pub(crate) idle: bool,
+    pub(crate) stats: RedbStats,
+}
+
+/// Where to tell how the commit went.
+pub(crate) type Waiter = oneshot::Sender<Result<(), Failure>>;
+pub(crate) type Written = oneshot::Receiver<Result<(), Failure>>;
+
+/// How far a batch has come.
+pub(crate) enum Step {
+    Answered(Answer),
+    /// It is answered when this says so.
+    Decided(Answer, Written),
+    /// There is room for it after the next commit.
+    Later(Written),
+}
+
+impl Shared {
+    pub(crate) fn new(
+        keeper: Keeper,
+        disk: Disk,
+        durability: Durability,
+        clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    ) -> Self {
+        let state = State {
+            keeper,
+            changed: 0,
+            durable: 0,
+            waiting: VecDeque::new(),
+            changed_since: None,
+            wanted: false,
+            commits: 0,
+            failing: None,
+            stop: false,
+            idle: false,
+            stats: RedbStats::default(),
+        };
+        Self { clock, durability, disk, state: Mutex::new(state), wake: Condvar::new() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in a batch panics once it has begun to change counters.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits, for the writer, until it is woken or `until` has come.
+    pub(crate) fn idle<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        state.idle = true;
+        let mut state = match until {
+            None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.idle = false;
+        state
+    }
+
+    /// Wakes the writer if it waits.
+    pub(crate) fn wake(&self, state: &mut State) {
+        if std::mem::take(&mut state.idle) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// What a batch that the disk stands in the way of is told.
+    pub(crate) fn unavailable(&self, failure: Failure, sent: bool) -> StoreError {
+        let at = self.disk.path().display().to_string();
+        StoreError::Unavailable { at, sent, source: Some(Box::new(failure)) }
+    }
+
+    /// Decides a batch, as soon as the counters it is about are in memory.
+    pub(crate) fn step(&self, batch: &Batch) -> Result<Step, StoreError> {
+        batch.check()?;
+        let mut read = Read::default();
+        for reads in 0.. {
+            let mut state = self.state();
+            let now = self.now();
+            if !batch.is_read_only() {
+                if let Some(failure) = &state.failing {
+                    return Err(self.unavailable(failure.clone(), false));
+                }
+                if state.keeper.unsaved() >= CHANGED_MAX {
+                    return Ok(Step::Later(self.wait_for_commit(&mut state)));
+                }
+            }
+            let unknown = state.keeper.unknown(batch);
+            if !unknown.is_empty() && !read.is_of(&unknown, state.commits) {
+                let commits = state.commits;
+                let held = if reads < READS_MAX { None } else { Some(state) };
+                let found = self.disk.read(&unknown).map_err(|failure| self.unavailable(failure, false))?;
+                read = Read { commits, keys: unknown, found };
+                // Under the lock nothing comes in between.
+                match held {
+                    None => continue,
+                    Some(held) => state = held,
+                }
+            }
+            if !read.found.is_empty() {
+                state.stats.loaded += read.found.len() as u64;
+                let found = read.found.iter().map(|(key, bytes)| (&**key, &**bytes));
+                let loaded = state.keeper.load(batch, found, now);
+                loaded.map_err(|error| self.unavailable(Failure::new(error.to_string()), false))?;
+            }
+            return self.decide(&mut state, batch, now);
+        }
+        unreachable!("the last reading is under the lock")
+    }
+
+    fn decide(&self, state: &mut State, batch: &Batch, now: Timestamp) -> Result<Step, StoreError> {
+        let ran = match state.keeper.run(batch, now) {
+            Err(StoreError::Full { .. }) if state.keeper.waits_for_writing() => {
+                return Ok(Step::Later(self.wait_for_commit(state)));
+            }
+            ran => ran?,
+        };
+        let Ran { answer, again, changed, .. } = ran;
+        if changed {
+            state.changed += 1;
+        }
+        match self.durability {
+            // An answer that is given again may be one that nobody has yet: it waits for all that has happened.
+            Durability::Sync if (changed || again && !answer.refused) && state.durable < state.changed => {
+                let written = state.wait(state.changed);
+                self.wake(state);
+                return Ok(Step::Decided(answer, written));
+            }
+            Durability::Sync => {}
+            Durability::Interval(_) => {
+                if state.changed_since.is_none() && state.keeper.unsaved() > 0 {
+                    state.changed_since = Some(Instant::now());
+                    self.wake(state);
+                }
+            }
+        }
+        if state.keeper.unsaved() >= CHANGED_COMMIT {
+            self.wake(state);
+        }
+        Ok(Step::Answered(answer))
+    }
+
+    fn wait_for_commit(&self, state: &mut State) -> Written {
+        state.wanted = true;
+        self.wake(state);
+        state.wait(state.changed)
+    }
+
+    /// Wants everything that has changed to be on disk, also where the disk has failed before.
+    pub(crate) fn flush(&self) -> Option<Written> {
+        let mut state = self.state();
+        if state.keeper.unsaved() == 0 && state.durable == state.changed {
+            return None;
+        }
+        Some(self.wait_for_commit(&mut state))
+    }
+}
+
+impl State {
+    fn wait(&mut self, until: u64) -> Written {
+        let (waiter, written) = oneshot::channel();
+        self.waiting.push_back((until, waiter));
+        written
+    }
+
+    /// When the writer has something to do; `None` if not before it is woken.
+    pub(crate) fn due(&self, durability: Durability) -> Due {
+        let unsaved = self.keeper.unsaved();
+        if unsaved == 0 && self.waiting.is_empty() {
+            return Due::Never;
+        }
+        let waited_for = !self.waiting.is_empty() || self.wanted || self.stop;
+        if waited_for || unsaved >= CHANGED_COMMIT {
+            return Due::Now;
+        }
+        match (durability, self.changed_since) {
+            (Durability::Interval(interval), Some(since)) => match since.checked_add(interval) {
+                Some(at) if at > Instant::now() => Due::At(at),
+                Some(_) => Due::Now,
+                None => Due::Never,
+            },
+            _ => Due::Never,
+        }
+    }
+}
+
+/// When the writer has something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Now,
+    At(Instant),
+    Never,
+}
+
+/// What was read from disk, and when.
+#[derive(Default)]
+struct Read<'a> {
+    commits: u64,
+    keys: Vec<&'a Key>,
+    found: Vec<Standing>,
+}
+
+impl Read<'_> {
+    /// Whether it says all of these keys, after this many commits: one that was known a moment ago may have made room.
+    fn is_of(&self, keys: &[&Key], commits: u64) -> bool {
+        !self.keys.is_empty() && self.commits == commits && keys.iter().all(|key| self.keys.contains(key))
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("durability", &self.durability)
+            .field("disk", &self.disk)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long the writer waits before it tries a disk again that has failed: this long at first, and twice as long each
+/// time up to the second.
+pub(crate) const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));

@@ -1,0 +1,1 @@
+//! Directories that are missing, in use, or hold something else.

@@ -1,0 +1,162 @@
+//! That what is written is read back as it was, and that nothing else is read.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Key, Kind, Operation};
+use tidegate::Cost;
+
+const START: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+fn numbers() -> Numbers {
+    Numbers::new([1, 2, 3, 4])
+}
+
+fn algorithms() -> Vec<Algorithm> {
+    let minute = Duration::from_mins(1);
+    let bucket = Bucket::new(Rate::new(7, minute).unwrap(), 20).unwrap();
+    let mut all = vec![
+        Algorithm::Bucket(bucket.clone()),
+        Algorithm::Bucket(bucket.with_debt(5).unwrap()),
+        Algorithm::bucket(Rate::per_second(1_000_000_000).unwrap()).unwrap(),
+        Algorithm::Fixed(Fixed::new(9, minute, WindowStart::Epoch).unwrap()),
+        Algorithm::Fixed(Fixed::new(0, Duration::from_hours(24), WindowStart::FirstHit).unwrap()),
+        Algorithm::SlidingCounter(SlidingCounter::new(12, minute).unwrap()),
+        Algorithm::Rolling(Rolling::new(30, minute).unwrap()),
+        Algorithm::Rolling(Rolling::new(Rolling::LIMIT_MAX, Duration::from_hours(24)).unwrap()),
+        Algorithm::Concurrency(Concurrency::new(6, minute).unwrap()),
+    ];
+    let units = [
+        CivilUnit::Minute,
+        CivilUnit::Hour,
+        CivilUnit::Day,
+        CivilUnit::Week,
+        CivilUnit::Month,
+        CivilUnit::Year,
+    ];
+    for (unit, day) in units.into_iter().zip(WEEK.into_iter().rev()) {
+        let calendar = Calendar::new(100, unit, "America/Argentina/ComodRivadavia").unwrap();
+        all.push(Algorithm::Calendar(calendar.with_week_start(day)));
+    }
+    all
+}
+
+/// A record after these operations, each a number that stands for a kind, a cost and a step of time.
+fn worked_on(algorithm: &Algorithm, origin: u128, steps: &[(u8, u64, u64)]) -> Record {
+    let mut record = Record::new(algorithm.clone(), RequestId(origin));
+    let mut now = START;
+    for (at, (kind, cost, step)) in steps.iter().enumerate() {
+        now = now.saturating_add(Duration::from_nanos(*step));
+        let permits = matches!(algorithm, Algorithm::Concurrency(_));
+        let (cost, holder) = (Cost::new(*cost).unwrap(), HolderId(u128::MAX / u128::from(*cost)));
+        let kind = match (kind % 6, permits) {
+            (0, _) => Kind::Block { until: now.saturating_add(Duration::from_nanos(step * 7)) },
+            (1, true) => Kind::Release { holder },
+            (_, true) => Kind::Acquire { holder },
+            (1, false) => Kind::Refund { cost },
+            (2, false) => Kind::Report { cost },
+            (_, false) => Kind::Check { cost },
+        };
+        let key = Key::new("api", b"limit", b"ada").unwrap();
+        record.apply(&Operation::new(key, algorithm.clone(), kind), RequestId(at as u128), &[], now);
+    }
+    record
+}
+
+fn written(record: &Record) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record.write(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_read_back_bit_for_bit(
+        origin in any::<u128>(),
+        steps in vec((any::<u8>(), 1_u64..9, 0_u64..20_000_000_000), 0..60),
+    ) {
+        let mut numbers = numbers();
+        for algorithm in algorithms() {
+            let record = worked_on(&algorithm, origin, &steps);
+            let bytes = written(&record);
+            prop_assert_eq!(Record::read(&bytes, &mut numbers), Ok(record));
+        }
+    }
+
+    #[test]
+    fn bytes_that_no_record_wrote_are_an_error_or_a_record_that_can_be_used(
+        which in 0_usize..15,
+        steps in vec((any::<u8>(), 1_u64..9, 0_u64..20_000_000_000), 0..20),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let algorithm = &algorithms()[which];
+        let mut bytes = written(&worked_on(algorithm, 1, &steps));
+        for (index, byte) in damage {
+            *index.get_mut(&mut bytes) = byte;
+        }
+        let cut = cut.index(bytes.len());
+        for bytes in [&bytes[..], &bytes[..cut]] {
+            let Ok(mut record) = Record::read(bytes, &mut numbers()) else { continue };
+            record.on_load(START);
+            let key = Key::new("api", b"limit", b"ada").unwrap();
+            let admit = Operation::admit(key, Algorithm::clone(&record.algorithm), Cost::ONE, HolderId(3));
+            record.apply(&admit, RequestId(2), &[], START);
+            record.status(&admit.algorithm, START);
+            record.is_drained(START);
+            let again = written(&record);
+            prop_assert_eq!(Record::read(&again, &mut numbers()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn any_bytes_at_all_are_no_reason_to_panic(bytes in vec(any::<u8>(), 0..200)) {
+        let _ = Record::read(&bytes, &mut numbers());
+        // Behind a beginning that is right.
+        for algorithm in algorithms() {
+            let whole = written(&Record::new(algorithm, RequestId(0)));
+            let begins = 2 + usize::from(whole[1]);
+            let _ = Record::read(&[&whole[..begins], &bytes].concat(), &mut numbers());
+        }
+    }
+}
+
+#[test]
+fn every_end_that_is_missing_and_every_byte_too_many_is_an_error() {
+    let mut numbers = numbers();
+    for algorithm in algorithms() {
+        let bytes = written(&worked_on(&algorithm, 7, &[(3, 2, 1), (3, 3, 1), (0, 1, 5)]));
+        for end in 0..bytes.len() {
+            assert!(Record::read(&bytes[..end], &mut numbers).is_err(), "{algorithm:?} {end}");
+        }
+        assert!(Record::read(&[&bytes[..], &[0]].concat(), &mut numbers).is_err(), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_claim_of_more_than_there_is_takes_no_memory() {
+    let record = Record::new(algorithms()[6].clone(), RequestId(0));
+    let mut bytes = written(&record);
+    let entries = 2 + usize::from(bytes[1]) + 1;
+    bytes.splice(entries..=entries, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
+    assert!(Record::read(&bytes, &mut numbers()).is_err());
+}
+
+#[test]
+fn a_layout_of_the_future_is_an_error_that_says_so() {
+    let mut bytes = written(&Record::new(algorithms()[0].clone(), RequestId(0)));
+    bytes[0] = LAYOUT + 1;
+    let error = Record::read(&bytes, &mut numbers()).unwrap_err().to_string();
+    assert!(error.contains("layout this version does not know"), "{error}");
+}
+
+#[test]
+fn counters_of_one_limit_share_their_numbers() {
+    let mut numbers = numbers();
+    let bytes = written(&Record::new(algorithms()[9].clone(), RequestId(0)));
+    let (first, second) = (Record::read(&bytes, &mut numbers), Record::read(&bytes, &mut numbers));
+    assert!(Arc::ptr_eq(&first.unwrap().algorithm, &second.unwrap().algorithm));
+}
