@@ -1,0 +1,200 @@
+//! The decision log: a file with one JSON object a line for each decision, for people and for what reads it afterwards.
+//!
+//! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of its own; a line that
+//! finds the queue full is dropped and counted. The thread writes what has come as soon as nothing more comes, and at the
+//! latest after [`FLUSH_AFTER`]. Disk in use is bounded: a file that is full is renamed to `path.1`, the one before it to
+//! `path.2`, and the last is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
+//! opened anew every [`RETRY_AFTER`] until that works.
+
+mod file;
+mod line;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use line::Line;
+
+use file::RotatingFile;
+use writer::Writer;
+
+/// How long a line waits for others at most before it is in the file.
+pub(crate) const FLUSH_AFTER: Duration = Duration::from_millis(200);
+
+/// How long the file is left alone after it could not be written, and how often it is looked for where it was.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The most bytes of lines that wait to be written, whatever [`DecisionLogConfig::queue`] says; more are dropped.
+pub(crate) const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// How many buffers are kept to be used again.
+const SPARE_MAX: usize = 256;
+
+/// The room in the channel for what is no line.
+const CONTROL_MAX: usize = 8;
+
+/// Where the log is, and how much of it there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DecisionLogConfig {
+    /// The file. Its directory must exist. What stands in it is kept and written after.
+    pub(crate) path: PathBuf,
+    /// The size at which it is renamed. A line is never split over two files, and never dropped for its size.
+    pub(crate) size_bytes: u64,
+    /// How many renamed files are kept, `path.1` to `path.N`; at 0 a full file is removed.
+    pub(crate) files: u16,
+    /// How many lines may wait to be written; at 0 every line is dropped.
+    pub(crate) queue: usize,
+}
+
+/// A decision log that is open. Dropping it writes what was handed over, without waiting for it.
+#[derive(Debug)]
+pub(crate) struct DecisionLog {
+    sender: SyncSender<Message>,
+    shared: Arc<Shared>,
+    queue: usize,
+    /// Nothing is ever sent: it is disconnected when the writer has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+/// What the writer is told.
+#[derive(Debug)]
+enum Message {
+    /// A line with its line break.
+    Line(Vec<u8>),
+    /// Look at the flags.
+    Wake,
+    /// Say so when all before it is in the file, or lost.
+    #[cfg(test)]
+    Flush(SyncSender<()>),
+}
+
+/// What both sides know. All numbers are only counted, and nothing is ordered by them; so `Relaxed` throughout, but for
+/// the flags, where `Release` and `Acquire` make what happened before the flag visible to who sees it.
+#[derive(Debug, Default)]
+struct Shared {
+    queued: AtomicUsize,
+    queued_bytes: AtomicUsize,
+    written: AtomicU64,
+    dropped: AtomicU64,
+    errors: AtomicU64,
+    closing: AtomicBool,
+    reopen: AtomicBool,
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+impl DecisionLog {
+    /// Opens the file and starts the thread that writes it.
+    pub(crate) fn open(config: DecisionLogConfig) -> io::Result<Self> {
+        Self::open_with(config, || {})
+    }
+
+    /// As [`DecisionLog::open`]; `before_each` is called in the thread before it takes anything from the queue.
+    fn open_with(config: DecisionLogConfig, before_each: impl FnMut() + Send + 'static) -> io::Result<Self> {
+        let DecisionLogConfig { path, size_bytes, files, queue } = config;
+        let file = RotatingFile::open(path, size_bytes, files)?;
+        let (sender, receiver) = sync_channel(queue.saturating_add(CONTROL_MAX));
+        let (ending, ended) = sync_channel(1);
+        let shared = Arc::new(Shared::default());
+        let writer = Writer::new(receiver, Arc::clone(&shared), file);
+        std::thread::Builder::new().name("decision-log".to_owned()).spawn(move || {
+            writer.run(before_each);
+            drop(ending);
+        })?;
+        Ok(Self { sender, shared, queue, ended: Mutex::new(ended) })
+    }
+
+    /// Hands a line over to be written, or drops it and counts that. Never waits.
+    pub(crate) fn write(&self, line: &Line<'_>) {
+        let shared = &self.shared;
+        let ahead = shared.queued.fetch_add(1, Ordering::Relaxed);
+        let has_room = ahead < self.queue
+            && shared.queued_bytes.load(Ordering::Relaxed) < QUEUED_BYTES_MAX
+            && !shared.closing.load(Ordering::Acquire);
+        if !has_room {
+            shared.queued.fetch_sub(1, Ordering::Relaxed);
+            shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut buffer = shared.take_spare();
+        line.append_to(&mut buffer);
+        let bytes = buffer.len();
+        shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.sender.try_send(Message::Line(buffer)).is_err() {
+            shared.left_queue(bytes);
+            shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lines that are in the file, or were in one of those that were renamed.
+    pub(crate) fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    /// Lines that are lost: the queue was full, or the file could not be written.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How often the file could not be opened, written or renamed.
+    pub(crate) fn errors(&self) -> u64 {
+        self.shared.errors.load(Ordering::Relaxed)
+    }
+
+    /// Closes the file and opens what is at its path now, as after logrotate has moved it away. Does not wait for it.
+    pub(crate) fn reopen(&self) {
+        self.shared.reopen.store(true, Ordering::Release);
+        // Where there is no room the writer is at work, and looks at the flag after the next line.
+        let _ = self.sender.try_send(Message::Wake);
+    }
+
+    /// Waits until all that was handed over before is in the file or lost; `false` if that takes longer than `within`.
+    #[cfg(test)]
+    fn flush(&self, within: Duration) -> bool {
+        let (done, is_done) = sync_channel(1);
+        self.sender.try_send(Message::Flush(done)).is_ok() && is_done.recv_timeout(within).is_ok()
+    }
+
+    /// Takes no more lines and waits until all that were handed over are in the file; `false` if that takes longer than
+    /// `within`, and then the rest may be lost. Blocks the thread. May be called again.
+    pub(crate) fn close(&self, within: Duration) -> bool {
+        self.shared.closing.store(true, Ordering::Release);
+        let _ = self.sender.try_send(Message::Wake);
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_time = matches!(ended.recv_timeout(within), Err(RecvTimeoutError::Disconnected));
+        if in_time {
+            // A line that was handed over while the writer ended is counted nowhere else.
+            let late = self.shared.queued.swap(0, Ordering::Relaxed);
+            self.shared.dropped.fetch_add(late as u64, Ordering::Relaxed);
+        }
+        in_time
+    }
+}
+
+impl Shared {
+    /// An empty buffer, one that was used before if one is at hand.
+    fn take_spare(&self) -> Vec<u8> {
+        // Whoever finds the list taken makes a new one rather than wait.
+        self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
+    }
+
+    fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if let Ok(mut spare) = self.spare.try_lock()
+            && spare.len() < SPARE_MAX
+        {
+            spare.push(buffer);
+        }
+    }
+
+    fn left_queue(&self, bytes: usize) {
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
