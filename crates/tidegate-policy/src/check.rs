@@ -78,12 +78,8 @@ fn one_namespace(
         let what = format!("namespace \"{}\" has no limits, so it admits everything", shown(name));
         report.warn(path, what, "add some under `limits:`");
     }
-    let mut namespace = NamespacePolicy {
-        name: name.to_owned(),
-        limits: Vec::new(),
-        statuses: BTreeMap::new(),
-        store_failures: BTreeMap::new(),
-    };
+    let mut namespace =
+        NamespacePolicy { name: name.to_owned(), limits: Vec::new(), statuses: BTreeMap::new() };
     if raw_limits.len() > GateBuilder::LIMITS_MAX {
         let what = format!("{} limits in one namespace", raw_limits.len());
         report.value(

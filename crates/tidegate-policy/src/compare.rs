@@ -231,7 +231,6 @@ fn identity(old: &Limit, new: &Limit, stores: bool) -> Vec<Change> {
         }
         (Algorithm::Calendar(old), Algorithm::Calendar(new)) => {
             parts.push(Change::between("unit", old.unit().as_str(), new.unit().as_str()));
-            parts.push(Change::between("zone", old.zone(), new.zone()));
         }
         _ => {}
     }
@@ -279,15 +278,13 @@ fn rules(
     // What is matched has no equality of its own; how it is printed tells all of it.
     let printed = |one: &dyn fmt::Debug, other: &dyn fmt::Debug| format!("{one:?}") != format!("{other:?}");
     let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
-    let failure =
-        |namespace: &NamespacePolicy, limit: &Limit| namespace.store_failures.get(&limit.name).copied();
     let both_exact = old.consistency == Consistency::Exact && new.consistency == Consistency::Exact;
     [
         ("match", printed(&old.matches, &new.matches)),
         ("missing", old.missing != new.missing),
         ("mode", old.mode != new.mode),
         ("consistency", !stores && old.consistency != new.consistency),
-        ("on_store_failure", both_exact && failure(old_namespace, old) != failure(new_namespace, new)),
+        ("on_store_failure", both_exact && old.on_store_failure != new.on_store_failure),
         ("on_exceed", old.on_exceed != new.on_exceed),
         ("overrides", printed(&old.overrides, &new.overrides)),
         ("status", status(old_namespace, old) != status(new_namespace, new)),

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+pub use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, Rate, WhenFull};
 
 /// A checked configuration.
@@ -183,8 +184,6 @@ pub struct NamespacePolicy {
     pub limits: Vec<Limit>,
     /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set one are absent.
     pub statuses: BTreeMap<String, u16>,
-    /// What happens when the store cannot answer, by the name of the limit; only for limits that a store decides.
-    pub store_failures: BTreeMap<String, OnStoreFailure>,
 }
 
 impl NamespacePolicy {
@@ -192,17 +191,6 @@ impl NamespacePolicy {
     pub const NAME_BYTES_MAX: usize = 128;
     /// The most namespaces in one configuration.
     pub const COUNT_MAX: usize = 1024;
-}
-
-/// What happens to a limit when the store cannot answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnStoreFailure {
-    /// The request is refused with reason `store_unavailable`.
-    Refuse,
-    /// The limit is left out.
-    Allow,
-    /// This member decides alone.
-    Local,
 }
 
 /// Where gateway subrequests get their namespace and attributes from.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use tidegate::algorithm::{WINDOW_MAX, WINDOW_MIN};
-use tidegate::limit::{Consistency, KeyPart, Limit, Missing};
+use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure};
 
 use super::algorithm::Written;
 use super::check_name;
@@ -12,7 +12,7 @@ use super::matching::matcher;
 use super::service::ATTRIBUTE_NAME_BYTES_MAX;
 use crate::measure::span;
 use crate::path::Path;
-use crate::policy::{NamespacePolicy, OnStoreFailure};
+use crate::policy::NamespacePolicy;
 use crate::problem::{Report, shown};
 use crate::raw::limit::{
     ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
@@ -73,15 +73,6 @@ pub(super) fn check(
         let what = "`on_store_failure` has no effect, because no store decides the limit";
         report.warn(&path.key("on_store_failure"), what, "remove it, or use `consistency: exact`");
     }
-    if store_decides {
-        let failure = match raw.on_store_failure {
-            Some(OnStoreFailureConfig::Allow) => OnStoreFailure::Allow,
-            Some(OnStoreFailureConfig::Refuse) => OnStoreFailure::Refuse,
-            None if algorithm.is_quota() => OnStoreFailure::Refuse,
-            Some(OnStoreFailureConfig::Local) | None => OnStoreFailure::Local,
-        };
-        namespace.store_failures.insert(raw.name.clone(), failure);
-    }
     if let Some(status) = raw.status {
         namespace.statuses.insert(raw.name.clone(), status);
     }
@@ -106,7 +97,13 @@ pub(super) fn check(
         limit = limit.override_for(values, algorithm);
     }
     if store_decides {
-        limit = limit.consistency(Consistency::Exact);
+        let failure = match raw.on_store_failure {
+            Some(OnStoreFailureConfig::Allow) => OnStoreFailure::Allow,
+            Some(OnStoreFailureConfig::Refuse) => OnStoreFailure::Refuse,
+            None if limit.algorithm.is_quota() => OnStoreFailure::Refuse,
+            Some(OnStoreFailureConfig::Local) | None => OnStoreFailure::Local,
+        };
+        limit = limit.consistency(Consistency::Exact).on_store_failure(failure);
     }
     limit.was.clone_from(&raw.was);
     namespace.limits.push(limit);

@@ -56,6 +56,11 @@ fn other_numbers_keep_the_counters_and_are_told_in_the_words_of_a_policy() {
             ("calendar: { limit: 10, unit: day }", "calendar: { limit: 20, unit: day }"),
         ),
         (
+            "calendar: { limit: 10, unit: day }",
+            "calendar: { limit: 10, unit: day, zone: Asia/Tokyo }",
+            ("calendar: { limit: 10, unit: day }", "calendar: { limit: 10, unit: day, zone: Asia/Tokyo }"),
+        ),
+        (
             "concurrency: { limit: 3, hold: 1s }",
             "concurrency: { limit: 3, hold: 2s }",
             ("concurrency: { limit: 3, hold: 1s }", "concurrency: { limit: 3, hold: 2s }"),

@@ -232,21 +232,24 @@ fn a_share_divides_rates_exactly_and_numbers_downwards() {
 }
 
 #[test]
-fn statuses_and_store_failures_are_found_by_the_name_of_the_limit() {
+fn statuses_and_what_happens_without_the_store_are_those_of_the_limit() {
     let policy = settings(
         "namespaces: { api: { limits: [
             { name: a, rate: 1/s, status: 403 },
             { name: b, rate: 1/s, consistency: exact },
             { name: c, calendar: { limit: 1, unit: day }, consistency: exact },
             { name: d, rate: 1/s, consistency: exact, on_store_failure: allow },
+            { name: e, rate: 1/s, consistency: exact, on_store_failure: refuse },
         ] } }",
     );
     let namespace = &policy.namespaces[0];
     assert_eq!(namespace.statuses.clone().into_iter().collect::<Vec<_>>(), [("a".to_owned(), 403)]);
-    assert_eq!(namespace.store_failures.get("a"), None);
-    assert_eq!(namespace.store_failures["b"], OnStoreFailure::Local);
-    assert_eq!(namespace.store_failures["c"], OnStoreFailure::Refuse);
-    assert_eq!(namespace.store_failures["d"], OnStoreFailure::Allow);
+    let failures: Vec<OnStoreFailure> =
+        namespace.limits.iter().skip(1).map(|limit| limit.on_store_failure).collect();
+    assert_eq!(
+        failures,
+        [OnStoreFailure::Local, OnStoreFailure::Refuse, OnStoreFailure::Allow, OnStoreFailure::Refuse]
+    );
 }
 
 #[test]
