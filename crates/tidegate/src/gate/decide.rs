@@ -13,7 +13,7 @@ use super::permit::Permit;
 use crate::algorithm::{Algorithm, State, Verdict};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::limit::{Mode, OnExceed};
+use crate::limit::{Missing, Mode, OnExceed};
 use crate::refusal::{Reason, Refusal, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
 use crate::table::{Entry, KeyHash, SpecId, Unwritten, WhenFull};
@@ -226,11 +226,13 @@ impl Gate {
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     fn find<'g>(&self, limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
-        if (self.exact_elsewhere && limit.is_exact()) || !limit.matches(values) {
+        let is_elsewhere = self.exact_elsewhere && limit.is_exact();
+        // No store is asked about a key that is not whole, so a request that lacks a part of it is refused here.
+        if (is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
             return None;
         }
         let keyed = limit.key(values);
-        if keyed == Keyed::Skipped {
+        if keyed == Keyed::Skipped || (is_elsewhere && matches!(keyed, Keyed::On(_))) {
             return None;
         }
         let (algorithm, spec) = limit.numbers(values, now);

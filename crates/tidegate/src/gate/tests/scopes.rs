@@ -1,7 +1,7 @@
 //! Which counter a request falls on.
 
 use super::*;
-use crate::limit::{KeyPart, Missing};
+use crate::limit::{Consistency, KeyPart, Missing};
 
 fn once(key: &[&str], missing: Missing) -> Gate {
     let limit =
@@ -51,6 +51,25 @@ fn a_request_that_lacks_a_key_attribute_is_skipped_refused_or_grouped_as_the_lim
         "all that lack it share one counter"
     );
     assert!(group.check(&[("user", "")], Cost::ONE, NOW).is_admit(), "an empty value is a value");
+}
+
+#[test]
+fn a_request_that_lacks_a_key_attribute_is_refused_here_also_where_a_store_decides_the_limit() {
+    let exact = |missing| {
+        let limit = Limit::new("once", bucket(1, Duration::from_hours(1))).key(["user"]).missing(missing);
+        let limit = limit.consistency(Consistency::Exact);
+        Gate::builder("api").limit(limit).exact_in_store().build().unwrap()
+    };
+    let refuse = exact(Missing::Refuse);
+    let refusal = refuse.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::Never));
+    for _ in 0..2 {
+        assert!(refuse.check(&[("user", "ada")], Cost::ONE, NOW).is_admit(), "the store counts it");
+    }
+    assert!(exact(Missing::Skip).check(&[], Cost::ONE, NOW).is_admit());
+    let group = exact(Missing::Group);
+    assert_eq!(group.exact_limits(&[], NOW).len(), 1, "the store counts it");
+    assert!(group.check(&[], Cost::ONE, NOW).is_admit());
 }
 
 #[test]
