@@ -276,22 +276,28 @@ fn rules(
     stores: bool,
 ) -> Vec<&'static str> {
     // What is matched has no equality of its own; how it is printed tells all of it.
-    let printed = |one: &dyn fmt::Debug, other: &dyn fmt::Debug| format!("{one:?}") != format!("{other:?}");
+    let match_differs = format!("{:?}", old.matches) != format!("{:?}", new.matches);
     let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
     let both_exact = old.consistency == Consistency::Exact && new.consistency == Consistency::Exact;
     [
-        ("match", printed(&old.matches, &new.matches)),
+        ("match", match_differs),
         ("missing", old.missing != new.missing),
         ("mode", old.mode != new.mode),
         ("consistency", !stores && old.consistency != new.consistency),
         ("on_store_failure", both_exact && old.on_store_failure != new.on_store_failure),
         ("on_exceed", old.on_exceed != new.on_exceed),
-        ("overrides", printed(&old.overrides, &new.overrides)),
+        ("overrides", !same_overrides(old, new)),
         ("status", status(old_namespace, old) != status(new_namespace, new)),
     ]
     .into_iter()
     .filter_map(|(name, differs)| differs.then_some(name))
     .collect()
+}
+
+fn same_overrides(old: &Limit, new: &Limit) -> bool {
+    let pairs = || old.overrides.iter().zip(&new.overrides);
+    old.overrides.len() == new.overrides.len()
+        && pairs().all(|(old, new)| old.when == new.when && old.algorithm == new.algorithm)
 }
 
 impl Comparison {

@@ -35,6 +35,19 @@ fn the_example_is_right_and_has_no_warning() {
 }
 
 #[test]
+fn the_daily_queue_of_the_examples_is_right_and_has_no_warning() {
+    let text = include_str!("../../../../examples/daily-queue/policy.yaml");
+    assert_eq!(warnings(text), Vec::<String>::new());
+    let limit = &settings(text).namespaces[0].limits[0];
+    assert_eq!(
+        (limit.consistency, limit.missing, limit.algorithm.limit()),
+        (Consistency::Exact, Missing::Refuse, 10)
+    );
+    let overrides: Vec<u64> = limit.overrides.iter().map(|one| one.algorithm.limit()).collect();
+    assert_eq!(overrides, [50, 2]);
+}
+
+#[test]
 fn an_almost_empty_file_has_every_default() {
     let policy = settings("namespaces: {}");
     assert_eq!(policy.listen.http.address, Address::Tcp("127.0.0.1:8080".parse().unwrap()));
