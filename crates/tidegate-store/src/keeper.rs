@@ -14,6 +14,9 @@ mod answers;
 mod notes;
 mod shelf;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use tidegate::{Algorithm, Timestamp, WhenFull};
@@ -306,7 +309,8 @@ impl Keeper {
     /// on there may be.
     fn has_room(&mut self, keyed: &Keyed<'_>, growth: &[usize], now: Timestamp) -> Result<bool, StoreError> {
         let growth = growth.iter().copied().fold(0, usize::saturating_add);
-        if growth == 0 {
+        // What a batch had loaded may already take more than there is; the next waits until that is written.
+        if growth == 0 && (keyed.batch.is_read_only() || self.shelf.fits(0)) {
             return Ok(true);
         }
         match (self.shelf.make_room(growth, &keyed.distinct, now), self.config.when_full) {

@@ -228,7 +228,8 @@ impl Shelf {
         }
     }
 
-    fn fits(&self, growth: usize) -> bool {
+    /// Whether there is room for so many bytes more.
+    pub(super) fn fits(&self, growth: usize) -> bool {
         self.bytes_used.saturating_add(growth) <= self.bytes
     }
 
@@ -377,6 +378,25 @@ impl Shelf {
             }
             entry.unsaved = Unsaved::Changed;
         }
+    }
+
+    /// How many places there are among the saved, those of counters that have gone included.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        match &self.reclaim {
+            Reclaim::Drained(queue) => queue.len(),
+            Reclaim::Saved(saving) => saving.saved.len(),
+        }
+    }
+
+    /// Forgets everything that is as written.
+    #[cfg(test)]
+    pub(super) fn forget_all_saved(&mut self) {
+        let bytes = core::mem::replace(&mut self.bytes, 0);
+        for _ in 0..3 {
+            self.forget_saved(0, &[]);
+        }
+        self.bytes = bytes;
     }
 
     #[cfg(any(test, feature = "conformance"))]
