@@ -40,7 +40,8 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// The defaults with this seed, which must be random wherever strangers choose keys.
+    /// The defaults with this seed, which must be random wherever strangers choose keys, and another at each start
+    /// wherever a store remembers more than the process: names of batches and of permits are made of it.
     pub const fn seeded(seed: [u64; 4]) -> Self {
         Self { table: TableConfig::seeded(seed), permits_max: 1 << 16, asks_store: false }
     }

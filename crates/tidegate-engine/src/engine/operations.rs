@@ -6,7 +6,7 @@
 use tidegate::gate::{CounterPlace, ExactLimit, LocalLimit};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
-use tidegate_store::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId};
+use tidegate_store::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId, StoreError};
 
 use super::order::{denied_by_store, exact_name, is_away, key_of, refusal_by, store_failed};
 use super::{Engine, EngineError, LimitReport};
@@ -202,11 +202,19 @@ impl Engine {
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refunds = &step.engine.shared.refunds;
-            if let Err(error) = step.answer {
-                if !error.is_outcome_unknown() {
-                    refunds.give_up(name, step.now);
+            match step.answer {
+                Ok(_) => {}
+                // The store knows another batch by the name of this refund: another member gave it, with its own words.
+                Err(StoreError::IdReused { .. }) => {
+                    let _ = refunds.remember(name, step.now);
+                    return Ok(Progress::Done(Refunded::AlreadyApplied));
                 }
-                return Err(EngineError::Store(error));
+                Err(error) => {
+                    if !error.is_outcome_unknown() {
+                        refunds.give_up(name, step.now);
+                    }
+                    return Err(EngineError::Store(error));
+                }
             }
             // The first to hear of it gives back here; whoever asked at the same time finds it done. The store remembers
             // it in any case, so no room here is no reason to say that it was not applied.

@@ -2,6 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod away;
+mod exact;
 mod operations;
+mod oracle;
 mod order;
+mod overrides;
+mod reload;
+mod renames;
+mod restart;
 mod world;

@@ -7,7 +7,7 @@ use tidegate_engine::{
     Request, Step,
 };
 
-use crate::world::{NOW, SEED, USER, bucket, done};
+use crate::world::{NOW, USER, bucket, config, done};
 
 fn engine(permits_max: usize) -> Engine {
     let concurrency = tidegate::algorithm::Concurrency::new(2, Duration::from_secs(30)).unwrap();
@@ -15,7 +15,7 @@ fn engine(permits_max: usize) -> Engine {
         Limit::new("rate", bucket(100, Duration::from_secs(1))).key(["user"]),
         Limit::new("parallel", tidegate::Algorithm::Concurrency(concurrency)).key(["user"]),
     ];
-    Engine::builder(EngineConfig { permits_max, ..EngineConfig::seeded(SEED) })
+    Engine::builder(EngineConfig { permits_max, ..config() })
         .namespace(NamespaceConfig { name: "api".into(), limits })
         .build()
         .unwrap()
@@ -165,6 +165,6 @@ fn a_report_is_booked_whether_or_not_there_is_room() {
 #[test]
 fn two_namespaces_of_one_name_make_no_engine() {
     let twice = (0..2).map(|_| NamespaceConfig { name: "api".into(), limits: Vec::new() });
-    let error = Engine::builder(EngineConfig::seeded(SEED)).namespaces(twice).build().unwrap_err();
+    let error = Engine::builder(config()).namespaces(twice).build().unwrap_err();
     assert!(matches!(error, EngineError::NamespaceName(name) if name == "api"));
 }

@@ -7,10 +7,11 @@ use std::task::{Context, Poll, Waker};
 use core::time::Duration;
 use tidegate::algorithm::{Bucket, Concurrency, Rolling};
 use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Class, Limit, Rate, Timestamp};
+use tidegate::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
 use tidegate_capacity::{Access, Capacity, TableConfig};
 use tidegate_engine::{
-    Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Progress, Request, Settled, Step,
+    Decision, Engine, EngineBuilder, EngineConfig, EngineError, NamespaceConfig, Permit, Progress, Request,
+    Settled, Step,
 };
 use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
@@ -26,7 +27,24 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) store: MemoryStore,
     pub(crate) store_is_down: bool,
-    clock: Arc<AtomicU64>,
+    pub(crate) clock: Arc<AtomicU64>,
+}
+
+/// The defaults with a small table, which is made quickly.
+pub(crate) fn config() -> EngineConfig {
+    let mut config = EngineConfig::seeded(SEED);
+    config.table.bytes = 1 << 20;
+    config
+}
+
+/// An engine that asks a store.
+pub(crate) fn stored(limits: impl IntoIterator<Item = Limit>) -> EngineBuilder {
+    stored_by(EngineConfig { asks_store: true, ..config() }, limits)
+}
+
+pub(crate) fn stored_by(config: EngineConfig, limits: impl IntoIterator<Item = Limit>) -> EngineBuilder {
+    Engine::builder(config)
+        .namespace(NamespaceConfig { name: "api".into(), limits: limits.into_iter().collect() })
 }
 
 /// What each position of the order admits.
@@ -58,12 +76,15 @@ impl World {
         let table = TableConfig::new("orders", room.capacity, room.capacity).partitions(1).nodes(["node"]);
         let capacity = Capacity::builder().node("node", 1_000_000).table(table).build().unwrap();
         let overload = Overload::new(OverloadConfig { in_flight_max: room.in_flight, seed: 5 }).unwrap();
-        let engine = Engine::builder(EngineConfig { asks_store: true, ..EngineConfig::seeded(SEED) })
-            .namespace(NamespaceConfig { name: "api".into(), limits })
-            .capacity(capacity)
-            .overload(overload)
-            .build()
-            .unwrap();
+        Self::of(stored(limits).capacity(capacity).overload(overload).build().unwrap())
+    }
+
+    /// These limits and a store, nothing else.
+    pub(crate) fn with_limits(limits: impl IntoIterator<Item = Limit>) -> Self {
+        Self::of(stored(limits).build().unwrap())
+    }
+
+    fn of(engine: Engine) -> Self {
         let clock = Arc::new(AtomicU64::new(NOW.as_nanos()));
         let reads = Arc::clone(&clock);
         let now = move || Timestamp::from_nanos(reads.load(Ordering::Relaxed));
@@ -93,6 +114,20 @@ impl World {
                 Step::Queued(place) => match place {},
             }
         }
+    }
+
+    /// An admitted request of the user, of so many units.
+    pub(crate) fn admit(&self, units: u64) -> Option<Permit> {
+        match self.decide(&Request::new("api", &USER).cost(Cost::new(units).unwrap())) {
+            Decision::Admit(permit) => Some(permit),
+            Decision::Refuse(_) => None,
+        }
+    }
+
+    /// What each limit of the user has left.
+    pub(crate) fn left(&self) -> Vec<(String, u64)> {
+        let peek = self.carry(self.engine.peek(&Request::new("api", &USER), self.now())).unwrap();
+        peek.limits.into_iter().map(|one| (one.name, one.remaining)).collect()
     }
 
     pub(crate) fn ask(&self, batch: &Batch) -> Result<tidegate_store::Answer, StoreError> {

@@ -1,4 +1,5 @@
 mod atomicity;
+mod changes;
 mod operations;
 mod scopes;
 

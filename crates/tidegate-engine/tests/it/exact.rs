@@ -1,0 +1,187 @@
+//! Limits decided in a store, in every operation.
+
+use core::time::Duration;
+
+use tidegate::algorithm::{Concurrency, Rolling};
+use tidegate::limit::Consistency;
+use tidegate::{Algorithm, Cost, Limit, Reason, Retry};
+use tidegate_engine::{Decision, EngineError, Outcome, Progress, Refunded, Request};
+use tidegate_store::{NoteKind, StoreError};
+
+use crate::reload::MINUTE;
+use crate::world::{USER, World, bucket};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn limits() -> Vec<Limit> {
+    let exact =
+        |name: &str, algorithm| Limit::new(name, algorithm).key(["user"]).consistency(Consistency::Exact);
+    vec![
+        Limit::new("rate", bucket(100, MINUTE)).key(["user"]),
+        exact("quota", bucket(50, HOUR)),
+        exact("rolling", Algorithm::Rolling(Rolling::new(40, HOUR).unwrap())),
+        exact("parallel", Algorithm::Concurrency(Concurrency::new(2, HOUR).unwrap())),
+        exact("shadow", bucket(5, HOUR)).shadow(),
+    ]
+}
+
+fn world() -> World {
+    World::with_limits(limits())
+}
+
+fn left(world: &World) -> Vec<u64> {
+    world.left().into_iter().map(|(_, left)| left).collect()
+}
+
+fn request(units: u64) -> Request<'static> {
+    Request::new("api", &USER).cost(Cost::new(units).unwrap())
+}
+
+#[test]
+fn a_look_sees_exact_limits_and_changes_nothing() {
+    let world = world();
+    let permit = world.admit(10).unwrap();
+    let before = world.state();
+    assert_eq!(left(&world), [90, 40, 30, 1, 5], "the shadow limit had no room for ten and was not charged");
+    let peek = world.carry(world.engine.peek(&request(35), world.now())).unwrap();
+    let refusal = peek.refusal.unwrap();
+    assert_eq!((refusal.name(), refusal.reason()), ("rolling", Reason::QuotaExceeded));
+    assert!(matches!(refusal.retry(), Retry::At(_)));
+    let names: Vec<_> = peek.limits.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["rate", "quota", "rolling", "parallel", "shadow"]);
+    assert!(peek.limits[4].shadow_refused);
+    assert_eq!(world.state(), before);
+    // A local limit refuses before the store is asked, so that is what a look says as well.
+    let peek = world.carry(world.engine.peek(&request(91), world.now())).unwrap();
+    assert_eq!(peek.refusal.unwrap().name(), "rate");
+    drop(permit);
+}
+
+#[test]
+fn a_report_charges_exact_limits_beyond_their_room() {
+    let world = world();
+    let reports = world.carry(world.engine.report(&request(60), world.now())).unwrap();
+    let reports: Vec<_> = reports.iter().map(|one| (one.name.as_str(), one.remaining)).collect();
+    assert_eq!(reports, [("rate", 40), ("quota", 0), ("rolling", 0), ("shadow", 0)]);
+    assert!(world.admit(1).is_none());
+    // Ten above the fifty, at fifty an hour: the eleventh unit is free after 13.2 minutes.
+    world.advance(Duration::from_secs(13 * 60 + 12));
+    assert_eq!(left(&world)[1], 1);
+}
+
+#[test]
+fn a_refund_gives_back_everywhere_and_once() {
+    let world = world();
+    drop(world.admit(20));
+    assert_eq!(left(&world)[..3], [80, 30, 20]);
+    let refund = |key| world.carry(world.engine.refund(&request(5), key, world.now()));
+    assert_eq!(refund("order-1").unwrap(), Refunded::Applied);
+    assert_eq!(left(&world)[..3], [85, 35, 25]);
+    assert_eq!(refund("order-1").unwrap(), Refunded::AlreadyApplied);
+    assert_eq!(left(&world)[..3], [85, 35, 25]);
+    let notes = world.store.notes_now(NoteKind::Refund);
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].until, world.now().saturating_add(tidegate_engine::REFUND_KEY_KEPT));
+}
+
+#[test]
+fn of_two_refunds_with_one_key_at_once_one_is_applied() {
+    let world = world();
+    drop(world.admit(20));
+    let begin = || match world.engine.refund(&request(5), "order-1", world.now()).unwrap() {
+        Progress::Ask(asking) => asking,
+        Progress::Done(done) => panic!("{done:?}"),
+    };
+    let (first, second) = (begin(), begin());
+    let answers = (world.ask(first.batch()), world.ask(second.batch()));
+    let end = |asking: Box<tidegate_engine::Asking<Refunded>>, answer| {
+        asking.resume(&world.engine, answer, world.now()).unwrap().done().unwrap()
+    };
+    assert_eq!(end(second, answers.1), Refunded::Applied);
+    assert_eq!(end(first, answers.0), Refunded::AlreadyApplied);
+    assert_eq!(left(&world)[..3], [85, 35, 25]);
+}
+
+#[test]
+fn a_refund_whose_answer_was_lost_is_applied_once_when_it_is_repeated() {
+    let world = world();
+    drop(world.admit(20));
+    let Progress::Ask(asking) = world.engine.refund(&request(5), "order-1", world.now()).unwrap() else {
+        panic!("the store must be asked")
+    };
+    world.ask(asking.batch()).unwrap();
+    let lost = Err(StoreError::Timeout { after: MINUTE });
+    let error = asking.resume(&world.engine, lost, world.now()).unwrap_err();
+    assert!(matches!(error, EngineError::Store(StoreError::Timeout { .. })), "{error}");
+    world.advance(Duration::from_secs(6));
+    let again = world.carry(world.engine.refund(&request(5), "order-1", world.now()));
+    assert_eq!(again.unwrap(), Refunded::Applied, "here it was not yet");
+    let third = world.carry(world.engine.refund(&request(5), "order-1", world.now()));
+    assert_eq!(third.unwrap(), Refunded::AlreadyApplied);
+    assert_eq!(left(&world)[..3], [95, 35, 25], "ten drained of the rate, and five came back everywhere");
+}
+
+#[test]
+fn a_refund_that_the_store_did_not_take_gives_nothing_back() {
+    let mut world = world();
+    drop(world.admit(20));
+    world.store_is_down = true;
+    let refund = |world: &World| world.carry(world.engine.refund(&request(5), "order-1", world.now()));
+    assert!(matches!(refund(&world), Err(EngineError::Store(_))));
+    world.store_is_down = false;
+    assert_eq!(left(&world)[..3], [80, 30, 20]);
+    assert_eq!(refund(&world).unwrap(), Refunded::Applied);
+    assert_eq!(left(&world)[..3], [85, 35, 25]);
+}
+
+#[test]
+fn a_reset_forgets_what_the_store_holds_and_counts_what_was_in_use() {
+    let world = world();
+    drop(world.admit(10));
+    let reset = |limit: Option<&str>| world.carry(world.engine.reset(&request(1), limit, world.now()));
+    assert_eq!(reset(Some("quota")).unwrap(), 1);
+    assert_eq!(left(&world)[..3], [90, 50, 30]);
+    assert_eq!(reset(Some("quota")).unwrap(), 0);
+    // The rate, and the rolling one. Places held are forgotten too, and not counted apart.
+    assert!(reset(None).unwrap() >= 2);
+    assert_eq!(left(&world), [100, 50, 40, 2, 5]);
+    assert!(matches!(reset(Some("rats")), Err(EngineError::UnknownLimit { .. })));
+}
+
+#[test]
+fn a_block_on_an_exact_limit_is_the_stores_and_a_reset_lifts_it() {
+    let world = world();
+    let until = world.now().saturating_add(MINUTE);
+    world.carry(world.engine.block(&request(1), "quota", until, world.now())).unwrap();
+    let Decision::Refuse(refusal) = world.decide(&request(1)) else { panic!("blocked") };
+    assert_eq!((refusal.name(), refusal.reason()), ("quota", Reason::Blocked));
+    assert_eq!(refusal.retry(), Retry::At(until));
+    assert!(world.store.notes_now(NoteKind::Block).is_empty(), "the store needs no note of its own block");
+    let reset = world.carry(world.engine.reset(&request(1), Some("quota"), world.now()));
+    assert_eq!(reset.unwrap(), 1);
+    assert!(world.admit(1).is_some());
+    let nobody = Request::new("api", &[]);
+    let error = world.engine.block(&nobody, "quota", until, world.now()).unwrap_err();
+    assert!(matches!(error, EngineError::UnknownLimit { .. }));
+}
+
+#[test]
+fn a_place_of_an_exact_limit_is_given_back_when_the_work_is_done() {
+    let world = world();
+    let permit = world.admit(1).unwrap();
+    assert!(permit.must_be_settled());
+    assert_eq!(permit.expires_at(), Some(world.now().saturating_add(HOUR)));
+    assert_eq!(left(&world)[3], 1);
+    world.finish(world.engine.settle(permit, Outcome::Succeeded, world.now()));
+    assert_eq!(left(&world), [99, 49, 39, 2, 4]);
+}
+
+#[test]
+fn settling_does_not_touch_what_a_shadow_limit_did_not_charge() {
+    let world = world();
+    world.finish(world.engine.settle(world.admit(4).unwrap(), Outcome::Succeeded, world.now()));
+    assert_eq!(left(&world)[4], 1);
+    let refused_by_shadow = world.admit(10).unwrap();
+    world.finish(world.engine.settle(refused_by_shadow, Outcome::Cost(2), world.now()));
+    assert_eq!(left(&world), [94, 44, 34, 2, 1]);
+}

@@ -1,0 +1,161 @@
+//! Other numbers for some keys, set while running.
+
+use core::time::Duration;
+
+use tidegate::{Limit, Timestamp};
+use tidegate_engine::{
+    Engine, EngineError, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride,
+};
+use tidegate_store::NoteChange;
+
+use crate::reload::{MINUTE, admit, engine, left, limit, namespace};
+use crate::world::{NOW, bucket, config};
+
+fn when(value: &str) -> Vec<(String, String)> {
+    vec![("user".to_owned(), value.to_owned())]
+}
+
+fn raised(limit: &str, units: u64) -> RuntimeOverride {
+    RuntimeOverride::new("api", limit, when("ada"), bucket(units, MINUTE), NOW)
+}
+
+fn states(engine: &Engine, now: Timestamp) -> Vec<(String, OverrideState)> {
+    engine.overrides(now).map(|(one, state)| (one.limit.clone(), state)).collect()
+}
+
+fn note(change: &NoteChange) -> tidegate_store::Note {
+    match change {
+        NoteChange::Put(note) => note.clone(),
+        NoteChange::Remove { .. } => panic!("{change:?}"),
+    }
+}
+
+#[test]
+fn a_raised_key_admits_the_difference_at_once_and_a_removed_override_refuses_at_once() {
+    let first = engine([limit("a", bucket(10, MINUTE))]);
+    drop(admit(&first, 10, NOW));
+    let (second, _) = first.with_override(raised("a", 25), NOW).unwrap();
+    assert_eq!((left(&first, NOW), left(&second, NOW)), (vec![0], vec![15]));
+    drop(admit(&second, 2, NOW));
+    let (replaced, _) = second.with_override(raised("a", 15), NOW).unwrap();
+    assert_eq!((left(&replaced, NOW), replaced.overrides(NOW).count()), (vec![3], 1));
+    let (third, removal) = replaced.without_override("api", "a", &when("ada")).unwrap();
+    assert!(matches!(removal, NoteChange::Remove { .. }));
+    assert_eq!((left(&third, NOW), third.overrides(NOW).count()), (vec![0], 0));
+    assert!(admit(&third, 1, NOW).is_none());
+}
+
+#[test]
+fn it_ends_at_its_instant_and_the_tick_says_that_it_has() {
+    let end = NOW.saturating_add(Duration::from_millis(700));
+    let mut one = raised("a", 25);
+    one.until = Some(end);
+    let (engine, _) = engine([limit("a", bucket(10, MINUTE))]).with_override(one, NOW).unwrap();
+    let tick = engine.tick(NOW);
+    assert_eq!((tick.next, tick.rebuild_due), (end, false));
+    let almost = end.saturating_sub(Duration::from_nanos(1));
+    assert_eq!((left(&engine, almost), left(&engine, end)), (vec![25], vec![10]));
+    assert_eq!(states(&engine, almost), [("a".to_owned(), OverrideState::Active)]);
+    assert_eq!(states(&engine, end), [("a".to_owned(), OverrideState::Expired)]);
+    assert!(!engine.tick(almost).rebuild_due && engine.tick(end).rebuild_due);
+    let (swept, expired) = engine.without_expired(end).unwrap();
+    assert_eq!((expired.len(), swept.overrides(end).count()), (1, 0));
+    assert!(!swept.tick(end).rebuild_due);
+    assert_eq!(left(&swept, end), [10]);
+}
+
+#[test]
+fn it_is_dormant_while_its_limit_is_gone_and_follows_it_when_it_is_renamed() {
+    let start = || limit("a", bucket(10, MINUTE));
+    let (first, _) = engine([start()]).with_override(raised("a", 25), NOW).unwrap();
+    let (gone, _) = first.reconfigured(namespace([])).unwrap();
+    let dormant = OverrideState::Dormant("there is no limit \"a\" now".into());
+    assert_eq!(states(&gone, NOW), [("a".to_owned(), dormant)]);
+    let rolling = tidegate::Algorithm::Rolling(tidegate::algorithm::Rolling::new(10, MINUTE).unwrap());
+    let (other, _) = gone.reconfigured(namespace([limit("a", rolling)])).unwrap();
+    assert_eq!(left(&other, NOW), [10]);
+    let why = "limit \"a\": an override for rate of a limit that uses rolling; use rolling";
+    assert_eq!(states(&other, NOW), [("a".to_owned(), OverrideState::Dormant(why.into()))]);
+    let (back, _) = other.reconfigured(namespace([start()])).unwrap();
+    assert_eq!((left(&back, NOW), states(&back, NOW)[0].1.clone()), (vec![25], OverrideState::Active));
+    let (renamed, report) = back.reconfigured(namespace([limit("b", bucket(10, MINUTE)).was("a")])).unwrap();
+    assert_eq!(left(&renamed, NOW), [25]);
+    assert_eq!(states(&renamed, NOW), [("b".to_owned(), OverrideState::Active)]);
+    let puts = report.notes.iter().filter_map(|change| match change {
+        NoteChange::Put(note) => RuntimeOverride::from_note(note).ok(),
+        NoteChange::Remove { .. } => None,
+    });
+    assert_eq!(puts.map(|one| one.limit).collect::<Vec<_>>(), ["b"]);
+    assert!(renamed.without_override("api", "b", &when("ada")).is_ok());
+}
+
+#[test]
+fn only_the_namespace_it_is_for_is_made_anew() {
+    let space =
+        |name: &str| NamespaceConfig { name: name.into(), limits: vec![limit("a", bucket(10, MINUTE))] };
+    let first = Engine::builder(config()).namespaces([space("api"), space("web")]).build().unwrap();
+    let (second, _) = first.with_override(raised("a", 25), NOW).unwrap();
+    assert_eq!(left(&second, NOW), [25]);
+    let web = |engine: &Engine| -> *const Limit { engine.limits("web").unwrap().next().unwrap() };
+    assert_eq!(web(&first), web(&second));
+}
+
+#[test]
+fn it_is_read_back_from_its_note_and_applies_after_a_restart() {
+    let mut one = raised("a", 25);
+    one.until = Some(NOW.saturating_add(MINUTE));
+    one.reason = "a big customer".into();
+    one.by = "ops".into();
+    let (first, change) = engine([limit("a", bucket(10, MINUTE))]).with_override(one, NOW).unwrap();
+    let note = note(&change);
+    assert_eq!(note.until, NOW.saturating_add(MINUTE));
+    let read = RuntimeOverride::from_note(&note).unwrap();
+    assert_eq!(&read, first.overrides(NOW).next().unwrap().0);
+    let restarted = Engine::builder(config())
+        .namespaces(namespace([limit("a", bucket(10, MINUTE))]))
+        .overrides([read])
+        .build()
+        .unwrap();
+    assert_eq!(left(&restarted, NOW), [25]);
+    let (_, removal) = restarted.without_override("api", "a", &when("ada")).unwrap();
+    assert!(matches!(removal, NoteChange::Remove { name, .. } if name == note.name), "the same note");
+}
+
+#[test]
+fn what_cannot_be_set_is_an_error_and_changes_nothing() {
+    let first = engine([limit("a", bucket(10, MINUTE))]);
+    let error = |one: RuntimeOverride| first.with_override(one, NOW).unwrap_err().to_string();
+    assert_eq!(
+        error(raised("b", 1)),
+        "limit \"b\" of namespace \"api\" does not exist or does not apply to these attributes"
+    );
+    assert!(
+        error(RuntimeOverride { namespace: "web".into(), ..raised("a", 1) }).contains("namespace \"web\"")
+    );
+    let foreign = vec![("app".to_owned(), "x".to_owned())];
+    assert!(error(RuntimeOverride { when: foreign, ..raised("a", 1) }).contains("\"app\" is none"));
+    let past = RuntimeOverride { until: Some(NOW), ..raised("a", 1) };
+    assert!(error(past).ends_with("has passed; use a later one, or leave it out"));
+    let long = RuntimeOverride { reason: "x".repeat(1025), ..raised("a", 1) };
+    assert_eq!(error(long), "override of limit \"a\": `reason` has 1025 bytes; use at most 1024");
+    let unknown = first.without_override("api", "a", &when("ada")).unwrap_err();
+    assert!(matches!(unknown, EngineError::UnknownOverride { .. }), "{unknown}");
+}
+
+#[test]
+fn one_too_many_is_an_error_and_changing_one_is_not() {
+    let many = (0..RUNTIME_OVERRIDES_MAX)
+        .map(|number| RuntimeOverride { when: when(&number.to_string()), ..raised("a", 20) });
+    let full = Engine::builder(config())
+        .namespaces(namespace([limit("a", bucket(10, MINUTE))]))
+        .overrides(many)
+        .build()
+        .unwrap();
+    let one = raised("a", 25);
+    assert!(matches!(full.with_override(one.clone(), NOW), Err(EngineError::TooManyOverrides)));
+    let known = RuntimeOverride { when: when("77"), ..one.clone() };
+    let (changed, _) = full.with_override(known, NOW).unwrap();
+    assert_eq!(changed.overrides(NOW).count(), RUNTIME_OVERRIDES_MAX);
+    let (less, _) = changed.without_override("api", "a", &when("78")).unwrap();
+    assert!(less.with_override(one, NOW).is_ok());
+}
