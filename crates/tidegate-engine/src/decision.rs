@@ -194,5 +194,6 @@ pub(crate) struct ExactName {
     pub(crate) is_shadow: bool,
     pub(crate) scope: Vec<(String, String)>,
     pub(crate) on_store_failure: OnStoreFailure,
+    pub(crate) block_on_exceed: Option<Duration>,
     pub(crate) place: CounterPlace,
 }

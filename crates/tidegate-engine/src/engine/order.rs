@@ -100,8 +100,12 @@ impl Engine {
             // What could not be taken back stays charged: less is admitted, never more.
             Then::Refuse(refusal) => return Step::Decided(Decision::Refuse(*refusal)),
         };
+        let mut blocks = Vec::new();
         let remote = match answer {
-            Ok(answer) if answer.refused => Err(Box::new(denied_by_store(&gate, &exact, &answer))),
+            Ok(mut answer) if answer.refused => {
+                blocks = block_exceeded(&batch, &exact, &mut answer);
+                Err(Box::new(denied_by_store(&gate, &exact, &answer)))
+            }
             Ok(answer) => Ok(charged_by_store(batch, &exact, &answer)),
             // An unknown outcome counts as charged, so the store is not asked to take anything back.
             Err(error) => charge_instead(&gate, &exact, &error, after.cost, now),
@@ -118,7 +122,7 @@ impl Engine {
             }
             Err(refusal) => {
                 self.withdraw(after.class, after.tenant.as_deref(), after.cost, after.offered_at);
-                self.refuse(&gate, holds, *refusal, now)
+                self.refuse_and(&gate, holds, *refusal, blocks, now)
             }
         }
     }
@@ -152,8 +156,24 @@ impl Engine {
 
     /// Gives everything back, and refuses.
     fn refuse(&self, gate: &Arc<Gate>, holds: Permit, refusal: Refusal<'static>, now: Timestamp) -> Step {
+        self.refuse_and(gate, holds, refusal, Vec::new(), now)
+    }
+
+    /// Gives everything back, has the store do some more, and refuses.
+    fn refuse_and(
+        &self,
+        gate: &Arc<Gate>,
+        holds: Permit,
+        refusal: Refusal<'static>,
+        more: Vec<Operation>,
+        now: Timestamp,
+    ) -> Step {
         let home = holds.home;
-        match self.take_back(holds, now) {
+        let mut batch = self.take_back(holds, now);
+        if !more.is_empty() {
+            batch.get_or_insert_with(|| Batch::each(self.next_batch_id(), [])).operations.extend(more);
+        }
+        match batch {
             None => Step::Decided(Decision::Refuse(refusal)),
             Some(batch) => Step::Ask(Box::new(Pending {
                 batch,
@@ -307,6 +327,22 @@ fn charged_by_store(mut batch: Batch, exact: &[ExactName], answer: &Answer) -> R
         outcomes.next().is_some_and(|outcome| outcome.verdict == Verdict::Admit && outcome.counted)
     });
     Remote { batch: Some(batch), fallback: None, reports }
+}
+
+/// What blocks the keys that exceeded a limit which blocks for that; the answer then says that they are blocked.
+fn block_exceeded(batch: &Batch, exact: &[ExactName], answer: &mut Answer) -> Vec<Operation> {
+    let mut blocks = Vec::new();
+    let now = answer.store_now;
+    for ((operation, limit), outcome) in batch.operations.iter().zip(exact).zip(&mut answer.outcomes) {
+        if let (Some(span), Verdict::Wait { .. }, None, false) =
+            (limit.block_on_exceed, outcome.verdict, outcome.blocked_until, limit.is_shadow)
+        {
+            let until = now.saturating_add(span);
+            outcome.blocked_until = Some(until);
+            blocks.push(Operation { kind: Kind::Block { until }, ..operation.clone() });
+        }
+    }
+    blocks
 }
 
 /// What an exact limit has left.
@@ -482,6 +518,7 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
         reason: limit.reason,
         is_shadow: limit.is_shadow,
         on_store_failure: limit.on_store_failure,
+        block_on_exceed: limit.block_on_exceed,
         place: limit.place,
         scope: limit.scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
     }

@@ -185,3 +185,26 @@ fn settling_does_not_touch_what_a_shadow_limit_did_not_charge() {
     world.finish(world.engine.settle(refused_by_shadow, Outcome::Cost(2), world.now()));
     assert_eq!(left(&world), [94, 44, 34, 2, 1]);
 }
+
+#[test]
+fn a_key_that_exceeds_an_exact_limit_is_blocked_where_the_policy_says_so() {
+    let limit = Limit::new("quota", bucket(60, HOUR)).key(["user"]).block_on_exceed(Duration::from_mins(10));
+    let world = World::with_limits([limit.consistency(Consistency::Exact)]);
+    let until = world.now().saturating_add(Duration::from_mins(10));
+    drop(world.admit(60).unwrap());
+    let refusal = || match world.decide(&request(1)) {
+        Decision::Refuse(refusal) => (refusal.reason(), refusal.retry()),
+        Decision::Admit(permit) => panic!("{permit:?}"),
+    };
+    // A minute refills a unit, but the key is blocked for ten from when it first exceeded.
+    assert_eq!(refusal(), (Reason::Blocked, Retry::At(until)));
+    world.advance(Duration::from_mins(9));
+    assert_eq!(refusal(), (Reason::Blocked, Retry::At(until)));
+    world.advance(MINUTE);
+    assert!(world.admit(10).is_some());
+    // One that is too large is no reason to block: it may come whenever it likes.
+    let large = World::with_limits([Limit::new("quota", bucket(60, HOUR))
+        .block_on_exceed(HOUR)
+        .consistency(Consistency::Exact)]);
+    assert!(large.admit(61).is_none() && large.admit(60).is_some());
+}

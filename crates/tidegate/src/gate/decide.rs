@@ -335,6 +335,12 @@ impl Gate {
         values: &Values<'a>,
         now: Timestamp,
     ) -> Box<Refusal<'a>> {
+        self.block_exceeded(probes, now);
+        Box::new(self.explain_refusal(probes, values, now))
+    }
+
+    /// Blocks the keys that exceeded a limit which blocks for that, and counts requests that met a full table.
+    pub(super) fn block_exceeded(&self, probes: &mut Probes<'_>, now: Timestamp) {
         for probe in probes.iter_mut() {
             let limit = self.limit_of(probe);
             if let (Mode::Enforce, OnExceed::Block(span), Answer::Wait { .. }) =
@@ -350,7 +356,6 @@ impl Gate {
                 self.table.count_full();
             }
         }
-        Box::new(self.explain_refusal(probes, values, now))
     }
 
     /// The refusal by these probes, of which at least one refuses: the longest first.

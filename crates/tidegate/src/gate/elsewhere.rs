@@ -1,6 +1,8 @@
 //! Limits that somebody else decides or remembers: what a caller that asks a store needs to know of them, and deciding
 //! them here all the same while the store is away.
 
+use core::time::Duration;
+
 use super::Gate;
 use super::build::Compiled;
 use super::decide::{Answer, Probe, Probes, reason_of, retry_of};
@@ -9,7 +11,7 @@ use super::permit::{LimitStatus, Permit};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::limit::{Mode, OnStoreFailure};
+use crate::limit::{Mode, OnExceed, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
 use crate::scope::{Keyed, Values};
 use crate::table::{KeyHash, Spec, SpecId};
@@ -38,6 +40,8 @@ pub struct ExactLimit<'a> {
     pub is_shadow: bool,
     /// What happens while the store does not answer.
     pub on_store_failure: OnStoreFailure,
+    /// For how long a key that exceeds it is blocked; `None` for not at all.
+    pub block_on_exceed: Option<Duration>,
     /// Where this gate's own table would count it.
     pub place: CounterPlace,
 }
@@ -101,6 +105,10 @@ impl Gate {
                         reason: reason_of(&limit.limit.algorithm),
                         is_shadow: limit.limit.mode == Mode::Shadow,
                         on_store_failure: limit.limit.on_store_failure,
+                        block_on_exceed: match limit.limit.on_exceed {
+                            OnExceed::Block(span) => Some(span),
+                            OnExceed::Refuse => None,
+                        },
                         place: CounterPlace { limit: index as u16, key, spec },
                     })
                 }
@@ -180,6 +188,7 @@ impl Gate {
                 return Ok(permit);
             }
         }
+        self.block_exceeded(&mut probes, now);
         Err(self.violated_at(&probes, now))
     }
 
