@@ -419,6 +419,12 @@ impl Engine {
         changes.chunks(Batch::NOTES_MAX).map(batch).collect()
     }
 
+    /// The gate that gave a permit, if it is one of this engine's.
+    pub(crate) fn home_of(&self, permit: &crate::decision::Permit) -> Option<&Gate> {
+        let is_mine = permit.home.generation == self.generation;
+        is_mine.then(|| &*self.gates[permit.home.namespace as usize])
+    }
+
     /// The gate of a namespace.
     pub(crate) fn gate(&self, namespace: &str) -> Result<&Arc<Gate>, EngineError> {
         Ok(&self.gates[self.find(namespace)?])

@@ -14,8 +14,9 @@ impl Engine {
     /// Keeps a permit under a name until `expires`, for a caller that settles later; then it is dropped, which gives back
     /// what is lent and leaves charges as they are.
     ///
-    /// Where the store is durable this asks it to remember what it holds for the permit, before the caller is given the
-    /// name. When there are too many permits, or the store does not answer, the permit is settled as cancelled, so that
+    /// Where the store holds charges for the permit, this asks it to remember them under that name, before the caller is
+    /// told it; a permit of local limits costs the store nothing, and is forgotten with the process as their counters are.
+    /// When there are too many permits, or the store does not answer, the permit is settled as cancelled, so that
     /// nothing stays charged, and the error says why.
     pub fn keep(
         &self,
@@ -23,9 +24,7 @@ impl Engine {
         expires: Timestamp,
         now: Timestamp,
     ) -> Result<Progress<PermitId>, EngineError> {
-        let namespace = self.gates.get(permit.home.namespace as usize).map_or("", |gate| gate.namespace());
-        let value = if self.shared.config.asks_store { Some(kept_note(namespace, &permit)) } else { None };
-        let value = match value.transpose() {
+        let value = match self.kept_note(&permit) {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
         };
@@ -53,6 +52,22 @@ impl Engine {
                 }
             }),
         }
+    }
+
+    /// What to remember of a permit; `None` if the store holds nothing for it.
+    fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, EngineError> {
+        let batch = permit.remote.as_ref().and_then(|remote| remote.batch.as_ref());
+        let charged = batch.map_or(&[][..], |batch| &batch.operations);
+        if charged.is_empty() {
+            return Ok(None);
+        }
+        let mut operations = Vec::with_capacity(charged.len());
+        for operation in charged {
+            let note = OperationNote::of(operation);
+            operations.push(note.ok_or_else(|| EngineError::Unstorable(format!("{:?}", operation.kind)))?);
+        }
+        let namespace = self.home_of(permit).map_or("", |gate| gate.namespace()).to_owned();
+        Ok(Some(KeptNote { namespace, cost: permit.limits.cost().units(), operations }))
     }
 
     fn cancel(
@@ -114,14 +129,4 @@ fn then_fail<T>(batch: Option<Box<Batch>>, error: EngineError) -> Result<Progres
         None => Err(error),
         Some(batch) => Ok(Progress::ask(*batch, move |_, _| Err(error))),
     }
-}
-
-fn kept_note(namespace: &str, permit: &Permit) -> Result<KeptNote, EngineError> {
-    let batch = permit.remote.as_ref().and_then(|remote| remote.batch.as_ref());
-    let mut operations = Vec::new();
-    for operation in batch.iter().flat_map(|batch| &batch.operations) {
-        let note = OperationNote::of(operation);
-        operations.push(note.ok_or_else(|| EngineError::Unstorable(format!("{:?}", operation.kind)))?);
-    }
-    Ok(KeptNote { namespace: namespace.to_owned(), cost: permit.limits.cost().units(), operations })
 }

@@ -110,8 +110,7 @@ impl Engine {
     /// The names of local limits are known to the engine that gave it only; another one leaves them out.
     pub fn statuses(&self, permit: &Permit) -> Vec<LimitReport> {
         let mut reports: Vec<LimitReport> = Vec::new();
-        if permit.home.generation == self.generation {
-            let gate = &self.gates[permit.home.namespace as usize];
+        if let Some(gate) = self.home_of(permit) {
             reports.extend(gate.statuses(&permit.limits).map(LimitReport::from));
         }
         reports.extend(permit.remote.iter().flat_map(|remote| remote.reports.iter().cloned()));

@@ -142,7 +142,7 @@ fn an_expired_reservation_leaves_its_charge_and_is_forgotten() {
 
 #[test]
 fn a_reservation_that_cannot_be_written_down_is_cancelled() {
-    let mut world = World::with_limits(limits());
+    let world = World::with_limits(limits());
     let permit = world.admit(30).unwrap();
     let expires = world.now().saturating_add(MINUTE);
     let begun = world.engine.keep(permit, expires, world.now());
@@ -152,13 +152,15 @@ fn a_reservation_that_cannot_be_written_down_is_cancelled() {
     let error = world.carry(undoing).unwrap_err();
     assert!(matches!(error, EngineError::Store(_)), "{error}");
     assert_eq!((left(&world), world.engine.stats(world.now()).permits_kept), (vec![100, 50, 2], 0));
+}
+
+#[test]
+fn a_permit_that_only_local_limits_know_costs_the_store_nothing() {
+    let mut world = World::with_limits([Limit::new("rate", bucket(100, MINUTE)).key(["user"])]);
     world.store_is_down = true;
-    let free = Request::new("api", &[]);
-    let tidegate_engine::Decision::Admit(permit) = world.decide(&free) else { panic!("no limit applies") };
-    assert!(matches!(
-        world.carry(world.engine.keep(permit, expires, world.now())),
-        Err(EngineError::Store(_))
-    ));
+    let id = reserve(&world, 30);
+    assert!(world.engine.settle_kept(id, Outcome::Cost(10), world.now()).unwrap().batch.is_none());
+    assert_eq!(left(&world), [90]);
 }
 
 #[test]
