@@ -8,13 +8,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
 use crate::exit::{Exit, chain, complain};
-use crate::policy_file::{self, NoPolicy};
+use crate::policy_file::{self, NoPolicy, Source};
 use crate::{first_minute, logging};
 
 pub(crate) fn run(arguments: &Serve) -> Exit {
-    let checked = match &arguments.config {
-        Some(path) => match policy_file::read(path) {
-            Ok(checked) => checked,
+    let (source, checked) = match &arguments.config {
+        Some(path) => match policy_file::follow(path) {
+            Ok((source, checked)) => (Some(source), checked),
             Err(NoPolicy::Unreadable(error)) => {
                 complain(format_args!("cannot read {}: {error}", path.display()));
                 return Exit::Unreadable;
@@ -24,8 +24,11 @@ pub(crate) fn run(arguments: &Serve) -> Exit {
                 return Exit::Problems;
             }
         },
-        None => tidegate_policy::parse("built-in example", Policy::example(), &|_| None)
-            .expect("the built-in example is valid, which a test sees to"),
+        None => {
+            let checked = tidegate_policy::parse("built-in example", Policy::example(), &|_| None)
+                .expect("the built-in example is valid, which a test sees to");
+            (None, checked)
+        }
     };
     let policy = &checked.policy;
     let format = match arguments.log_format {
@@ -44,14 +47,15 @@ pub(crate) fn run(arguments: &Serve) -> Exit {
             return Exit::CannotStart;
         }
     };
-    runtime.block_on(serve(arguments, policy))
+    runtime.block_on(serve(arguments, policy, source))
 }
 
-async fn serve(arguments: &Serve, policy: &Policy) -> Exit {
+async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Exit {
     // Before anything can be asked: a signal that comes early must not be missed.
     let signals = Signals::listen();
-    let started = start(arguments, policy).await;
-    let (handle, mut signals) = match (started, signals) {
+    let text = source.as_ref().map_or(&[][..], |source| &source.text);
+    let started = start(arguments, policy, text).await;
+    let (mut handle, mut signals) = match (started, signals) {
         (Ok(handle), Ok(signals)) => (handle, signals),
         (Err(error), _) => {
             complain(error);
@@ -65,18 +69,21 @@ async fn serve(arguments: &Serve, policy: &Policy) -> Exit {
     // A closed standard output is no reason not to serve.
     let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, arguments.config.is_none()));
     let _ = io::stdout().flush();
-    let name = signals.next().await;
+    if let Some(Source { file, .. }) = source {
+        handle.follow(file, policy.clone());
+    }
+    let name = signals.end(|| handle.reload()).await;
     tracing::info!(signal = name, "ending");
     tokio::select! {
         drained = handle.shutdown() => if drained.cut_off == 0 { Exit::Done } else { Exit::CutOff },
-        _ = signals.next() => {
+        _ = signals.end(|| {}) => {
             tracing::warn!("a second signal; requests in flight are cut off");
             Exit::CutOff
         }
     }
 }
 
-async fn start(arguments: &Serve, policy: &Policy) -> Result<Handle, String> {
+async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<Handle, String> {
     let mut config = from_policy::server_config(policy).map_err(|error| chain(&error))?;
     if let Some(address) = &arguments.listen {
         if !address.is_local() {
@@ -86,25 +93,36 @@ async fn start(arguments: &Serve, policy: &Policy) -> Result<Handle, String> {
         }
         config.http = vec![address.clone()];
     }
-    from_policy::serve(policy, config).await.map_err(|error| chain(&error))
+    from_policy::serve(policy, text, config).await.map_err(|error| chain(&error))
 }
 
-/// The signals that end the daemon.
+/// The signals that end the daemon, and the one that has it read its policy again.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
     fn listen() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
-    /// The name of the next one.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+    /// The name of the next one that ends it. Until then `reload` is called for each of the others.
+    async fn end(&mut self, reload: impl Fn()) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hang_up.recv() => {
+                    tracing::info!(signal = "SIGHUP", "reading the policy again");
+                    reload();
+                }
+            }
         }
     }
 }

@@ -5,19 +5,45 @@ use std::sync::atomic::Ordering;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use tidegate::limit::{Limit, Missing, Mode};
+use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
-use crate::daemon::Daemon;
+use crate::changes::LastError;
+use crate::daemon::Desk;
 use crate::metrics;
+use crate::overrides::OverrideAnswer;
 use crate::refused_keys::RefusedKey;
 use crate::reply::{self, Reply};
 
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LimitsAnswer {
+    /// Which policy is in force, and what came of the last reload.
+    policy: PolicyAnswer,
     /// All namespaces, in the order of the policy.
     namespaces: Vec<NamespaceAnswer>,
+    /// Numbers of single keys set while running. They win over those of the policy.
+    overrides: Vec<OverrideAnswer>,
+}
+
+/// Which policy is in force.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PolicyAnswer {
+    /// 1 for the policy of the start, one more for each that replaced it.
+    version: u64,
+    /// A number made of its text: the same on every member that runs the same; empty if it came from no file.
+    fingerprint: String,
+    /// When it came into force, as RFC 3339.
+    since: String,
+    /// How long ago that was.
+    age_ms: u64,
+    /// Why a later policy was not taken over; absent if the last one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<LastError>,
+    /// Settings of it that only count after a restart, by their path.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    restart_needed: Vec<&'static str>,
 }
 
 /// One namespace.
@@ -70,40 +96,55 @@ pub(crate) struct Health {
     status: &'static str,
 }
 
-impl Daemon {
+impl Desk<'_> {
     pub(crate) fn limits(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let wanted = query.and_then(|query| query.strip_prefix("namespace="));
         let mut namespaces = Vec::new();
-        for name in self.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name)) {
-            let limits = self.engine.limits(name).into_iter().flatten().map(describe).collect();
+        for name in self.in_force.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name)) {
+            let limits = self.in_force.engine.limits(name).into_iter().flatten().map(describe).collect();
             namespaces.push(NamespaceAnswer { name: name.to_owned(), limits });
         }
         if let (Some(wanted), true) = (wanted, namespaces.is_empty()) {
             let detail = format_args!("namespace \"{wanted}\" does not exist");
             return Err(Fault::new(FaultCode::UnknownNamespace, detail).fix("leave the query out to see all"));
         }
-        Ok(reply::json(StatusCode::OK, &LimitsAnswer { namespaces }))
+        let mut overrides = self.described();
+        overrides.retain(|one| wanted.is_none_or(|wanted| one.is_of(wanted)));
+        Ok(reply::json(StatusCode::OK, &LimitsAnswer { policy: self.policy(), namespaces, overrides }))
+    }
+
+    fn policy(&self) -> PolicyAnswer {
+        let version = &self.in_force.version;
+        let told = self.daemon.changes.told().clone();
+        PolicyAnswer {
+            version: version.number,
+            fingerprint: version.fingerprint.clone(),
+            since: version.since.to_string(),
+            age_ms: millis_up(self.daemon.clock.now().saturating_since(version.since)),
+            last_error: told.last_error,
+            restart_needed: told.restart_needed,
+        }
     }
 
     pub(crate) fn top_keys(&self) -> Reply {
-        let (keys, refusals) = self.refused_keys.top();
+        let (keys, refusals) = self.daemon.refused_keys.top();
         reply::json(StatusCode::OK, &TopKeys { refusals, keys })
     }
 
     pub(crate) fn metrics_page(&self) -> Reply {
         let media_type = HeaderValue::from_static(metrics::MEDIA_TYPE);
-        reply::with_body(StatusCode::OK, media_type, self.metrics.page().into_bytes())
+        reply::with_body(StatusCode::OK, media_type, self.daemon.metrics.page().into_bytes())
     }
 
     /// The process lives as long as it answers.
     pub(crate) fn health(&self) -> Reply {
-        let status = if self.is_ready.load(Ordering::Relaxed) { "ok" } else { "draining" };
+        let status = if self.daemon.is_ready.load(Ordering::Relaxed) { "ok" } else { "draining" };
         reply::json(StatusCode::OK, &Health { status })
     }
 
     /// Whether to send it work.
     pub(crate) fn readiness(&self) -> Reply {
-        if self.is_ready.load(Ordering::Relaxed) {
+        if self.daemon.is_ready.load(Ordering::Relaxed) {
             return reply::json(StatusCode::OK, &Health { status: "ok" });
         }
         reply::json(StatusCode::SERVICE_UNAVAILABLE, &Health { status: "draining" })
@@ -117,7 +158,7 @@ fn describe(limit: &Limit) -> LimitDescription {
         key: limit.key.iter().map(|part| part.attribute.clone()).collect(),
         matches: limit.matches.iter().map(|condition| condition.attribute.clone()).collect(),
         limit: limit.algorithm.limit(),
-        window_ms: window.map(tidegate_wire::retry_after::millis_up),
+        window_ms: window.map(millis_up),
         mode: match limit.mode {
             Mode::Enforce => "enforce",
             Mode::Shadow => "shadow",

@@ -17,7 +17,7 @@ use tidegate_wire::text::Text;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::config::AuthorizeHeaders;
-use crate::daemon::Daemon;
+use crate::daemon::Desk;
 use crate::decide::{Keep, Style, Terms, Unanswered};
 use crate::operations::request;
 use crate::reply::Reply;
@@ -32,20 +32,20 @@ struct Subrequest<'a> {
     deny_status: Option<u16>,
 }
 
-impl Daemon {
+impl Desk<'_> {
     pub(crate) async fn authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Fault> {
         self.end(self.begin_authorize(query, headers)).await
     }
 
     fn begin_authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Unanswered> {
-        let names = &self.config.authorize_headers;
-        let default = self.config.authorize_namespace.as_deref();
+        let names = &self.in_force.config.authorize_headers;
+        let default = self.in_force.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
             .class(subrequest.class);
         let style = Style::Headers(subrequest.deny_status);
-        self.begin(&request, Terms { now: self.clock.now(), keep: Keep::Lent, style })
+        self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style })
     }
 }
 

@@ -1,31 +1,69 @@
 //! What all doors of a daemon share.
 
-use std::collections::HashMap;
+use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use tidegate_engine::Engine;
+use arc_swap::ArcSwap;
 use tidegate_store::DynStore;
+use tidegate_store_redb::RedbStore;
 
+use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
+use crate::decisions::Decisions;
+use crate::in_force::InForce;
 use crate::metrics::Metrics;
-use crate::refusal_log::RefusalLog;
+use crate::overrides::History;
 use crate::refused_keys::RefusedKeys;
+
+/// How long the last lines of the decision log may take at the end.
+const DECISIONS_CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// The engine with everything around it that makes it a service.
 pub(crate) struct Daemon {
-    pub(crate) engine: Arc<Engine>,
+    /// What a reload replaces.
+    pub(crate) in_force: Arc<ArcSwap<InForce>>,
     pub(crate) store: Arc<dyn DynStore>,
+    /// Whether the store outlives the process, so that it is told what must not be forgotten.
+    pub(crate) asks_store: bool,
+    pub(crate) changes: Arc<Changes>,
+    /// Who changed which override.
+    pub(crate) history: History,
+    pub(crate) embedded: Option<Arc<RedbStore>>,
+    pub(crate) decisions: Option<Arc<Decisions>>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Listeners and bounds as they were at the start.
     pub(crate) config: ServerConfig,
     pub(crate) metrics: Metrics,
     pub(crate) refused_keys: RefusedKeys,
-    pub(crate) refusal_log: RefusalLog,
     pub(crate) connections: Arc<Connections>,
-    /// The names of the shadow limits of each namespace that has some.
-    pub(crate) shadow_limits: HashMap<Box<str>, Vec<Box<str>>>,
     /// Whether new requests are welcome: not before all listeners are open, and not while draining.
     pub(crate) is_ready: AtomicBool,
+}
+
+impl Daemon {
+    /// Waits until what was answered is on disk, also where it need not be at once.
+    pub(crate) async fn close(self: Arc<Self>) {
+        if let Some(store) = &self.embedded
+            && let Err(error) = store.flush().await
+        {
+            tracing::error!(%error, "what was charged last could not be written");
+        }
+        let this = Arc::clone(&self);
+        let closing = tokio::task::spawn_blocking(move || {
+            if let Some(decisions) = &this.decisions {
+                let _ = decisions.log.close(DECISIONS_CLOSE_MAX);
+            }
+        });
+        let _ = closing.await;
+    }
+}
+
+/// Where one request is served: the daemon, and what was in force when the request was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub(crate) daemon: &'a Daemon,
+    pub(crate) in_force: &'a InForce,
 }

@@ -7,11 +7,14 @@ use core::time::Duration;
 use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
-use tidegate_engine::{Decision, EngineError, Pending, Permit, PermitId, Request, Settled, Step};
+use tidegate_engine::{
+    Decision, EngineError, LimitReport, PeekReport, Pending, Permit, PermitId, Progress, Request, Settled, Step,
+};
 use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Desk};
+use crate::decisions::Asked;
 use crate::reply::Reply;
 
 /// How a request that may be decided later is to be answered.
@@ -47,8 +50,10 @@ pub(crate) enum Unanswered {
     Fault(Fault),
     /// The store must be asked first.
     Asking(Box<Asking>),
-    /// Its permit could not be kept; the store must hear of what was given back.
-    Unkept(Box<(Fault, Settled)>),
+    /// The store must remember its permit first.
+    Keeping(Box<Keeping>),
+    /// The store must be looked at first.
+    Peeking(Box<Peeking>),
 }
 
 impl From<Fault> for Unanswered {
@@ -58,22 +63,33 @@ impl From<Fault> for Unanswered {
 }
 
 pub(crate) struct Asking {
-    namespace: String,
+    asked: Asked<'static>,
     pending: Box<Pending>,
     terms: Terms,
 }
 
-impl Daemon {
+pub(crate) struct Keeping {
+    namespace: String,
+    asking: Box<tidegate_engine::Asking<PermitId>>,
+    limits: Vec<LimitReport>,
+    terms: Terms,
+}
+
+pub(crate) struct Peeking {
+    pub(crate) namespace: String,
+    pub(crate) asking: Box<tidegate_engine::Asking<PeekReport>>,
+    pub(crate) terms: Terms,
+}
+
+impl Desk<'_> {
     /// Decides and answers a request, as far as that needs no waiting.
     pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<Reply, Unanswered> {
         let now = terms.now;
-        match self.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
-            Step::Decided(decision) => {
-                self.conclude(request.namespace, decision, terms).map_err(Unanswered::Unkept)
-            }
+        match self.in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
+            Step::Decided(decision) => self.conclude(&Asked::borrowed(request), decision, terms),
             Step::Ask(pending) => {
-                let namespace = request.namespace.to_owned();
-                Err(Unanswered::Asking(Box::new(Asking { namespace, pending, terms })))
+                let asked = Asked::owned(request, self.daemon.decisions.is_some());
+                Err(Unanswered::Asking(Box::new(Asking { asked, pending, terms })))
             }
             Step::Queued(place) => match place {},
         }
@@ -88,28 +104,37 @@ impl Daemon {
         }
     }
 
-    async fn wait(&self, waiting: Unanswered) -> Result<Reply, Fault> {
-        let (fault, settled) = match waiting {
-            Unanswered::Fault(fault) => return Err(fault),
-            Unanswered::Unkept(unkept) => *unkept,
-            Unanswered::Asking(asking) => {
-                let Asking { namespace, pending, terms } = *asking;
-                let decision = self.carry(pending).await;
-                match self.conclude(&namespace, decision, terms) {
-                    Ok(reply) => return Ok(reply),
-                    Err(unkept) => *unkept,
+    async fn wait(&self, mut waiting: Unanswered) -> Result<Reply, Fault> {
+        loop {
+            waiting = match waiting {
+                Unanswered::Fault(fault) => return Err(fault),
+                Unanswered::Asking(asking) => {
+                    let Asking { asked, pending, terms } = *asking;
+                    let decision = self.carry(pending).await;
+                    match self.conclude(&asked, decision, terms) {
+                        Ok(reply) => return Ok(reply),
+                        Err(waiting) => waiting,
+                    }
                 }
-            }
-        };
-        self.finish(settled).await;
-        Err(fault)
+                Unanswered::Keeping(keeping) => {
+                    let Keeping { namespace, asking, limits, terms } = *keeping;
+                    let id = self.drive(Ok(Progress::Ask(asking))).await?;
+                    return Ok(self.admitted(&namespace, Some(id), &limits, terms));
+                }
+                Unanswered::Peeking(peeking) => {
+                    let Peeking { namespace, asking, terms } = *peeking;
+                    let peek = self.drive(Ok(Progress::Ask(asking))).await?;
+                    return Ok(self.peeked(&namespace, &peek, terms));
+                }
+            };
+        }
     }
 
     /// Talks to the store until the request is decided.
     async fn carry(&self, mut pending: Box<Pending>) -> Decision {
         loop {
-            let answer = self.ask(pending.batch()).await;
-            match self.engine.resume(*pending, answer, self.clock.now()) {
+            let answer = self.daemon.ask(pending.batch()).await;
+            match self.in_force.engine.resume(*pending, answer, self.daemon.clock.now()) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => pending = next,
                 Step::Queued(place) => match place {},
@@ -117,64 +142,85 @@ impl Daemon {
         }
     }
 
+    /// Talks to the store until an operation is done.
+    pub(crate) async fn drive<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, Fault> {
+        let fault = |error: EngineError| engine_fault(&error, self.daemon.clock.now());
+        let mut progress = begun.map_err(fault)?;
+        loop {
+            match progress {
+                Progress::Done(value) => return Ok(value),
+                Progress::Ask(asking) => {
+                    let answer = self.daemon.ask(asking.batch()).await;
+                    let now = self.daemon.clock.now();
+                    progress = asking.resume(&self.in_force.engine, answer, now).map_err(fault)?;
+                }
+            }
+        }
+    }
+
     /// Counts a decision, keeps its permit if somebody is to settle it, and makes the answer.
-    fn conclude(
-        &self,
-        namespace: &str,
-        decision: Decision,
-        terms: Terms,
-    ) -> Result<Reply, Box<(Fault, Settled)>> {
+    fn conclude(&self, asked: &Asked<'_>, decision: Decision, terms: Terms) -> Result<Reply, Unanswered> {
         let now = terms.now;
         // The decisions' own clock: it is read anyway, and stands still where tests make it.
-        let took = self.clock.now().saturating_since(now);
-        self.metrics.shared().decision_duration.observe(took);
+        let took = self.daemon.clock.now().saturating_since(now);
+        self.daemon.metrics.shared().decision_duration.observe(took);
         let permit = match decision {
             Decision::Admit(permit) => permit,
             Decision::Refuse(refusal) => {
                 self.note_refusal(&refusal, now);
+                if let Some(decisions) = &self.daemon.decisions {
+                    decisions.refused(asked, &refusal, now, took);
+                }
                 return Ok(self.refused(&refusal, terms));
             }
         };
-        let limits = self.engine.statuses(&permit);
-        self.metrics.admitted(namespace, &limits);
+        let limits = self.in_force.engine.statuses(&permit);
+        self.in_force.metrics.admitted(&asked.namespace, &limits);
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.admitted(asked, &limits, now, took);
+        }
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
             Keep::Lent => permit.must_be_settled().then(|| self.permit_expiry(&permit, now)),
         };
-        let id = match expires {
-            Some(expires) => Some(self.keep(permit, expires, now)?),
-            None => None,
-        };
-        Ok(self.admitted(namespace, id, &limits, terms))
+        let Some(expires) = expires else { return Ok(self.admitted(&asked.namespace, None, &limits, terms)) };
+        let kept = self.in_force.engine.keep(permit, expires, now);
+        match kept.map_err(|error| engine_fault(&error, now))? {
+            Progress::Done(id) => Ok(self.admitted(&asked.namespace, Some(id), &limits, terms)),
+            Progress::Ask(asking) => {
+                let namespace = asked.namespace.clone().into_owned();
+                Err(Unanswered::Keeping(Box::new(Keeping { namespace, asking, limits, terms })))
+            }
+        }
     }
 
     /// Until when a permit is kept: as long as what it lends is held, or the bound if that never ends by itself.
     fn permit_expiry(&self, permit: &Permit, now: Timestamp) -> Timestamp {
-        permit.expires_at().unwrap_or_else(|| now.saturating_add(self.config.bounds.permit_expiry))
-    }
-
-    /// Keeps a permit for a caller that settles later. When there is no room, everything is given back.
-    fn keep(
-        &self,
-        permit: Permit,
-        expires: Timestamp,
-        now: Timestamp,
-    ) -> Result<PermitId, Box<(Fault, Settled)>> {
-        let kept = self.engine.keep(permit, expires, now);
-        kept.map_err(|(error, settled)| Box::new((engine_fault(&error, now), settled)))
+        permit.expires_at().unwrap_or_else(|| now.saturating_add(self.daemon.config.bounds.permit_expiry))
     }
 
     /// Counts a refusal, remembers its key among the most refused, and may write a line.
     fn note_refusal(&self, refusal: &Refusal<'_>, now: Timestamp) {
-        self.metrics.refused(refusal);
-        self.refused_keys.count(refusal);
-        if !self.refusal_log.write(refusal, now) {
-            self.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);
+        self.in_force.metrics.refused(&self.daemon.metrics, refusal);
+        self.daemon.refused_keys.count(refusal);
+        if !self.in_force.refusal_log.write(refusal, now) {
+            self.daemon.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
+    /// Tells the store what a settled permit gives back. An error leaves it charged: less is admitted, never more.
+    pub(crate) async fn finish(&self, settled: Settled) -> Result<(), Fault> {
+        let Some(batch) = settled.batch else { return Ok(()) };
+        match Box::pin(async move { self.daemon.ask(&batch).await }).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(engine_fault(&EngineError::Store(error), self.daemon.clock.now())),
+        }
+    }
+}
+
+impl Daemon {
     /// Carries a batch to the store. A store that is late is as good as one that is gone.
-    async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
+    pub(crate) async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let after = self.config.bounds.store_timeout;
         let answer = match tokio::time::timeout(after, self.store.run(batch)).await {
             Ok(answer) => answer,
@@ -185,14 +231,6 @@ impl Daemon {
             tracing::debug!(target: "tidegate::store", %error, "the store did not answer");
         }
         answer
-    }
-
-    /// Tells the store what a settled permit gives back. Nobody waits for more than the deadline of a store call.
-    pub(crate) async fn finish(&self, settled: Settled) {
-        if let Some(batch) = settled.batch {
-            // What could not be given back stays charged: less is admitted, never more.
-            let _ = Box::pin(async move { self.ask(&batch).await }).await;
-        }
     }
 }
 
@@ -214,11 +252,17 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
         }
         EngineError::Access(_) => (FaultCode::MalformedBody, "name a table of the policy"),
         EngineError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),
+        EngineError::Store(_) => (FaultCode::StoreUnavailable, "repeat it when the store answers"),
+        EngineError::TooManyOverrides => (FaultCode::TooManyKept, "delete overrides that are not needed"),
+        EngineError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
+        EngineError::Override { .. } | EngineError::Limits { .. } => {
+            (FaultCode::MalformedBody, "see GET /v1/limits for what the limit counts by")
+        }
         _ => (FaultCode::Internal, "see the log of the daemon"),
     };
     let fault = Fault::new(code, error).fix(fix);
     match error {
-        EngineError::TooManyPermits(_) => fault.retry_after(1),
+        EngineError::TooManyPermits(_) | EngineError::Store(_) => fault.retry_after(1),
         EngineError::RefundKeysFull { until } => fault.retry_after(wait_seconds(*until, now)),
         EngineError::TableFull(full) => fault.retry_after(wait_seconds(full.until, now)),
         _ => fault,

@@ -3,12 +3,12 @@
 use core::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::body;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Desk};
 use crate::reply::{self, Reply};
 use crate::route::{Audience, Route};
 
@@ -87,25 +87,40 @@ async fn dispatch(
         body::discard(incoming, bounds.linger);
         return Err(Unanswered::Method(reply::method_not_allowed(&head.method, route.path(), allowed)));
     }
+    let in_force = daemon.in_force.load_full();
+    let desk = Desk { daemon, in_force: &in_force };
     let reply = match route {
-        Route::Check => daemon.check(&body::read(incoming, bounds).await?).await?,
-        Route::Report => daemon.report(&body::read(incoming, bounds).await?)?,
-        Route::Refund => daemon.refund(&body::read(incoming, bounds).await?)?,
-        Route::Reserve => daemon.reserve(&body::read(incoming, bounds).await?).await?,
-        Route::Settle => daemon.settle(&body::read(incoming, bounds).await?).await?,
-        Route::Release => daemon.release(&body::read(incoming, bounds).await?).await?,
-        Route::Reset => daemon.reset(&body::read(incoming, bounds).await?)?,
-        Route::Block => daemon.block(&body::read(incoming, bounds).await?)?,
+        Route::Check => desk.check(&body::read(incoming, bounds).await?).await?,
+        Route::Report => desk.report(&body::read(incoming, bounds).await?).await?,
+        Route::Refund => desk.refund(&body::read(incoming, bounds).await?).await?,
+        Route::Reserve => desk.reserve(&body::read(incoming, bounds).await?).await?,
+        Route::Settle => desk.settle(&body::read(incoming, bounds).await?).await?,
+        Route::Release => desk.release(&body::read(incoming, bounds).await?).await?,
+        Route::Reset => desk.reset(&body::read(incoming, bounds).await?).await?,
+        Route::Block => desk.block(&body::read(incoming, bounds).await?).await?,
         Route::Authorize => {
             // A gateway may send the body of the request it asks about; it is not looked at.
             body::discard(incoming, bounds.linger);
-            daemon.authorize(head.uri.query(), &head.headers).await?
+            desk.authorize(head.uri.query(), &head.headers).await?
         }
-        Route::Limits => daemon.limits(head.uri.query())?,
-        Route::TopKeys => daemon.top_keys(),
-        Route::Metrics => daemon.metrics_page(),
-        Route::Healthz => daemon.health(),
-        Route::Readyz => daemon.readiness(),
+        Route::Overrides => {
+            let (path, query) = (head.uri.path(), head.uri.query());
+            let named = path.strip_prefix(route.path()).unwrap_or("");
+            match head.method {
+                Method::PUT => {
+                    desk.set_override(named, query, &body::read(incoming, bounds).await?).await?
+                }
+                Method::DELETE => {
+                    desk.remove_override(named, query, &body::read(incoming, bounds).await?).await?
+                }
+                _ => desk.overrides(),
+            }
+        }
+        Route::Limits => desk.limits(head.uri.query())?,
+        Route::TopKeys => desk.top_keys(),
+        Route::Metrics => desk.metrics_page(),
+        Route::Healthz => desk.health(),
+        Route::Readyz => desk.readiness(),
         Route::OpenApi => reply::with_body(
             StatusCode::OK,
             HeaderValue::from_static("application/json"),

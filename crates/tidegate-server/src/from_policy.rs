@@ -1,18 +1,29 @@
 //! From a checked policy to a running daemon.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_engine::{Engine, EngineConfig, EngineError, NamespaceConfig};
+use tidegate::Timestamp;
+use tidegate_engine::{Engine, EngineConfig, EngineError, Lineage, NamespaceConfig, RuntimeOverride};
 use tidegate_policy::Policy;
-use tidegate_policy::policy;
-use tidegate_store::{MemoryConfig, MemoryStore};
+use tidegate_policy::policy::{self, Sample, StoreKind};
+use tidegate_store::{DynStore, MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
+use tidegate_store_redb::{Durability, OpenError, RedbConfig, RedbStore};
 
 use crate::address::Address;
 use crate::bounds::Bounds;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
+use crate::decision_log::{DecisionLog, DecisionLogConfig};
+use crate::decisions::Decisions;
+use crate::follow::fingerprint;
 use crate::listener::ListenError;
-use crate::server::{Handle, Server, random_seed};
+use crate::overrides::History;
+use crate::server::{Beside, Handle, Server, random_seed};
+
+/// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
+const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a daemon could not start.
 #[derive(Debug, thiserror::Error)]
@@ -24,30 +35,151 @@ pub enum StartError {
     /// A listener could not be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The store could not be opened.
+    #[error("the store cannot be opened: {0}")]
+    Open(#[from] OpenError),
+    /// What the store remembers could not be read.
+    #[error("what the store remembers cannot be read: {0}")]
+    Notes(#[from] StoreError),
+    /// The decision log could not be opened.
+    #[error("the decision log {path} cannot be opened: {source}; see log.decisions")]
+    Decisions {
+        /// Where it is.
+        path: String,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 /// Starts a daemon that decides by `policy` on the clock of the machine, listening and answering as `config` says, which
-/// usually is [`server_config`] of the same policy.
-pub async fn serve(policy: &Policy, config: ServerConfig) -> Result<Handle, StartError> {
-    let engine = engine(policy, random_seed())?;
-    let clock = Arc::new(SystemClock::new());
-    let time = Arc::clone(&clock);
-    let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
-    Ok(Server::start(config, Arc::new(engine), Arc::new(store), clock).await?)
+/// usually is [`server_config`] of the same policy. `text` is what the policy was read from, empty if it is not from a file.
+pub async fn serve(policy: &Policy, text: &[u8], config: ServerConfig) -> Result<Handle, StartError> {
+    serve_on(policy, text, config, Arc::new(SystemClock::new())).await
 }
 
-/// The engine of a policy. `seed` must be random: see [`crate::random_seed`].
+/// As [`serve`], on another clock.
+pub async fn serve_on(
+    policy: &Policy,
+    text: &[u8],
+    mut config: ServerConfig,
+    clock: Arc<dyn Clock>,
+) -> Result<Handle, StartError> {
+    let fingerprint = if text.is_empty() { String::new() } else { fingerprint(text) };
+    let mut beside = Beside { fingerprint, decisions: decisions(policy)?, ..Beside::default() };
+    let time = Arc::clone(&clock);
+    let seed = random_seed();
+    match &policy.store {
+        StoreKind::Embedded(embedded) => {
+            config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
+            let store = Arc::new(RedbStore::open(&redb_config(embedded), move || time.now())?);
+            tell_of_the_clock(&store, clock.now());
+            let engine = engine_from(policy, seed, &*store, clock.now()).await?;
+            beside.history = History::default();
+            beside.history.restore(&store.notes(NoteKind::Audit).await?);
+            beside.embedded = Some(Arc::clone(&store));
+            let store: Arc<dyn DynStore> = store;
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+        }
+        _ => {
+            let engine = engine(policy, seed)?;
+            let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
+            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?)
+        }
+    }
+}
+
+fn redb_config(embedded: &policy::Embedded) -> RedbConfig {
+    let mut config = RedbConfig::new(&embedded.path, random_seed());
+    config.memory = embedded.memory_bytes;
+    config.durability = match embedded.durability {
+        policy::Durability::Sync => Durability::Sync,
+        policy::Durability::Interval(interval) => Durability::Interval(interval),
+    };
+    config
+}
+
+fn decisions(policy: &Policy) -> Result<Option<Arc<Decisions>>, StartError> {
+    let Some(wanted) = &policy.log.decisions else { return Ok(None) };
+    let log = DecisionLog::open(DecisionLogConfig {
+        path: Path::new(&wanted.path).to_owned(),
+        size_bytes: wanted.size_bytes,
+        files: wanted.files,
+        queue: wanted.queue,
+    });
+    let log = log.map_err(|source| StartError::Decisions { path: wanted.path.clone(), source })?;
+    Ok(Some(Arc::new(Decisions { log, admissions: wanted.sample == Sample::All })))
+}
+
+/// Says if the clock stands before what was last charged.
+fn tell_of_the_clock(store: &RedbStore, now: Timestamp) {
+    if let Some(behind) = store.started_behind() {
+        tracing::warn!(
+            behind_s = behind.as_secs(),
+            %now,
+            "the clock stands before the last charge; nothing more is admitted for it"
+        );
+    }
+}
+
+/// The engine of a policy, all in memory. `seed` must be random: see [`crate::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {
+    // One machine with its memory: every limit is decided here, exact ones too.
+    Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()
+}
+
+/// The engine of a policy, with what a store remembers of earlier ones.
+async fn engine_from(
+    policy: &Policy,
+    seed: [u64; 4],
+    store: &RedbStore,
+    now: Timestamp,
+) -> Result<Engine, StartError> {
+    let lineage = store.notes(NoteKind::Lineage).await?;
+    let lineage = Lineage::from_notes(&lineage).map_err(EngineError::from)?;
+    let overrides = store.notes(NoteKind::Override).await?;
+    let overrides = overrides.iter().filter_map(|note| kept(RuntimeOverride::from_note(note)));
+    let engine = Engine::builder(engine_config(policy, seed, true))
+        .namespaces(namespaces(policy))
+        .lineage(lineage.clone())
+        .overrides(overrides)
+        .build()?;
+    for batch in engine.note_batches(&engine.lineage().changes_since(&lineage)) {
+        store.run(&batch).await?;
+    }
+    for note in store.notes(NoteKind::Refund).await? {
+        kept(engine.restore_refund(&note, now));
+    }
+    for note in store.notes(NoteKind::Permit).await? {
+        kept(engine.restore_permit(&note));
+    }
+    for note in store.notes(NoteKind::Block).await? {
+        kept(engine.restore_block(&note, now));
+    }
+    Ok(engine)
+}
+
+/// What a note says, or a line about why it says nothing: one that cannot be read must not keep the rest from being used.
+fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
+    read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
+}
+
+fn engine_config(policy: &Policy, seed: [u64; 4], asks_store: bool) -> EngineConfig {
     let mut config = EngineConfig::seeded(seed);
     config.table.bytes = policy.memory.keys_bytes;
     config.table.when_full = policy.memory.when_full;
-    // One machine with its memory: every limit is decided here, exact ones too.
-    config.asks_store = false;
-    let namespaces = policy
-        .namespaces
-        .iter()
-        .map(|namespace| NamespaceConfig { name: namespace.name.clone(), limits: namespace.limits.clone() });
-    Engine::builder(config).namespaces(namespaces).build()
+    config.asks_store = asks_store;
+    config
+}
+
+/// The limits of a policy as an engine takes them.
+pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
+    let namespaces = policy.namespaces.iter();
+    let config = |namespace: &policy::NamespacePolicy| NamespaceConfig {
+        name: namespace.name.clone(),
+        limits: namespace.limits.clone(),
+    };
+    namespaces.map(config).collect()
 }
 
 /// How a daemon with this policy listens and answers.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -18,18 +19,22 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate::{Reason, Refusal};
 use tidegate_engine::{Engine, LimitReport};
+use tidegate_store_redb::RedbStore;
 use tidegate_wire::FaultCode;
 
+use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::connections::Connections;
+use crate::decisions::Decisions;
 use crate::histogram::Histogram;
+use crate::in_force::InForce;
 use crate::route::Route;
 
 /// The media type of the page.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 23] = [
+pub const TABLE: [(&str, &str); 38] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -55,6 +60,21 @@ pub const TABLE: [(&str, &str); 23] = [
     ("tidegate_store_failures", "Calls to the store that failed or took too long"),
     ("tidegate_refusal_lines_suppressed", "Refusals that got no line in the log"),
     ("tidegate_clock_steps", "Steps of the wall clock by more than a minute, which decisions do not follow"),
+    ("tidegate_policy_version", "Which policy is in force: 1 at the start, one more for each that replaced it"),
+    ("tidegate_policy_age_seconds", "How long it has been in force"),
+    ("tidegate_policy_reloads", "Policies that were taken over while running"),
+    ("tidegate_policy_reload_failures", "Policies that were not, because something is wrong with them"),
+    ("tidegate_policy_last_reload_successful", "1 unless the last policy could not be taken over"),
+    ("tidegate_overrides", "Numbers of single keys set while running"),
+    ("tidegate_store_commits", "Transactions that the store in files has written"),
+    ("tidegate_store_batches", "Batches that these transactions carried"),
+    ("tidegate_store_commit_seconds", "Time that these transactions took, in all"),
+    ("tidegate_store_commit_failures", "Transactions that the disk did not take"),
+    ("tidegate_store_unsaved", "Counters and notes that are not on disk yet"),
+    ("tidegate_store_disk_bytes", "Size of the store in files"),
+    ("tidegate_decision_lines", "Lines written to the decision log"),
+    ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
+    ("tidegate_decision_log_errors", "Failures to write the decision log"),
     ("tidegate_build_info", "The version that runs"),
 ];
 
@@ -112,14 +132,18 @@ struct FaultLabels {
 /// All metrics of a daemon.
 pub(crate) struct Metrics {
     registry: Registry,
-    namespaces: HashMap<Box<str>, NamespaceMetrics, ahash::RandomState>,
     decisions: Family<DecisionLabels, Counter>,
+    near: Family<LimitLabels, Counter>,
+    shadow: Family<LimitLabels, Counter>,
     shared: Arc<Shared>,
     requests: Family<RequestLabels, Counter>,
     faults: Family<FaultLabels, Counter>,
     /// The usual answers of each route, so that counting one costs no look-up.
     usual: Box<[[OnceLock<Counter>; USUAL_STATUSES.len()]]>,
 }
+
+/// The series of the limits in force, found by their namespace.
+pub(crate) struct NamespaceTable(HashMap<Box<str>, NamespaceMetrics, ahash::RandomState>);
 
 const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
@@ -152,8 +176,8 @@ struct LimitMetrics {
 }
 
 impl Metrics {
-    /// Metrics of an engine. All series that its limits may have follow from its policy.
-    pub(crate) fn new(engine: &Arc<Engine>, clock: &Arc<dyn Clock>, connections: &Arc<Connections>) -> Self {
+    /// Metrics of a daemon, without any limit yet.
+    pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let decisions = Family::<DecisionLabels, Counter>::default();
         let near = Family::<LimitLabels, Counter>::default();
@@ -168,18 +192,24 @@ impl Metrics {
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
-        registry.register_collector(Box::new(EngineCollector {
-            engine: Arc::clone(engine),
-            clock: Arc::clone(clock),
-            connections: Arc::clone(connections),
-            shared: Arc::clone(&shared),
-        }));
+        let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
+        Self { registry, decisions, near, shadow, shared, requests, faults, usual }
+    }
+
+    /// Has the page ask whatever is in force.
+    pub(crate) fn watch(&mut self, watched: Watched) {
+        let shared = Arc::clone(&self.shared);
+        self.registry.register_collector(Box::new(DaemonCollector { watched, shared }));
+    }
+
+    /// The series of an engine. All that its limits may have follow from its policy; those that other engines had go on.
+    pub(crate) fn namespaces(&self, engine: &Engine) -> NamespaceTable {
         let limit = |namespace: &Arc<str>, name: &str| {
             let labels = LimitLabels { namespace: Arc::clone(namespace), limit: name.into() };
             LimitMetrics {
                 name: Arc::clone(&labels.limit),
-                near: near.get_or_create(&labels).clone(),
-                shadow: shadow.get_or_create(&labels).clone(),
+                near: self.near.get_or_create(&labels).clone(),
+                shadow: self.shadow.get_or_create(&labels).clone(),
                 refused: core::array::from_fn(|_| OnceLock::new()),
             }
         };
@@ -188,14 +218,8 @@ impl Metrics {
         for name in engine.namespaces() {
             let namespace: Arc<str> = name.into();
             let limits = engine.limits(name).into_iter().flatten();
-            let labels = DecisionLabels {
-                namespace: Arc::clone(&namespace),
-                limit: "".into(),
-                decision: "admit",
-                reason: "",
-            };
             let metrics = NamespaceMetrics {
-                admitted: decisions.get_or_create(&labels).clone(),
+                admitted: self.decisions.get_or_create(&DecisionLabels::admitted(&namespace)).clone(),
                 limits: limits.map(|one| limit(&namespace, &one.name)).collect(),
                 elsewhere: LimitMetrics {
                     name: "".into(),
@@ -207,52 +231,40 @@ impl Metrics {
             };
             namespaces.insert(name.into(), metrics);
         }
-        let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, namespaces, decisions, shared, requests, faults, usual }
+        NamespaceTable(namespaces)
+    }
+
+    /// Drops the series of limits that were in force and no longer are: a page grows with the policy, not with its
+    /// history.
+    pub(crate) fn forget(&self, before: &NamespaceTable, now: &NamespaceTable) {
+        for (name, old) in &before.0 {
+            let new = now.0.get(name);
+            for limit in &old.limits {
+                if new.is_some_and(|new| new.limits.iter().any(|one| one.name == limit.name)) {
+                    continue;
+                }
+                let labels =
+                    LimitLabels { namespace: Arc::clone(&old.name), limit: Arc::clone(&limit.name) };
+                self.near.remove(&labels);
+                self.shadow.remove(&labels);
+                self.forget_refusals(old, limit);
+            }
+            if new.is_none() {
+                self.decisions.remove(&DecisionLabels::admitted(&old.name));
+                self.forget_refusals(old, &old.elsewhere);
+            }
+        }
+    }
+
+    fn forget_refusals(&self, namespace: &NamespaceMetrics, limit: &LimitMetrics) {
+        for reason in Reason::ALL {
+            self.decisions.remove(&DecisionLabels::refused(&namespace.name, &limit.name, reason));
+        }
     }
 
     /// The numbers that are kept as they come.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
-    }
-
-    /// Counts an admitted request, with what its limits have left.
-    pub(crate) fn admitted(&self, namespace: &str, limits: &[LimitReport]) {
-        let Some(metrics) = self.namespaces.get(namespace) else { return };
-        metrics.admitted.inc();
-        for report in limits {
-            // A fifth: the last moment at which a caller can still be talked to.
-            let is_near = report.remaining.saturating_mul(5) < report.limit;
-            if !(is_near || report.shadow_refused) {
-                continue;
-            }
-            if let Some(limit) = metrics.limits.iter().find(|one| *one.name == *report.name) {
-                if report.shadow_refused {
-                    limit.shadow.inc();
-                } else {
-                    limit.near.inc();
-                }
-            }
-        }
-    }
-
-    /// Counts a refusal.
-    pub(crate) fn refused(&self, refusal: &Refusal<'_>) {
-        let Some(namespace) = self.namespaces.get(&*refusal.namespace) else { return };
-        let limit = namespace.limits.iter().find(|one| *one.name == *refusal.name());
-        let limit = limit.unwrap_or(&namespace.elsewhere);
-        let reason = refusal.reason();
-        let Some(position) = Reason::ALL.iter().position(|known| *known == reason) else { return };
-        let counter = limit.refused[position].get_or_init(|| {
-            let labels = DecisionLabels {
-                namespace: Arc::clone(&namespace.name),
-                limit: Arc::clone(&limit.name),
-                decision: "refuse",
-                reason: reason.as_str(),
-            };
-            self.decisions.get_or_create(&labels).clone()
-        });
-        counter.inc();
     }
 
     /// Counts an answered request. `None` for a path that is no route.
@@ -287,40 +299,109 @@ impl Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("namespaces", &self.namespaces.len()).finish_non_exhaustive()
+impl NamespaceTable {
+    /// Counts an admitted request, with what its limits have left.
+    pub(crate) fn admitted(&self, namespace: &str, limits: &[LimitReport]) {
+        let Some(metrics) = self.0.get(namespace) else { return };
+        metrics.admitted.inc();
+        for report in limits {
+            // A fifth: the last moment at which a caller can still be talked to.
+            let is_near = report.remaining.saturating_mul(5) < report.limit;
+            if !(is_near || report.shadow_refused) {
+                continue;
+            }
+            if let Some(limit) = metrics.limits.iter().find(|one| *one.name == *report.name) {
+                if report.shadow_refused {
+                    limit.shadow.inc();
+                } else {
+                    limit.near.inc();
+                }
+            }
+        }
+    }
+
+    /// Counts a refusal.
+    pub(crate) fn refused(&self, metrics: &Metrics, refusal: &Refusal<'_>) {
+        let Some(namespace) = self.0.get(&*refusal.namespace) else { return };
+        let limit = namespace.limits.iter().find(|one| *one.name == *refusal.name());
+        let limit = limit.unwrap_or(&namespace.elsewhere);
+        let reason = refusal.reason();
+        let Some(position) = Reason::ALL.iter().position(|known| *known == reason) else { return };
+        let counter = limit.refused[position].get_or_init(|| {
+            let labels = DecisionLabels::refused(&namespace.name, &limit.name, reason);
+            metrics.decisions.get_or_create(&labels).clone()
+        });
+        counter.inc();
     }
 }
 
-/// What is asked of the engine when the page is read.
-#[derive(Debug)]
-struct EngineCollector {
-    engine: Arc<Engine>,
-    clock: Arc<dyn Clock>,
-    connections: Arc<Connections>,
+impl DecisionLabels {
+    fn admitted(namespace: &Arc<str>) -> Self {
+        Self { namespace: Arc::clone(namespace), limit: "".into(), decision: "admit", reason: "" }
+    }
+
+    fn refused(namespace: &Arc<str>, limit: &Arc<str>, reason: Reason) -> Self {
+        Self {
+            namespace: Arc::clone(namespace),
+            limit: Arc::clone(limit),
+            decision: "refuse",
+            reason: reason.as_str(),
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// What is asked when the page is read.
+pub(crate) struct Watched {
+    pub(crate) in_force: Arc<ArcSwap<InForce>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) changes: Arc<Changes>,
+    pub(crate) embedded: Option<Arc<RedbStore>>,
+    pub(crate) decisions: Option<Arc<Decisions>>,
+}
+
+struct DaemonCollector {
+    watched: Watched,
     shared: Arc<Shared>,
 }
 
-impl Collector for EngineCollector {
+impl fmt::Debug for DaemonCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DaemonCollector")
+    }
+}
+
+impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let stats = self.engine.stats(self.clock.now());
+        let Watched { in_force, clock, connections, changes, embedded, decisions } = &self.watched;
+        let now = clock.now();
+        let in_force = in_force.load();
+        let stats = in_force.engine.stats(now);
+        let told = changes.told().clone();
+        let age = now.saturating_since(in_force.version.since);
         let shared = &self.shared;
         // Relaxed: each number is right by itself.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        for (name, value) in [
-            ("tidegate_table_bytes", stats.table.bytes),
-            ("tidegate_table_slots", stats.table.slots),
-            ("tidegate_table_keys", stats.table.keys),
-            ("tidegate_table_ring_bytes", stats.table.ring_bytes),
-            ("tidegate_permits_kept", stats.permits_kept),
-            ("tidegate_permits_kept_max", stats.permits_max),
-            ("tidegate_connections", self.connections.len()),
-        ] {
-            let gauge = ConstGauge::new(value as u64);
-            gauge.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?)?;
-        }
-        for (name, value) in [
+        let mut gauges = vec![
+            ("tidegate_table_bytes", stats.table.bytes as u64),
+            ("tidegate_table_slots", stats.table.slots as u64),
+            ("tidegate_table_keys", stats.table.keys as u64),
+            ("tidegate_table_ring_bytes", stats.table.ring_bytes as u64),
+            ("tidegate_permits_kept", stats.permits_kept as u64),
+            ("tidegate_permits_kept_max", stats.permits_max as u64),
+            ("tidegate_connections", connections.len() as u64),
+            ("tidegate_policy_version", in_force.version.number),
+            ("tidegate_policy_age_seconds", age.as_secs()),
+            ("tidegate_policy_last_reload_successful", u64::from(told.last_error.is_none())),
+            ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
+        ];
+        let mut counters = vec![
             ("tidegate_table_full_refusals", stats.table.full_refusals),
             ("tidegate_table_full_admissions", stats.table.full_admissions),
             ("tidegate_permits_expired", read(&shared.permits_expired)),
@@ -330,7 +411,30 @@ impl Collector for EngineCollector {
             ("tidegate_store_failures", read(&shared.store_failures)),
             ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
             ("tidegate_clock_steps", read(&shared.clock_steps)),
-        ] {
+            ("tidegate_policy_reloads", told.succeeded),
+            ("tidegate_policy_reload_failures", told.failed),
+        ];
+        if let Some(store) = embedded {
+            let stats = store.stats();
+            gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));
+            gauges.push(("tidegate_store_disk_bytes", stats.bytes_on_disk));
+            counters.push(("tidegate_store_commits", stats.commits));
+            counters.push(("tidegate_store_batches", stats.batches));
+            counters.push(("tidegate_store_commit_failures", stats.failures));
+            let seconds = ConstCounter::new(stats.commit_total.as_secs_f64());
+            let name = "tidegate_store_commit_seconds";
+            seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
+        }
+        if let Some(decisions) = decisions {
+            counters.push(("tidegate_decision_lines", decisions.log.written()));
+            counters.push(("tidegate_decision_lines_dropped", decisions.log.dropped()));
+            counters.push(("tidegate_decision_log_errors", decisions.log.errors()));
+        }
+        for (name, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?)?;
+        }
+        for (name, value) in counters {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
         }

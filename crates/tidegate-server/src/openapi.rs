@@ -15,7 +15,9 @@ use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, Para
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
-use crate::admin::{Health, LimitsAnswer, TopKeys};
+use crate::admin::{Health, LimitsAnswer, PolicyAnswer, TopKeys};
+use crate::changes::LastError;
+use crate::overrides::{AuditEntry, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::route::Route;
 
 #[derive(OpenApi)]
@@ -46,6 +48,13 @@ use crate::route::Route;
         RefusalBody,
         FaultBody,
         LimitsAnswer,
+        PolicyAnswer,
+        LastError,
+        OverridesAnswer,
+        OverrideAnswer,
+        OverrideBody,
+        RemovalBody,
+        AuditEntry,
         TopKeys,
         Health
     ))
@@ -72,6 +81,12 @@ const fn describe(route: Route) -> Described {
         Route::Block => ("Refuse a key for a while", Some("Block"), Some("BlockAnswer"), false),
         Route::Authorize => ("May this request go ahead? For gateways, any method", None, None, true),
         Route::Limits => ("The limits there are", None, Some("LimitsAnswer"), false),
+        Route::Overrides => (
+            "Numbers of single keys set while running; PUT and DELETE /v1/overrides/{namespace}/{limit} change them",
+            None,
+            Some("OverridesAnswer"),
+            false,
+        ),
         Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),
         Route::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
         Route::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
@@ -135,7 +150,30 @@ fn build() -> utoipa::openapi::OpenApi {
         let method = if described.body.is_some() { HttpMethod::Post } else { HttpMethod::Get };
         document.paths.paths.insert(route.path().to_owned(), PathItem::new(method, operation));
     }
+    let mut one = PathItem::new(HttpMethod::Put, change("Set the numbers of some keys", "OverrideBody"));
+    one.delete = Some(change("Take numbers away again", "RemovalBody"));
+    document.paths.paths.insert("/v1/overrides/{namespace}/{limit}".to_owned(), one);
     document
+}
+
+/// A change of one override. The attributes it is for are the query, whatever their names.
+fn change(summary: &str, body: &str) -> utoipa::openapi::path::Operation {
+    let body = RequestBodyBuilder::new().content("application/json", content(body)).build();
+    let fault = ResponseBuilder::new()
+        .description("Nothing was changed")
+        .content("application/problem+json", content("FaultBody"));
+    let done = ResponseBuilder::new().description("Done").content("application/json", content("OverrideAnswer"));
+    let named = |name| {
+        ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True)
+    };
+    OperationBuilder::new()
+        .summary(Some(summary))
+        .parameter(named("namespace"))
+        .parameter(named("limit"))
+        .request_body(Some(body))
+        .response("200", done)
+        .response("default", fault)
+        .build()
 }
 
 #[cfg(test)]

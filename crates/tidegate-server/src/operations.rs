@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
-use tidegate_engine::{LimitReport, Outcome, PermitId, Refunded, Request};
+use tidegate_engine::{LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
@@ -16,8 +16,8 @@ use tidegate_wire::ratelimit::{Allowance, tightest};
 use tidegate_wire::retry_after::{millis_up, seconds_up};
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::daemon::Daemon;
-use crate::decide::{Keep, Style, Terms, Unanswered, engine_fault};
+use crate::daemon::Desk;
+use crate::decide::{Keep, Peeking, Style, Terms, Unanswered, engine_fault};
 use crate::reply::{self, Reply};
 
 /// The attribute that says who pays.
@@ -25,7 +25,7 @@ const TENANT: &str = "tenant";
 
 type Answered = Result<Reply, Fault>;
 
-impl Daemon {
+impl Desk<'_> {
     pub(crate) async fn check(&self, body: &[u8]) -> Answered {
         self.end(self.begin_check(body)).await
     }
@@ -41,19 +41,30 @@ impl Daemon {
         if let Some(body) = &check.access {
             request = request.access(access(body));
         }
-        let terms = Terms { now: self.clock.now(), keep: Keep::Lent, style: Style::Whole };
+        let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
-            return Ok(self.peek(&request, terms)?);
+            return self.peek(&request, terms);
         }
         self.begin(&request, terms)
     }
 
-    fn peek(&self, request: &Request<'_>, terms: Terms) -> Answered {
-        let peek = self.engine.peek(request, terms.now).map_err(|error| engine_fault(&error, terms.now))?;
-        Ok(match peek.refusal {
-            Some(refusal) => self.refused(&refusal, terms),
-            None => self.admitted(request.namespace, None, &peek.limits, terms),
-        })
+    fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<Reply, Unanswered> {
+        let peek = self.in_force.engine.peek(request, terms.now);
+        match peek.map_err(|error| engine_fault(&error, terms.now))? {
+            Progress::Done(peek) => Ok(self.peeked(request.namespace, &peek, terms)),
+            Progress::Ask(asking) => {
+                let namespace = request.namespace.to_owned();
+                Err(Unanswered::Peeking(Box::new(Peeking { namespace, asking, terms })))
+            }
+        }
+    }
+
+    /// The answer to a request that only looked.
+    pub(crate) fn peeked(&self, namespace: &str, peek: &PeekReport, terms: Terms) -> Reply {
+        match &peek.refusal {
+            Some(refusal) => self.refused(refusal, terms),
+            None => self.admitted(namespace, None, &peek.limits, terms),
+        }
     }
 
     pub(crate) async fn reserve(&self, body: &[u8]) -> Answered {
@@ -69,13 +80,13 @@ impl Daemon {
         if let Some(body) = &reserve.access {
             request = request.access(access(body));
         }
-        self.begin(&request, Terms { now: self.clock.now(), keep, style: Style::Whole })
+        self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }
 
     /// The answer to a refused request.
     pub(crate) fn refused(&self, refusal: &Refusal<'_>, terms: Terms) -> Reply {
-        let status = self.config.statuses.of(refusal);
-        let older = self.config.older_headers;
+        let status = self.in_force.config.statuses.of(refusal);
+        let older = self.in_force.config.older_headers;
         match terms.style {
             Style::Whole => reply::refusal(refusal, status, terms.now, older),
             Style::Headers(instead) => {
@@ -112,7 +123,7 @@ impl Daemon {
             Style::Headers(_) => reply::empty(StatusCode::OK),
         };
         let headers = reply.headers_mut();
-        reply::limit_headers(headers, allowances(&enforced, now), self.config.older_headers);
+        reply::limit_headers(headers, allowances(&enforced, now), self.in_force.config.older_headers);
         if let (Style::Headers(_), Some(id)) = (terms.style, permit) {
             let value = HeaderValue::from_str(&id.to_string());
             headers.insert(reply::PERMIT, value.expect("hexadecimal digits"));
@@ -122,7 +133,7 @@ impl Daemon {
 
     /// The attributes of a request, if they are within the bounds.
     pub(crate) fn bounded<'a>(&self, attributes: &'a Pairs<'_>) -> Result<BorrowedPairs<'a>, Fault> {
-        let bounds = &self.config.bounds;
+        let bounds = &self.daemon.config.bounds;
         match attributes.within(bounds.attributes, bounds.attribute_bytes) {
             Ok(()) => Ok(attributes.borrowed()),
             Err(error) => Err(Fault::new(FaultCode::MalformedBody, error).field("attributes")),
@@ -131,34 +142,35 @@ impl Daemon {
 
     /// The limits a caller should heed: those that enforce.
     pub(crate) fn enforced<'a>(&self, namespace: &str, limits: &'a [LimitReport]) -> Enforced<'a> {
-        let shadow = self.shadow_limits.get(namespace).map_or(&[][..], |names| names);
+        let shadow = self.in_force.shadow_limits(namespace);
         limits.iter().filter(|one| !shadow.iter().any(|name| **name == *one.name)).collect()
     }
 
-    pub(crate) fn report(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn report(&self, body: &[u8]) -> Answered {
         let report: Report<'_> = read(body)?;
         let pairs = self.bounded(&report.attributes)?;
         let request = request(&report.namespace, &report.attributes, &pairs, report.cost.0);
-        let now = self.clock.now();
-        let limits = self.engine.report(&request, now).map_err(|error| engine_fault(&error, now))?;
+        let now = self.daemon.clock.now();
+        let limits = self.drive(self.in_force.engine.report(&request, now)).await?;
         let enforced = self.enforced(request.namespace, &limits);
         let body =
             Reported { remaining: tightest_remaining(&enforced, now), limits: &answers(&enforced, now) };
         let mut reply = reply::json(StatusCode::OK, &body);
-        reply::limit_headers(reply.headers_mut(), allowances(&enforced, now), self.config.older_headers);
+        let older = self.in_force.config.older_headers;
+        reply::limit_headers(reply.headers_mut(), allowances(&enforced, now), older);
         Ok(reply)
     }
 
-    pub(crate) fn refund(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn refund(&self, body: &[u8]) -> Answered {
         let refund: Refund<'_> = read(body)?;
         if let Some(fault) = refund.fault() {
             return Err(fault);
         }
         let pairs = self.bounded(&refund.attributes)?;
         let request = request(&refund.namespace, &refund.attributes, &pairs, refund.cost.0);
-        let now = self.clock.now();
-        let refunded = self.engine.refund(&request, &refund.refund_key, now);
-        let refund = match refunded.map_err(|error| engine_fault(&error, now))? {
+        let now = self.daemon.clock.now();
+        let refunded = self.in_force.engine.refund(&request, &refund.refund_key, now);
+        let refund = match self.drive(refunded).await? {
             Refunded::Applied => "applied",
             Refunded::AlreadyApplied => "already_applied",
         };
@@ -187,31 +199,30 @@ impl Daemon {
     async fn settle_permit(&self, permit: &str, outcome: Outcome) -> Answered {
         let id: PermitId =
             permit.parse().map_err(|error| Fault::new(FaultCode::MalformedBody, error).field("permit"))?;
-        let now = self.clock.now();
-        let settled = self.engine.settle_kept(id, outcome, now).map_err(|error| engine_fault(&error, now))?;
-        self.finish(settled).await;
+        let now = self.daemon.clock.now();
+        let settled = self.in_force.engine.settle_kept(id, outcome, now).map_err(|error| engine_fault(&error, now))?;
+        self.finish(settled).await?;
         Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
     }
 
-    pub(crate) fn reset(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn reset(&self, body: &[u8]) -> Answered {
         let reset: Reset<'_> = read(body)?;
         let pairs = self.bounded(&reset.attributes)?;
         let request = request(&reset.namespace, &reset.attributes, &pairs, Cost::ONE);
-        let now = self.clock.now();
-        let limit = reset.limit.as_deref();
-        let counters = self.engine.reset(&request, limit, now).map_err(|error| engine_fault(&error, now))?;
+        let now = self.daemon.clock.now();
+        let counters = self.drive(self.in_force.engine.reset(&request, reset.limit.as_deref(), now)).await?;
         Ok(reply::json(StatusCode::OK, &ResetAnswer { counters }))
     }
 
-    pub(crate) fn block(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn block(&self, body: &[u8]) -> Answered {
         let block: Block<'_> = read(body)?;
         let span = block.span()?;
         let pairs = self.bounded(&block.attributes)?;
         let request = request(&block.namespace, &block.attributes, &pairs, Cost::ONE);
-        let now = self.clock.now();
+        let now = self.daemon.clock.now();
         // An instant that has passed lifts the block.
         let until = if span.is_zero() { Timestamp::MIN } else { now.saturating_add(span) };
-        self.engine.block(&request, &block.limit, until, now).map_err(|error| engine_fault(&error, now))?;
+        self.drive(self.in_force.engine.block(&request, &block.limit, until, now)).await?;
         let blocked_until = (!span.is_zero()).then(|| until.to_string());
         Ok(reply::json(StatusCode::OK, &BlockAnswer { blocked_until }))
     }

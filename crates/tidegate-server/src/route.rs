@@ -15,6 +15,7 @@ pub(crate) enum Route {
     Block,
     Authorize,
     Limits,
+    Overrides,
     TopKeys,
     Metrics,
     Healthz,
@@ -34,7 +35,7 @@ pub(crate) enum Audience {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -45,6 +46,7 @@ impl Route {
         Self::Block,
         Self::Authorize,
         Self::Limits,
+        Self::Overrides,
         Self::TopKeys,
         Self::Metrics,
         Self::Healthz,
@@ -65,6 +67,7 @@ impl Route {
             Self::Block => "/v1/block",
             Self::Authorize => "/v1/authorize",
             Self::Limits => "/v1/limits",
+            Self::Overrides => "/v1/overrides",
             Self::TopKeys => "/v1/keys/top",
             Self::Metrics => "/metrics",
             Self::Healthz => "/healthz",
@@ -84,7 +87,9 @@ impl Route {
             | Self::Reset
             | Self::Block
             | Self::Authorize => Audience::Callers,
-            Self::Limits | Self::TopKeys | Self::Metrics | Self::OpenApi => Audience::Operators,
+            Self::Limits | Self::Overrides | Self::TopKeys | Self::Metrics | Self::OpenApi => {
+                Audience::Operators
+            }
             Self::Healthz | Self::Readyz => Audience::Everyone,
         }
     }
@@ -92,13 +97,21 @@ impl Route {
     /// The route at `path`.
     pub(crate) fn find(path: &str) -> Option<Self> {
         // The one that matters for speed comes first.
-        Self::ALL.into_iter().find(|route| route.path() == path)
+        Self::ALL.into_iter().find(|route| route.path() == path).or_else(|| {
+            // The one whose paths go on: which override is meant.
+            let rest = path.strip_prefix(Self::Overrides.path())?;
+            (rest.len() > 1 && rest.starts_with('/')).then_some(Self::Overrides)
+        })
     }
 
     /// Whether the route takes this method; otherwise what it takes.
     pub(crate) fn takes(self, method: &Method) -> Result<(), &'static str> {
         let (taken, allowed) = match self.audience() {
             _ if self == Self::Authorize => (true, "*"),
+            _ if self == Self::Overrides => {
+                let is_taken = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
+                (is_taken, "GET, HEAD, PUT, DELETE")
+            }
             Audience::Callers => (method == Method::POST, "POST"),
             Audience::Operators | Audience::Everyone => {
                 (method == Method::GET || method == Method::HEAD, "GET, HEAD")
@@ -119,6 +132,8 @@ mod tests {
             assert_eq!(Route::find(&format!("{}/", route.path())), None);
         }
         assert_eq!(Route::find("/"), None);
+        assert_eq!(Route::find("/v1/overrides/api/per-user"), Some(Route::Overrides));
+        assert_eq!(Route::find("/v1/overridesx"), None);
     }
 
     #[test]

@@ -5,30 +5,36 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwap;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tidegate::limit::Mode;
 use tidegate_engine::Engine;
+use tidegate_policy::Policy;
 use tidegate_store::DynStore;
+use tidegate_store_redb::RedbStore;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::address::Address;
+use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::connections::{Connections, NotingStream, OpenConnection, Order};
 use crate::daemon::Daemon;
 use crate::door::{Serves, answer};
+use crate::decisions::Decisions;
+use crate::follow::follow;
+use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener, Stream};
-use crate::metrics::Metrics;
-use crate::refusal_log::RefusalLog;
+use crate::metrics::{Metrics, Watched};
+use crate::overrides::History;
+use crate::policy_file::PolicyFile;
 use crate::refused_keys::RefusedKeys;
 
 /// How long accepting rests after the system had no file or memory for a connection.
@@ -37,11 +43,27 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How often at most a full listener says so.
 const PAUSE_LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// How long writing what is left may take at the end.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
 
 /// What a daemon is made of.
 pub struct Server;
+
+/// What a daemon has besides an engine, if it was started from a policy.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// Of the text of the policy.
+    pub(crate) fingerprint: String,
+    /// The store in files, to be closed at the end.
+    pub(crate) embedded: Option<Arc<RedbStore>>,
+    /// Who changed which override before a restart.
+    pub(crate) history: History,
+    /// Where decisions are written down.
+    pub(crate) decisions: Option<Arc<Decisions>>,
+}
 
 /// A running daemon. Dropping it without [`Handle::shutdown`] cuts everything off.
 pub struct Handle {
@@ -71,6 +93,16 @@ impl Server {
         store: Arc<dyn DynStore>,
         clock: Arc<dyn Clock>,
     ) -> Result<Handle, ListenError> {
+        Self::start_with(config, engine, store, clock, Beside::default()).await
+    }
+
+    pub(crate) async fn start_with(
+        config: ServerConfig,
+        engine: Arc<Engine>,
+        store: Arc<dyn DynStore>,
+        clock: Arc<dyn Clock>,
+        beside: Beside,
+    ) -> Result<Handle, ListenError> {
         let backlog = config.bounds.backlog;
         let mut listeners = Vec::new();
         let mut http = Vec::new();
@@ -87,14 +119,32 @@ impl Server {
             listeners.push((listener, Serves { callers: false, operators: true }));
         }
         let connections = Arc::new(Connections::default());
+        let mut metrics = Metrics::new();
+        let Beside { fingerprint, embedded, history, decisions } = beside;
+        let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
+        let asks_store = engine.asks_store();
+        let in_force = InForce::new(engine, config.clone(), &metrics, version);
+        let in_force = Arc::new(ArcSwap::from_pointee(in_force));
+        let changes = Arc::new(Changes::default());
+        metrics.watch(Watched {
+            in_force: Arc::clone(&in_force),
+            clock: Arc::clone(&clock),
+            connections: Arc::clone(&connections),
+            changes: Arc::clone(&changes),
+            embedded: embedded.clone(),
+            decisions: decisions.clone(),
+        });
         let daemon = Arc::new(Daemon {
-            metrics: Metrics::new(&engine, &clock, &connections),
+            in_force,
+            asks_store,
+            changes,
+            history,
+            embedded,
+            decisions,
+            metrics,
             refused_keys: RefusedKeys::new(random_seed()),
-            refusal_log: RefusalLog::new(config.refusal_lines),
-            shadow_limits: shadow_limits(&engine),
             is_ready: AtomicBool::new(true),
             connections,
-            engine,
             store,
             clock,
             config,
@@ -139,6 +189,19 @@ impl Handle {
         self.admin.as_ref()
     }
 
+    /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call it once.
+    pub fn follow(&mut self, file: PolicyFile, policy: Policy) {
+        self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon), file, policy)));
+    }
+
+    /// Reads the followed policy file now, and opens the decision log anew, so that a file that was moved away is let go.
+    pub fn reload(&self) {
+        self.daemon.changes.asked.notify_one();
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.log.reopen();
+        }
+    }
+
     /// Ends the daemon: accepts nothing more, answers what still comes on open connections for
     /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those that are idle, answers
     /// every request that was read, and returns when all are closed or [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
@@ -169,6 +232,14 @@ impl Handle {
             daemon.connections.tell_all(Order::Close);
         } else {
             tracing::info!("drained: every request was answered");
+        }
+        for task in self.tasks.drain(..) {
+            task.abort();
+            // It holds on to the daemon, and with it to the store, until it has ended.
+            let _ = task.await;
+        }
+        if tokio::time::timeout(CLOSE_MAX, daemon.close()).await.is_err() {
+            tracing::error!("the disk did not take what is to be written before the end");
         }
         Drained { cut_off }
     }
@@ -319,7 +390,10 @@ impl Drop for Finished<'_> {
 async fn tick(daemon: Arc<Daemon>) {
     loop {
         let now = daemon.clock.now();
-        let tick = daemon.engine.tick(now);
+        let tick = daemon.in_force.load().engine.tick(now);
+        if tick.rebuild_due {
+            daemon.drop_expired_overrides().await;
+        }
         daemon.metrics.shared().permits_expired.fetch_add(tick.expired as u64, Ordering::Relaxed);
         // Time must pass between two ticks even if the engine wants none to.
         let next = tick.next.max(now.saturating_add(Duration::from_millis(1)));
@@ -353,21 +427,6 @@ async fn watch_clock(daemon: Arc<Daemon>) {
             );
         }
     }
-}
-
-fn shadow_limits(engine: &Engine) -> HashMap<Box<str>, Vec<Box<str>>> {
-    let mut all = HashMap::new();
-    for namespace in engine.namespaces() {
-        let limits = engine.limits(namespace).into_iter().flatten();
-        let shadow: Vec<Box<str>> = limits
-            .filter(|limit| limit.mode == Mode::Shadow)
-            .map(|limit| limit.name.as_str().into())
-            .collect();
-        if !shadow.is_empty() {
-            all.insert(namespace.into(), shadow);
-        }
-    }
-    all
 }
 
 /// A seed that nobody outside can know.

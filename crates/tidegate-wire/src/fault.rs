@@ -41,6 +41,9 @@ pub enum FaultCode {
     HeadersTooLarge,
     /// The address is longer than the bound.
     UriTooLong,
+    /// What must outlive the daemon could not be written, or the counter could not be read; nothing is known to have
+    /// been changed.
+    StoreUnavailable,
     /// As many permits or refund keys are kept as the bound allows.
     TooManyKept,
     /// A defect of the daemon. Nothing is known to be charged.
@@ -49,7 +52,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::NotAvailable,
@@ -62,6 +65,7 @@ impl FaultCode {
         Self::BodyTooLarge,
         Self::HeadersTooLarge,
         Self::UriTooLong,
+        Self::StoreUnavailable,
         Self::TooManyKept,
         Self::Internal,
     ];
@@ -81,6 +85,7 @@ impl FaultCode {
             Self::BodyTooLarge => "body_too_large",
             Self::HeadersTooLarge => "headers_too_large",
             Self::UriTooLong => "uri_too_long",
+            Self::StoreUnavailable => "store_unavailable",
             Self::TooManyKept => "too_many_kept",
             Self::Internal => "internal",
         }
@@ -97,7 +102,7 @@ impl FaultCode {
             Self::UriTooLong => 414,
             Self::HeadersTooLarge => 431,
             Self::Internal => 500,
-            Self::TooManyKept => 503,
+            Self::StoreUnavailable | Self::TooManyKept => 503,
         }
     }
 

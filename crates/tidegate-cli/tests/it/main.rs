@@ -4,5 +4,8 @@
 
 mod against;
 mod command;
+mod draws;
+mod kill;
+mod process;
 mod serve;
 mod validate;

@@ -113,6 +113,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.answer().await.expect("an answer")
     }
 
+    /// A request of any method with a body.
+    pub(crate) async fn request(&mut self, method: &str, target: &str, body: &str) -> Answer {
+        let length = body.len();
+        self.send(format!("{method} {target} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}")).await;
+        self.answer().await.unwrap()
+    }
+
     pub(crate) async fn get(&mut self, target: &str) -> Answer {
         self.send(format!("GET {target} HTTP/1.1\r\nhost: t\r\n\r\n")).await;
         self.answer().await.expect("an answer")

@@ -47,7 +47,15 @@ async fn what_the_store_refuses_is_refused_and_nothing_stays_charged() {
     }
     let peek =
         world.post("/v1/check", &format!(r#"{{"namespace":"api","attributes":{user},"peek":true}}"#)).await;
-    assert_eq!(peek.json()["limits"][0]["remaining"], 3, "the local limit was charged twice: {peek:?}");
+    assert_eq!((peek.status, peek.json()["limit"].as_str()), (429, Some("exact")), "{peek:?}");
+    let reset = format!(r#"{{"namespace":"api","attributes":{user},"limit":"exact"}}"#);
+    assert_eq!(world.post("/v1/reset", &reset).await.json()["counters"], 1);
+    let after = world.check(user).await.json();
+    let left = |name: &str| {
+        let limits = after["limits"].as_array().unwrap();
+        limits.iter().find(|limit| limit["name"] == name).unwrap()["remaining"].as_u64()
+    };
+    assert_eq!((left("local"), left("exact")), (Some(2), Some(1)), "three were admitted: {after}");
 }
 
 #[tokio::test]

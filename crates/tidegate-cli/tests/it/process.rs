@@ -1,0 +1,104 @@
+//! `tidegate serve` as a process, and a client that speaks bytes to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::command::tidegate;
+
+/// A daemon that is gone when the test is.
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
+    out: BufReader<ChildStdout>,
+    pub(crate) printed: String,
+}
+
+impl Daemon {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = tidegate();
+        command.arg("serve").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out, printed: String::new() }
+    }
+
+    /// Reads what it prints until a line contains `word`.
+    pub(crate) fn read_until(&mut self, word: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let count = self.out.read_line(&mut line).unwrap();
+            assert!(count > 0, "it ended after printing {:?}", self.printed);
+            self.printed.push_str(&line);
+            if line.contains(word) {
+                return line;
+            }
+        }
+    }
+
+    pub(crate) fn address(&mut self) -> String {
+        let line = self.read_until("callers");
+        line.trim().rsplit("http://").next().unwrap().to_owned()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        // By its id: nothing else is touched.
+        let status = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits for its end: the exit code and what it wrote to standard error.
+    pub(crate) fn end(&mut self) -> (Option<i32>, String) {
+        let mut err = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), err)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn send(stream: &mut TcpStream, bytes: &str) {
+    stream.write_all(bytes.as_bytes()).unwrap();
+}
+
+/// Status and whole text of an answer whose body has a length.
+pub(crate) fn answer(stream: &mut TcpStream) -> (u16, String) {
+    try_answer(stream).expect("the answer is whole")
+}
+
+/// As [`answer`]; nothing if the connection ends before the answer does.
+pub(crate) fn try_answer(stream: &mut TcpStream) -> Option<(u16, String)> {
+    let mut text = String::new();
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().ok()?;
+        }
+        text.push_str(&line);
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    text.push_str(core::str::from_utf8(&body).ok()?);
+    Some((text.get(9..12)?.parse().ok()?, text))
+}
+
+pub(crate) fn post(address: &str, path: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    send(
+        &mut stream,
+        &format!("POST {path} HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
+    );
+    answer(&mut stream)
+}

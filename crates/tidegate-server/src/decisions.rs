@@ -1,0 +1,101 @@
+//! Writing decisions down, if the policy wants a decision log.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use tidegate::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
+use tidegate_engine::{LimitReport, Request};
+
+use crate::decision_log::{DecisionLog, Line};
+
+/// The decision log, and which decisions go there.
+#[derive(Debug)]
+pub(crate) struct Decisions {
+    pub(crate) log: DecisionLog,
+    /// Whether admitted requests get a line as well.
+    pub(crate) admissions: bool,
+}
+
+/// What was asked, as far as it is needed after the decision.
+pub(crate) struct Asked<'a> {
+    pub(crate) namespace: Cow<'a, str>,
+    attributes: Given<'a>,
+    cost: Cost,
+    class: Class,
+}
+
+enum Given<'a> {
+    Borrowed(Attributes<'a>),
+    Owned(Vec<(String, String)>),
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn borrowed(request: &Request<'a>) -> Self {
+        Self {
+            namespace: Cow::Borrowed(request.namespace),
+            attributes: Given::Borrowed(request.attributes),
+            cost: request.cost,
+            class: request.class,
+        }
+    }
+
+    /// For a request that waits. Its attributes are copied only if somebody will read them.
+    pub(crate) fn owned(request: &Request<'_>, with_attributes: bool) -> Asked<'static> {
+        let pairs = request.attributes.iter().filter(|_| with_attributes);
+        Asked {
+            namespace: Cow::Owned(request.namespace.to_owned()),
+            attributes: Given::Owned(
+                pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            ),
+            cost: request.cost,
+            class: request.class,
+        }
+    }
+
+    /// A line with what every decision has.
+    fn line<'l>(&'l self, pairs: &'l [(&'l str, &'l str)], now: Timestamp, took: Duration) -> Line<'l> {
+        let mut line = Line::new(now, &self.namespace, self.cost.units());
+        line.attributes = Attributes::new(pairs);
+        line.class = Some(self.class);
+        line.took = Some(took);
+        line
+    }
+
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        match &self.attributes {
+            Given::Borrowed(attributes) => attributes.iter().collect(),
+            Given::Owned(pairs) => {
+                pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+            }
+        }
+    }
+}
+
+impl Decisions {
+    pub(crate) fn admitted(&self, asked: &Asked<'_>, limits: &[LimitReport], now: Timestamp, took: Duration) {
+        if !self.admissions {
+            return;
+        }
+        let pairs = asked.pairs();
+        let mut line = asked.line(&pairs, now, took);
+        let enforced = limits.iter().filter(|limit| !limit.shadow_refused);
+        let tightest = enforced.min_by_key(|limit| limit.remaining);
+        line.limit = tightest.map(|limit| limit.name.as_str());
+        line.remaining = tightest.map(|limit| limit.remaining);
+        self.log.write(&line);
+    }
+
+    pub(crate) fn refused(&self, asked: &Asked<'_>, refusal: &Refusal<'_>, now: Timestamp, took: Duration) {
+        let pairs = asked.pairs();
+        let mut line = asked.line(&pairs, now, took);
+        line.reason = Some(refusal.reason());
+        line.limit = Some(refusal.name());
+        line.scope = &refusal.scope;
+        line.remaining = Some(refusal.remaining());
+        line.retry_after = match refusal.retry() {
+            Retry::At(at) => Some(at.saturating_since(now)),
+            _ => refusal.retry_hint,
+        };
+        self.log.write(&line);
+    }
+}

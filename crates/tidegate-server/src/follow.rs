@@ -1,0 +1,88 @@
+//! Following a policy file: what is written there is taken over while requests go on.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tidegate_policy::Policy;
+
+use crate::changes::ReloadError;
+use crate::daemon::Daemon;
+use crate::policy_file::{LOOK_EVERY, Look, PolicyFile};
+
+/// A number made of the text of a policy: the same for the same text wherever this version runs.
+pub(crate) fn fingerprint(text: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Takes over every policy that appears in `file`, in place of `policy`, until the daemon ends.
+pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy: Policy) {
+    let mut last = daemon.in_force.load().version.fingerprint.clone();
+    loop {
+        let is_asked = tokio::select! {
+            () = daemon.changes.asked.notified() => true,
+            () = tokio::time::sleep(LOOK_EVERY) => false,
+        };
+        let looked = tokio::task::spawn_blocking(move || {
+            let look = if is_asked { file.read_now() } else { file.look(SystemTime::now()) };
+            (file, look)
+        });
+        let Ok((given_back, look)) = looked.await else {
+            tracing::error!("the policy file is no longer followed, since looking at it failed");
+            return;
+        };
+        file = given_back;
+        match look {
+            Look::Nothing => {}
+            Look::Unreadable(error) => tell(&daemon, &file, &error.into()),
+            Look::Changed(bytes) => {
+                let fingerprint = fingerprint(&bytes);
+                if fingerprint == last {
+                    if is_asked {
+                        tracing::info!(policy = %file.path().display(), "the policy is as it was");
+                    }
+                    // What was wrong with the file in between no longer is.
+                    daemon.changes.told().last_error = None;
+                    continue;
+                }
+                match take_over(&daemon, &file, &policy, &bytes, fingerprint.clone()).await {
+                    Ok(new) => {
+                        policy = new;
+                        last = fingerprint;
+                    }
+                    Err(error) => tell(&daemon, &file, &error),
+                }
+            }
+        }
+    }
+}
+
+async fn take_over(
+    daemon: &Daemon,
+    file: &PolicyFile,
+    policy: &Policy,
+    bytes: &[u8],
+    fingerprint: String,
+) -> Result<Policy, ReloadError> {
+    let name = file.path().display().to_string();
+    let checked = tidegate_policy::parse_bytes(&name, bytes, &|variable| std::env::var(variable).ok())?;
+    for warning in &checked.warnings {
+        tracing::warn!(target: "tidegate::reload", "{warning}");
+    }
+    let comparison = daemon.take_over(policy, &checked.policy, fingerprint).await?;
+    let version = daemon.in_force.load().version.number;
+    tracing::info!(target: "tidegate::reload", policy = name, version, "a new policy is in force");
+    for line in comparison.to_string().lines() {
+        tracing::info!(target: "tidegate::reload", "{line}");
+    }
+    Ok(checked.policy)
+}
+
+fn tell(daemon: &Daemon, file: &PolicyFile, error: &ReloadError) {
+    daemon.reload_failed(error);
+    let policy = file.path().display();
+    tracing::error!(target: "tidegate::reload", %policy, "the policy in force stays: {error}");
+}
+

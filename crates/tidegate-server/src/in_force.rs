@@ -1,0 +1,76 @@
+//! What a reload replaces, whole: the engine of a policy, and how requests are understood and answered under it.
+//!
+//! A request takes the one in force when it is read and keeps it to its end, so that it is never decided by one policy
+//! and answered by another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate::Timestamp;
+use tidegate::limit::Mode;
+use tidegate_engine::Engine;
+
+use crate::config::ServerConfig;
+use crate::metrics::{Metrics, NamespaceTable};
+use crate::refusal_log::RefusalLog;
+
+/// A policy as the daemon works by it.
+pub(crate) struct InForce {
+    pub(crate) engine: Arc<Engine>,
+    /// Of this only what a reload may change: its listeners and bounds are those of the start.
+    pub(crate) config: ServerConfig,
+    pub(crate) metrics: NamespaceTable,
+    pub(crate) refusal_log: RefusalLog,
+    /// The names of the shadow limits of each namespace that has some.
+    shadow_limits: HashMap<Box<str>, Vec<Box<str>>>,
+    pub(crate) version: PolicyVersion,
+}
+
+/// Which policy is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicyVersion {
+    /// 1 for the policy of the start, one more for each that replaced it.
+    pub(crate) number: u64,
+    /// A number made of its text, so that two members can be seen to run the same; empty if there is no text.
+    pub(crate) fingerprint: String,
+    /// When it came into force.
+    pub(crate) since: Timestamp,
+}
+
+impl InForce {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        config: ServerConfig,
+        metrics: &Metrics,
+        version: PolicyVersion,
+    ) -> Self {
+        Self {
+            metrics: metrics.namespaces(&engine),
+            refusal_log: RefusalLog::new(config.refusal_lines),
+            shadow_limits: shadow_limits(&engine),
+            engine,
+            config,
+            version,
+        }
+    }
+
+    /// The names of the shadow limits of a namespace.
+    pub(crate) fn shadow_limits(&self, namespace: &str) -> &[Box<str>] {
+        self.shadow_limits.get(namespace).map_or(&[], |names| names)
+    }
+}
+
+fn shadow_limits(engine: &Engine) -> HashMap<Box<str>, Vec<Box<str>>> {
+    let mut all = HashMap::new();
+    for namespace in engine.namespaces() {
+        let limits = engine.limits(namespace).into_iter().flatten();
+        let shadow: Vec<Box<str>> = limits
+            .filter(|limit| limit.mode == Mode::Shadow)
+            .map(|limit| limit.name.as_str().into())
+            .collect();
+        if !shadow.is_empty() {
+            all.insert(namespace.into(), shadow);
+        }
+    }
+    all
+}

@@ -1,0 +1,482 @@
+//! Other numbers for one key, set while running: `PUT` and `DELETE /v1/overrides/{namespace}/{limit}?{attribute}={value}`.
+//!
+//! The address names the override, so that setting it twice is setting it once; the body says what it is. Every change
+//! is written down with who made it and why, beside the override itself and as long as [`HISTORY_KEPT`].
+
+use core::time::Duration;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tidegate::Timestamp;
+use tidegate_engine::{EngineError, OverrideState, RuntimeOverride};
+use tidegate_store::{Note, NoteChange, NoteKind, StoreError};
+use tidegate_wire::operation::read;
+use tidegate_wire::{Fault, FaultCode};
+use utoipa::ToSchema;
+
+use crate::daemon::Desk;
+use crate::decide::engine_fault;
+use crate::reply::{self, Reply};
+
+/// How many changes are remembered. The oldest goes first.
+pub const HISTORY_MAX: usize = 1000;
+
+/// How long a change is remembered.
+pub const HISTORY_KEPT: Duration = Duration::from_hours(24 * 400);
+
+/// The longest an override may be set for.
+const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);
+
+/// What an override is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OverrideBody {
+    /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or `{"limit": 50}`. What is left out
+    /// is as in the limit.
+    #[schema(value_type = Object)]
+    numbers: Map<String, Value>,
+    /// After how many milliseconds it no longer applies. Without it, it applies until it is deleted.
+    #[serde(default)]
+    expires_ms: Option<u64>,
+    /// Why, for whoever reads it later; 1 to 1024 bytes.
+    reason: String,
+    /// Who sets it; at most 1024 bytes.
+    #[serde(default)]
+    by: String,
+}
+
+/// Why an override is taken away.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemovalBody {
+    /// Why, for whoever reads it later; at most 1024 bytes.
+    #[serde(default)]
+    reason: String,
+    /// Who takes it away; at most 1024 bytes.
+    #[serde(default)]
+    by: String,
+}
+
+/// One override.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct OverrideAnswer {
+    namespace: String,
+    limit: String,
+    /// The attributes it is for, with their values.
+    #[schema(value_type = Object)]
+    when: Map<String, Value>,
+    /// The numbers, in words.
+    numbers: String,
+    /// `active`, `dormant` (its limit is gone or does not take it any more) or `expired`.
+    #[schema(value_type = String)]
+    state: &'static str,
+    /// Why it is dormant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// When it ends, as RFC 3339; absent if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    reason: String,
+    by: String,
+    /// When it was set, as RFC 3339.
+    set_at: String,
+}
+
+impl OverrideAnswer {
+    pub(crate) fn is_of(&self, namespace: &str) -> bool {
+        self.namespace == namespace
+    }
+}
+
+/// All overrides set at run time, and how they came to be.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OverridesAnswer {
+    overrides: Vec<OverrideAnswer>,
+    /// The last 1000 changes, the latest first.
+    history: Vec<AuditEntry>,
+}
+
+/// One change of an override.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct AuditEntry {
+    /// When, as RFC 3339.
+    pub(crate) at: String,
+    /// `set` or `removed`.
+    pub(crate) change: Cow<'static, str>,
+    /// The namespace of the limit.
+    pub(crate) namespace: String,
+    /// The limit.
+    pub(crate) limit: String,
+    /// The attributes it is for, with their values.
+    #[schema(value_type = Object)]
+    pub(crate) when: Map<String, Value>,
+    /// The numbers it had before; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<String>,
+    /// The numbers it has now; absent if it was removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) after: Option<String>,
+    /// Why.
+    pub(crate) reason: String,
+    /// Who.
+    pub(crate) by: String,
+}
+
+impl AuditEntry {
+    fn when_text(&self) -> String {
+        Value::Object(self.when.clone()).to_string()
+    }
+}
+
+/// The changes that are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct History(Mutex<VecDeque<AuditEntry>>);
+
+impl History {
+    pub(crate) fn push(&self, entry: AuditEntry) {
+        let mut entries = self.entries();
+        if entries.len() >= HISTORY_MAX {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
+    }
+
+    /// Takes in what was written before a restart, in the order of its names, which is that of time.
+    pub(crate) fn restore(&self, notes: &[Note]) {
+        for note in notes.iter().skip(notes.len().saturating_sub(HISTORY_MAX)) {
+            match serde_json::from_slice(&note.value) {
+                Ok(entry) => self.push(entry),
+                Err(error) => tracing::warn!(%error, "a stored change of an override cannot be read"),
+            }
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, VecDeque<AuditEntry>> {
+        // One insertion at a time: a panic elsewhere leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the address of an override names.
+struct Address {
+    namespace: String,
+    limit: String,
+    when: Vec<(String, String)>,
+}
+
+/// Why an override was not changed.
+enum Unchanged {
+    Fault(Box<Fault>),
+    Engine(EngineError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Unchanged {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<EngineError> for Unchanged {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Fault> for Unchanged {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(Box::new(fault))
+    }
+}
+
+impl Desk<'_> {
+    pub(crate) fn overrides(&self) -> Reply {
+        let history = self.daemon.history.entries().iter().rev().cloned().collect();
+        reply::json(StatusCode::OK, &OverridesAnswer { overrides: self.described(), history })
+    }
+
+    /// Every override set at run time.
+    pub(crate) fn described(&self) -> Vec<OverrideAnswer> {
+        let engine = &self.in_force.engine;
+        engine.overrides(self.daemon.clock.now()).map(|(one, state)| describe(one, &state)).collect()
+    }
+
+    pub(crate) async fn set_override(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        body: &[u8],
+    ) -> Result<Reply, Fault> {
+        let address = Address::read(path, query)?;
+        let body: OverrideBody = read(body)?;
+        let expires = body.expires_ms.map(Duration::from_millis);
+        check_text(&body.reason, "reason", 1)?;
+        check_text(&body.by, "by", 0)?;
+        if expires.is_some_and(|span| span.is_zero() || span > EXPIRES_MAX) {
+            let detail = format_args!("expires_ms {} is not 1 to {}", body.expires_ms.unwrap_or(0), EXPIRES_MAX.as_millis());
+            return Err(Fault::new(FaultCode::MalformedBody, detail).field("expires_ms"));
+        }
+        let mut entry = None;
+        let changed = self.daemon.change_engine(|engine, now| {
+            let limit = engine
+                .limits(&address.namespace)?
+                .find(|limit| limit.name == address.limit)
+                .ok_or_else(|| unknown_limit(&address))?;
+            let numbers = Value::Object(body.numbers).to_string();
+            let algorithm = tidegate_policy::parse_numbers(limit, &numbers)
+                .map_err(|problems| Fault::new(FaultCode::MalformedBody, problems).field("numbers"))?;
+            let mut one = RuntimeOverride::new(
+                &address.namespace,
+                &address.limit,
+                address.when.clone(),
+                algorithm,
+                now,
+            );
+            one.until = expires.map(|span| now.saturating_add(span));
+            one.reason = body.reason;
+            one.by = body.by;
+            let audit = AuditEntry {
+                at: now.to_string(),
+                change: Cow::Borrowed("set"),
+                namespace: address.namespace.clone(),
+                limit: address.limit.clone(),
+                when: object(&address.when),
+                before: engine.overrides(now).find(|(known, _)| address.names(known)).map(|(known, _)| known.numbers_in_words()),
+                after: Some(one.numbers_in_words()),
+                reason: one.reason.clone(),
+                by: one.by.clone(),
+            };
+            let (engine, note) = engine.with_override(one, now)?;
+            let notes = vec![note, audit_note(&audit, now)];
+            entry = Some(audit);
+            Ok::<_, Unchanged>((engine, notes))
+        });
+        changed.await.map_err(|error| self.fault(error))?;
+        self.tell(entry);
+        let now = self.daemon.clock.now();
+        let in_force = self.daemon.in_force.load_full();
+        let answer = in_force.engine.overrides(now).find(|(one, _)| address.names(one));
+        match answer {
+            Some((one, state)) => Ok(reply::json(StatusCode::OK, &describe(one, &state))),
+            None => Err(Fault::new(FaultCode::Internal, "the override was taken away in the meantime")),
+        }
+    }
+
+    pub(crate) async fn remove_override(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        body: &[u8],
+    ) -> Result<Reply, Fault> {
+        let address = Address::read(path, query)?;
+        let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
+        check_text(&body.reason, "reason", 0)?;
+        check_text(&body.by, "by", 0)?;
+        let mut entry = None;
+        let mut removed = None;
+        let changed = self.daemon.change_engine(|engine, now| {
+            let known = engine.overrides(now).find(|(one, _)| address.names(one)).map(|(one, _)| one.clone());
+            let Some(known) = known else {
+                let detail = format_args!(
+                    "limit \"{}\" of namespace \"{}\" has no override for these attributes",
+                    address.limit, address.namespace
+                );
+                return Err(Fault::new(FaultCode::UnknownLimit, detail).fix("see GET /v1/overrides").into());
+            };
+            let audit = AuditEntry {
+                at: now.to_string(),
+                change: Cow::Borrowed("removed"),
+                namespace: address.namespace.clone(),
+                limit: address.limit.clone(),
+                when: object(&address.when),
+                before: Some(known.numbers_in_words()),
+                after: None,
+                reason: body.reason,
+                by: body.by,
+            };
+            let (engine, note) = engine.without_override(&address.namespace, &address.limit, &address.when)?;
+            let notes = vec![note, audit_note(&audit, now)];
+            entry = Some(audit);
+            removed = Some(known);
+            Ok((engine, notes))
+        });
+        changed.await.map_err(|error: Unchanged| self.fault(error))?;
+        self.tell(entry);
+        let removed = removed.expect("set before the change was made");
+        Ok(reply::json(StatusCode::OK, &describe(&removed, &OverrideState::Expired)))
+    }
+
+    fn fault(&self, unchanged: Unchanged) -> Fault {
+        match unchanged {
+            Unchanged::Fault(fault) => *fault,
+            Unchanged::Engine(error) => engine_fault(&error, self.daemon.clock.now()),
+            Unchanged::Store(error) => {
+                let fault = Fault::new(FaultCode::StoreUnavailable, error);
+                fault.fix("nothing is changed; repeat it when the store answers").retry_after(1)
+            }
+        }
+    }
+
+    /// Says and remembers what was changed.
+    fn tell(&self, entry: Option<AuditEntry>) {
+        let Some(entry) = entry else { return };
+        tracing::info!(
+            target: "tidegate::audit",
+            change = &*entry.change,
+            namespace = entry.namespace,
+            limit = entry.limit,
+            when = entry.when_text(),
+            before = entry.before,
+            after = entry.after,
+            reason = entry.reason,
+            by = entry.by,
+            "an override was changed"
+        );
+        self.daemon.history.push(entry);
+    }
+}
+
+impl Address {
+    /// From what follows `/v1/overrides` in the path, and the query.
+    fn read(path: &str, query: Option<&str>) -> Result<Self, Fault> {
+        let malformed = |detail: &str| {
+            Fault::new(FaultCode::MalformedQuery, detail)
+                .fix("PUT /v1/overrides/{namespace}/{limit}?{attribute}={value}")
+        };
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let (Some(namespace), Some(limit), None) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(malformed("the path names no namespace and limit"));
+        };
+        let decoded = |part: &str| match percent_decode_str(part).decode_utf8() {
+            Ok(text) => Ok(text.into_owned()),
+            Err(_) => Err(malformed("the address is not UTF-8 when decoded")),
+        };
+        let mut when: Vec<(String, String)> = Vec::new();
+        for pair in query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let spaced = |text: &str| decoded(&text.replace('+', " "));
+            let (name, value) = (spaced(name)?, spaced(value)?);
+            if when.iter().any(|(known, _)| *known == name) {
+                return Err(malformed("an attribute stands twice in the query"));
+            }
+            when.push((name, value));
+        }
+        if when.is_empty() {
+            return Err(malformed("the query names no attribute: an override is for some keys, not for all"));
+        }
+        when.sort();
+        Ok(Self { namespace: decoded(namespace)?, limit: decoded(limit)?, when })
+    }
+
+    /// Whether it is the address of this override.
+    fn names(&self, one: &RuntimeOverride) -> bool {
+        let mut when = one.when.clone();
+        when.sort();
+        one.namespace == self.namespace && one.limit == self.limit && when == self.when
+    }
+}
+
+fn unknown_limit(address: &Address) -> Fault {
+    let detail =
+        format_args!("namespace \"{}\" has no limit \"{}\"", address.namespace, address.limit);
+    Fault::new(FaultCode::UnknownLimit, detail).fix("see GET /v1/limits for the limits there are")
+}
+
+fn check_text(text: &str, field: &'static str, least: usize) -> Result<(), Fault> {
+    if (least..=RuntimeOverride::TEXT_BYTES_MAX).contains(&text.len()) {
+        return Ok(());
+    }
+    let detail =
+        format_args!("{field} has {} bytes, not {least} to {}", text.len(), RuntimeOverride::TEXT_BYTES_MAX);
+    Err(Fault::new(FaultCode::MalformedBody, detail).field(field))
+}
+
+fn object(when: &[(String, String)]) -> Map<String, Value> {
+    when.iter().map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect()
+}
+
+fn describe(one: &RuntimeOverride, state: &OverrideState) -> OverrideAnswer {
+    let (state, why) = match state {
+        OverrideState::Active => ("active", None),
+        OverrideState::Dormant(why) => ("dormant", Some(why.clone())),
+        OverrideState::Expired => ("expired", None),
+        _ => ("unknown", None),
+    };
+    OverrideAnswer {
+        namespace: one.namespace.clone(),
+        limit: one.limit.clone(),
+        when: object(&one.when),
+        numbers: one.numbers_in_words(),
+        state,
+        why,
+        until: one.until.map(|until| until.to_string()),
+        reason: one.reason.clone(),
+        by: one.by.clone(),
+        set_at: one.set_at.to_string(),
+    }
+}
+
+fn audit_note(entry: &AuditEntry, now: Timestamp) -> NoteChange {
+    let value = serde_json::to_vec(entry).expect("strings are always JSON");
+    // The instant first, so that names are in the order of time; then something that differs within one instant.
+    let what = format!("{:020}-{}-{}-{}", now.as_nanos(), entry.namespace, entry.limit, Value::Object(entry.when.clone()));
+    let name = what.into_bytes().into_iter().take(Note::NAME_BYTES_MAX).collect();
+    let until = now.saturating_add(HISTORY_KEPT);
+    NoteChange::Put(Note { kind: NoteKind::Audit, name, value: value.into(), until })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_namespace_limit_and_attributes_in_any_order() {
+        let address = Address::read("/api/per%20user", Some("user=ada+l&app=%C3%BC")).unwrap();
+        assert_eq!((address.namespace.as_str(), address.limit.as_str()), ("api", "per user"));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(address.when, [pair("app", "\u{fc}"), pair("user", "ada l")]);
+    }
+
+    #[test]
+    fn an_address_that_names_no_override_says_how_one_looks() {
+        for (path, query, hint) in [
+            ("", Some("user=ada"), "no namespace and limit"),
+            ("/api", Some("user=ada"), "no namespace and limit"),
+            ("/api/a/b", Some("user=ada"), "no namespace and limit"),
+            ("/api/per-user", None, "not for all"),
+            ("/api/per-user", Some("user=a&user=b"), "stands twice"),
+            ("/api/%ff", Some("user=a"), "not UTF-8"),
+        ] {
+            let Err(fault) = Address::read(path, query) else { panic!("{path} was taken") };
+            assert!(fault.detail.contains(hint), "{path}: {}", fault.detail);
+        }
+    }
+
+    #[test]
+    fn the_oldest_change_is_forgotten_first_and_what_was_stored_comes_back() {
+        let entry = |number: usize| AuditEntry {
+            at: number.to_string(),
+            change: Cow::Borrowed("set"),
+            namespace: "api".into(),
+            limit: "per-user".into(),
+            when: Map::new(),
+            before: None,
+            after: Some("rate 1/s, burst 1".into()),
+            reason: "because".into(),
+            by: String::new(),
+        };
+        let history = History::default();
+        (0..=HISTORY_MAX).for_each(|number| history.push(entry(number)));
+        assert_eq!(history.entries().len(), HISTORY_MAX);
+        assert_eq!(history.entries()[0], entry(1));
+        let NoteChange::Put(note) = audit_note(&entry(7), Timestamp::from_secs(7)) else { panic!() };
+        let restored = History::default();
+        restored.restore(&[note]);
+        assert_eq!(restored.entries()[0], entry(7));
+    }
+}

@@ -1,0 +1,157 @@
+//! A daemon from a policy file, on a clock that only moves when told to, that can be ended and started anew.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate::Timestamp;
+use tidegate_server::policy_file::PolicyFile;
+use tidegate_server::{Handle, ManualClock, from_policy};
+
+use crate::client::{Answer, Client};
+
+/// A folder that is gone when the test is.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tidegate-server-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where counters are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Memory,
+    Files,
+}
+
+pub(crate) struct Lasting {
+    pub(crate) folder: Folder,
+    pub(crate) clock: Arc<ManualClock>,
+    kept: Kept,
+    handle: Option<Handle>,
+}
+
+impl Lasting {
+    /// A daemon with these namespaces, as they stand in a policy.
+    pub(crate) async fn start(kept: Kept, namespaces: &str, now: Timestamp) -> Self {
+        let mut this =
+            Self { folder: Folder::new(), clock: Arc::new(ManualClock::new(now)), kept, handle: None };
+        this.write(namespaces);
+        this.open().await;
+        this
+    }
+
+    fn policy(&self) -> PathBuf {
+        self.folder.path().join("policy.yaml")
+    }
+
+    /// Puts another policy in the place of the one there is, whole.
+    fn write(&self, namespaces: &str) {
+        let store = match self.kept {
+            Kept::Memory => String::new(),
+            Kept::Files => {
+                format!("store: {{ kind: embedded, path: {} }}\n", self.folder.path().join("data").display())
+            }
+        };
+        let new = self.folder.path().join("new.yaml");
+        std::fs::write(&new, format!("{store}namespaces:\n{namespaces}")).unwrap();
+        std::fs::rename(new, self.policy()).unwrap();
+    }
+
+    async fn open(&mut self) {
+        let (file, text) = PolicyFile::open(self.policy()).unwrap();
+        let checked = tidegate_policy::parse_bytes("policy.yaml", &text, &|_| None);
+        let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
+        let mut config = from_policy::server_config(&policy).unwrap();
+        config.http = vec!["127.0.0.1:0".parse().unwrap()];
+        config.bounds.drain_grace = Duration::ZERO;
+        let clock = Arc::clone(&self.clock);
+        let mut handle = from_policy::serve_on(&policy, &text, config, clock).await.unwrap();
+        handle.follow(file, policy);
+        self.handle = Some(handle);
+    }
+
+    /// Ends it and starts it anew.
+    pub(crate) async fn restart(&mut self) {
+        self.handle.take().unwrap().shutdown().await;
+        self.open().await;
+    }
+
+    /// Ends it, sets the clock, and starts it anew.
+    pub(crate) async fn restart_at(&mut self, now: Timestamp) {
+        self.handle.take().unwrap().shutdown().await;
+        self.clock.set(now);
+        self.open().await;
+    }
+
+    /// Has it take over another policy, and waits until it has said what it makes of it: the problems, if any.
+    pub(crate) async fn reload(&self, namespaces: &str) -> Option<String> {
+        let before = self.policy_in_force().await;
+        self.write(namespaces);
+        loop {
+            self.handle.as_ref().unwrap().reload();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let now = self.policy_in_force().await;
+            if now["version"] != before["version"] {
+                return None;
+            }
+            if let Some(error) = now["last_error"]["problems"].as_str() {
+                return Some(error.to_owned());
+            }
+        }
+    }
+
+    pub(crate) async fn policy_in_force(&self) -> Value {
+        self.get("/v1/limits").await.json()["policy"].clone()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.handle.as_ref().unwrap().http()[0].tcp().unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.client().await.get(path).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
+        self.client().await.post(path, body).await
+    }
+
+    /// Status of a check of the namespace `api`, and what its tightest limit has left.
+    pub(crate) async fn check(&self, attributes: &str) -> (u16, Option<u64>) {
+        let answer = self.ask("/v1/check", attributes, "").await;
+        (answer.status, answer.json()["remaining"].as_u64())
+    }
+
+    /// How many of so many checks are admitted.
+    pub(crate) async fn admits(&self, attributes: &str, checks: usize) -> usize {
+        let mut admitted = 0;
+        for _ in 0..checks {
+            admitted += usize::from(self.check(attributes).await.0 == 200);
+        }
+        admitted
+    }
+
+    /// An operation on the namespace `api`; `rest` is what else its body has, with a comma before it.
+    pub(crate) async fn ask(&self, path: &str, attributes: &str, rest: &str) -> Answer {
+        self.post(path, &format!(r#"{{"namespace":"api","attributes":{attributes}{rest}}}"#)).await
+    }
+}
