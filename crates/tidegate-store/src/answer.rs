@@ -12,7 +12,8 @@ use tidegate::algorithm::Verdict;
 pub struct Answer {
     /// One for each operation, in the same order.
     pub outcomes: SmallVec<[Outcome; 4]>,
-    /// Whether an all-or-nothing batch was refused, so that nothing took effect. Never so for a batch of each.
+    /// Whether the batch was refused, so that nothing took effect: an all-or-nothing batch by one of its operations, any
+    /// batch by a note that it would [create](crate::NoteChange::Create) and that is there already.
     pub refused: bool,
     /// The store's clock when it decided. All instants of the answer are on this clock.
     pub store_now: Timestamp,

@@ -246,6 +246,7 @@ macro_rules! __conformance_cases {
             // notes
             notes_are_kept_by_kind_and_name
             a_refused_batch_leaves_every_note_as_it_was
+            a_note_is_created_once
             a_note_ends_on_the_clock_of_the_store
             a_batch_with_notes_sent_again_writes_them_once
             a_note_out_of_bounds_is_an_error_that_changes_nothing

@@ -264,7 +264,7 @@ impl Keeper {
         let charges = self.charges(batch);
         let records: Few<_> = keyed.distinct.iter().map(|key| self.shelf.get(key)).collect();
         let plan = step::plan(&keyed, &records, &charges, now);
-        if plan.refused {
+        if plan.refused || self.notes.refuses(batch, now) {
             let answer = plan.refusal(&keyed, &records, now);
             self.answers.remember(batch, Remembered::new(&answer, Few::new()), now);
             return Ok(Ran { answer, again: false, changed: false });

@@ -83,6 +83,9 @@ impl Note {
 pub enum NoteChange {
     /// Writes it, over one of the same kind and name if there is one.
     Put(Note),
+    /// Writes it if there is none of that kind and name before the batch. If there is one, the whole batch is refused, also
+    /// one of each: so what the note is about is done once, however long ago that was.
+    Create(Note),
     /// Removes it; nothing if there is none.
     Remove {
         /// What it is about.
@@ -95,7 +98,7 @@ pub enum NoteChange {
 impl NoteChange {
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let (name, value) = match self {
-            Self::Put(note) => (&note.name, note.value.len()),
+            Self::Put(note) | Self::Create(note) => (&note.name, note.value.len()),
             Self::Remove { name, .. } => (name, 0),
         };
         let too_large = |what, size, max| Err(StoreError::TooLarge { what, size, max });

@@ -100,6 +100,34 @@ pub fn a_refused_batch_leaves_every_note_as_it_was<H: ConformanceStore>(trial: &
     Ok(())
 }
 
+/// Also a batch of each, also long after the id of the batch that wrote the note is forgotten; and no longer than the note.
+pub fn a_note_is_created_once<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
+    let kind = NoteKind::Refund;
+    let until = trial.now().saturating_add(WINDOW);
+    let create = |value: &[u8]| NoteChange::Create(note(kind, b"order", value, until));
+    trial.change([create(b"first"), put(kind, b"other", b"first")])?;
+    let before = (trial.notes(kind)?, trial.harness.dump(&trial.store));
+    let mut batches =
+        vec![Batch::each(trial.id(), []).with_notes([put(kind, b"new", b""), create(b"second")])];
+    if let Some(algorithm) = trial.algorithms().into_iter().next() {
+        let admit = || [trial.admit(&key("counter"), &algorithm)];
+        batches.push(Batch::each(trial.id(), admit()).with_notes([create(b"second")]));
+        batches.push(Batch::all_or_nothing(trial.id(), admit()).with_notes([create(b"second")]));
+    }
+    for batch in &batches {
+        let answer = trial.run(batch)?;
+        ensure!(answer.refused, "a note that was there was created again: {answer:?}");
+        ensure!(answer.outcomes.len() == batch.operations.len(), "not one outcome an operation: {answer:?}");
+        let after = (trial.notes(kind)?, trial.harness.dump(&trial.store));
+        ensure!(after == before, "a refused batch changed {before:?} into {after:?}");
+    }
+    trial.set_now(until);
+    trial.change([NoteChange::Create(note(kind, b"order", b"third", Timestamp::MAX))])?;
+    let (found, expected) = (trial.named(kind)?, [pair(b"order", b"third"), pair(b"other", b"first")]);
+    ensure!(found == expected, "after it had ended {found:?}, expected {expected:?}");
+    Ok(())
+}
+
 /// At its instant it is as good as absent, and not one step of the clock before.
 pub fn a_note_ends_on_the_clock_of_the_store<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     let kind = NoteKind::Block;

@@ -88,7 +88,9 @@ impl Notes {
         let mut met = Few::<(NoteKind, &[u8], Option<usize>)>::new();
         for change in &batch.notes {
             let (kind, name, value) = match change {
-                NoteChange::Put(note) => (note.kind, &*note.name, Some(note.value.len())),
+                NoteChange::Put(note) | NoteChange::Create(note) => {
+                    (note.kind, &*note.name, Some(note.value.len()))
+                }
                 NoteChange::Remove { kind, name } => (*kind, &**name, None),
             };
             let place = met.iter().position(|(of, known, _)| *of == kind && *known == name);
@@ -112,16 +114,29 @@ impl Notes {
         Ok(())
     }
 
+    /// Whether a note that a batch would create is there already.
+    pub(super) fn refuses(&self, batch: &Batch, now: Timestamp) -> bool {
+        batch.notes.iter().any(|change| match change {
+            NoteChange::Create(note) => {
+                let known = self.kept.get(&(note.kind, Arc::from(&*note.name)));
+                known.is_some_and(|(until, _)| *until > now)
+            }
+            NoteChange::Put(_) | NoteChange::Remove { .. } => false,
+        })
+    }
+
     /// Makes one change of a batch that [has room](Notes::has_room).
     pub(super) fn apply(&mut self, change: &NoteChange, now: Timestamp) {
         match change {
-            NoteChange::Put(note) if note.until > now => {
+            NoteChange::Put(note) | NoteChange::Create(note) if note.until > now => {
                 let name = (note.kind, note.name.as_ref().into());
                 self.mark_changed(&name);
                 self.put(name, note.value.clone(), note.until);
             }
             // As good as absent from the start, and what it would replace is gone.
-            NoteChange::Put(Note { kind, name, .. }) | NoteChange::Remove { kind, name } => {
+            NoteChange::Put(Note { kind, name, .. })
+            | NoteChange::Create(Note { kind, name, .. })
+            | NoteChange::Remove { kind, name } => {
                 self.remove(&(*kind, name.as_ref().into()));
             }
         }
