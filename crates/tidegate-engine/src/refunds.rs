@@ -60,8 +60,13 @@ struct Remembered {
 pub(crate) enum Known {
     /// It was applied.
     Applied,
-    /// It is new, or it is not known whether the store applied it: ask the store this.
-    Ask(Box<Batch>),
+    /// It is not known whether the store applied it: ask the store this.
+    Ask {
+        /// What to ask: the same whenever the refund is repeated.
+        batch: Box<Batch>,
+        /// Whether it was asked before, so that a store that has applied it did so for this member.
+        again: bool,
+    },
 }
 
 /// No room for another refund key before this instant.
@@ -95,11 +100,12 @@ impl RefundKeys {
     ) -> Result<Known, RefundKeysFull> {
         let mut seen = self.seen(now);
         if let Some(known) = seen.keys.get(&name) {
-            return Ok(known.asked.clone().map_or(Known::Applied, Known::Ask));
+            let ask = |batch| Known::Ask { batch, again: true };
+            return Ok(known.asked.clone().map_or(Known::Applied, ask));
         }
         let batch = Box::new(batch());
         seen.insert(name, self.max, now, Some(batch.clone()))?;
-        Ok(Known::Ask(batch))
+        Ok(Known::Ask { batch, again: false })
     }
 
     /// Forgets a refund that the store certainly did not carry out, unless somebody else had more luck.

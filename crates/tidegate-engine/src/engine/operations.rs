@@ -191,29 +191,31 @@ impl Engine {
         };
         let batch = || {
             let note = notes::note(NoteKind::Refund, name.0, &value, now.saturating_add(REFUND_KEY_KEPT));
-            Batch::each(RequestId(name.0), operations).with_notes([NoteChange::Put(note)])
+            Batch::each(RequestId(name.0), operations).with_notes([NoteChange::Create(note)])
         };
-        let batch = match refunds.ask(name, now, batch).map_err(full)? {
+        let (batch, again) = match refunds.ask(name, now, batch).map_err(full)? {
             Known::Applied => return Ok(Progress::Done(Refunded::AlreadyApplied)),
-            Known::Ask(batch) => *batch,
+            Known::Ask { batch, again } => (*batch, again),
         };
         let request = Owned::new(request);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refunds = &step.engine.shared.refunds;
-            match step.answer {
-                Ok(_) => {}
-                // The store knows another batch by the name of this refund: another member gave it, with its own words.
-                Err(StoreError::IdReused { .. }) => {
-                    let _ = refunds.remember(name, step.now);
-                    return Ok(Progress::Done(Refunded::AlreadyApplied));
-                }
+            let is_known = match step.answer {
+                Ok(answer) => answer.refused,
+                // The store knows another batch by the name of this refund: somebody gave it in other words.
+                Err(StoreError::IdReused { .. }) => true,
                 Err(error) => {
                     if !error.is_outcome_unknown() {
                         refunds.give_up(name, step.now);
                     }
                     return Err(EngineError::Store(error));
                 }
+            };
+            if is_known && !again {
+                // Another member gave it, or this one before it was started anew.
+                let _ = refunds.remember(name, step.now);
+                return Ok(Progress::Done(Refunded::AlreadyApplied));
             }
             // The first to hear of it gives back here; whoever asked at the same time finds it done. The store remembers
             // it in any case, so no room here is no reason to say that it was not applied.

@@ -122,6 +122,46 @@ fn a_refund_whose_answer_was_lost_is_applied_once_when_it_is_repeated() {
 }
 
 #[test]
+fn a_refund_is_applied_once_also_when_the_store_has_forgotten_that_it_was_asked() {
+    let world = world();
+    drop(world.admit(20));
+    let Progress::Ask(asking) = world.engine.refund(&request(5), "order-1", world.now()).unwrap() else {
+        panic!("the store must be asked")
+    };
+    world.ask(asking.batch()).unwrap();
+    let lost = Err(StoreError::Timeout { after: MINUTE });
+    assert!(asking.resume(&world.engine, lost, world.now()).is_err());
+    // The memory store remembers what it was asked for ten minutes; at 50 an hour 12.5 units drain in fifteen.
+    world.advance(Duration::from_mins(15));
+    assert_eq!(world.left()[1].1, 47);
+    drop(world.admit(20));
+    let again = world.carry(world.engine.refund(&request(5), "order-1", world.now()));
+    assert_eq!((again.unwrap(), world.left()[1].1), (Refunded::Applied, 27), "here, and not there again");
+    assert_eq!(world.left()[0].1, 85);
+}
+
+#[test]
+fn a_refund_that_another_member_gave_is_not_given_again() {
+    let world = world();
+    drop(world.admit(20));
+    let mut config = tidegate_engine::EngineConfig { asks_store: true, ..crate::world::config() };
+    config.table.seed = [9; 4];
+    let other = crate::world::stored_by(config, limits()).build().unwrap();
+    let mut each = World { engine: other, ..world };
+    assert_eq!(
+        each.carry(each.engine.refund(&request(5), "order-1", each.now())).unwrap(),
+        Refunded::Applied
+    );
+    each.advance(Duration::from_mins(15));
+    let config = tidegate_engine::EngineConfig { asks_store: true, ..crate::world::config() };
+    each.engine = crate::world::stored_by(config, limits()).build().unwrap();
+    drop(each.admit(20));
+    let before = each.state();
+    let again = each.carry(each.engine.refund(&request(5), "order-1", each.now()));
+    assert_eq!((again.unwrap(), each.state()), (Refunded::AlreadyApplied, before));
+}
+
+#[test]
 fn a_refund_that_the_store_did_not_take_gives_nothing_back() {
     let mut world = world();
     drop(world.admit(20));

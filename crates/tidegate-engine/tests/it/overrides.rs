@@ -26,7 +26,7 @@ fn states(engine: &Engine, now: Timestamp) -> Vec<(String, OverrideState)> {
 fn note(change: &NoteChange) -> tidegate_store::Note {
     match change {
         NoteChange::Put(note) => note.clone(),
-        NoteChange::Remove { .. } => panic!("{change:?}"),
+        NoteChange::Create(_) | NoteChange::Remove { .. } => panic!("{change:?}"),
     }
 }
 
@@ -83,7 +83,7 @@ fn it_is_dormant_while_its_limit_is_gone_and_follows_it_when_it_is_renamed() {
     assert_eq!(states(&renamed, NOW), [("b".to_owned(), OverrideState::Active)]);
     let puts = report.notes.iter().filter_map(|change| match change {
         NoteChange::Put(note) => RuntimeOverride::from_note(note).ok(),
-        NoteChange::Remove { .. } => None,
+        NoteChange::Create(_) | NoteChange::Remove { .. } => None,
     });
     assert_eq!(puts.map(|one| one.limit).collect::<Vec<_>>(), ["b"]);
     assert!(renamed.without_override("api", "b", &when("ada")).is_ok());

@@ -116,7 +116,7 @@ fn a_rename_with_another_key_starts_fresh_and_says_so() {
 fn stored(notes: &mut Vec<Note>, changes: &[NoteChange]) {
     for change in changes {
         match change {
-            NoteChange::Put(note) => {
+            NoteChange::Put(note) | NoteChange::Create(note) => {
                 notes.retain(|known| known.name != note.name);
                 notes.push(note.clone());
             }
