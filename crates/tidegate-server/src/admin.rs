@@ -100,7 +100,9 @@ impl Desk<'_> {
     pub(crate) fn limits(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let wanted = query.and_then(|query| query.strip_prefix("namespace="));
         let mut namespaces = Vec::new();
-        for name in self.in_force.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name)) {
+        for name in
+            self.in_force.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name))
+        {
             let limits = self.in_force.engine.limits(name).into_iter().flatten().map(describe).collect();
             namespaces.push(NamespaceAnswer { name: name.to_owned(), limits });
         }

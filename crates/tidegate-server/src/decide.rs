@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
 use tidegate_engine::{
-    Decision, EngineError, LimitReport, PeekReport, Pending, Permit, PermitId, Progress, Request, Settled, Step,
+    Decision, EngineError, LimitReport, PeekReport, Pending, Permit, PermitId, Progress, Request, Settled,
+    Step,
 };
 use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};

@@ -107,9 +107,7 @@ async fn dispatch(
             let (path, query) = (head.uri.path(), head.uri.query());
             let named = path.strip_prefix(route.path()).unwrap_or("");
             match head.method {
-                Method::PUT => {
-                    desk.set_override(named, query, &body::read(incoming, bounds).await?).await?
-                }
+                Method::PUT => desk.set_override(named, query, &body::read(incoming, bounds).await?).await?,
                 Method::DELETE => {
                     desk.remove_override(named, query, &body::read(incoming, bounds).await?).await?
                 }

@@ -85,4 +85,3 @@ fn tell(daemon: &Daemon, file: &PolicyFile, error: &ReloadError) {
     let policy = file.path().display();
     tracing::error!(target: "tidegate::reload", %policy, "the policy in force stays: {error}");
 }
-

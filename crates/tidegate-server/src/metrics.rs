@@ -60,7 +60,10 @@ pub const TABLE: [(&str, &str); 38] = [
     ("tidegate_store_failures", "Calls to the store that failed or took too long"),
     ("tidegate_refusal_lines_suppressed", "Refusals that got no line in the log"),
     ("tidegate_clock_steps", "Steps of the wall clock by more than a minute, which decisions do not follow"),
-    ("tidegate_policy_version", "Which policy is in force: 1 at the start, one more for each that replaced it"),
+    (
+        "tidegate_policy_version",
+        "Which policy is in force: 1 at the start, one more for each that replaced it",
+    ),
     ("tidegate_policy_age_seconds", "How long it has been in force"),
     ("tidegate_policy_reloads", "Policies that were taken over while running"),
     ("tidegate_policy_reload_failures", "Policies that were not, because something is wrong with them"),
@@ -243,8 +246,7 @@ impl Metrics {
                 if new.is_some_and(|new| new.limits.iter().any(|one| one.name == limit.name)) {
                     continue;
                 }
-                let labels =
-                    LimitLabels { namespace: Arc::clone(&old.name), limit: Arc::clone(&limit.name) };
+                let labels = LimitLabels { namespace: Arc::clone(&old.name), limit: Arc::clone(&limit.name) };
                 self.near.remove(&labels);
                 self.shadow.remove(&labels);
                 self.forget_refusals(old, limit);

@@ -162,10 +162,10 @@ fn change(summary: &str, body: &str) -> utoipa::openapi::path::Operation {
     let fault = ResponseBuilder::new()
         .description("Nothing was changed")
         .content("application/problem+json", content("FaultBody"));
-    let done = ResponseBuilder::new().description("Done").content("application/json", content("OverrideAnswer"));
-    let named = |name| {
-        ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True)
-    };
+    let done =
+        ResponseBuilder::new().description("Done").content("application/json", content("OverrideAnswer"));
+    let named =
+        |name| ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
     OperationBuilder::new()
         .summary(Some(summary))
         .parameter(named("namespace"))

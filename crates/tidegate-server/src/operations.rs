@@ -200,7 +200,8 @@ impl Desk<'_> {
         let id: PermitId =
             permit.parse().map_err(|error| Fault::new(FaultCode::MalformedBody, error).field("permit"))?;
         let now = self.daemon.clock.now();
-        let settled = self.in_force.engine.settle_kept(id, outcome, now).map_err(|error| engine_fault(&error, now))?;
+        let settled =
+            self.in_force.engine.settle_kept(id, outcome, now).map_err(|error| engine_fault(&error, now))?;
         self.finish(settled).await?;
         Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
     }

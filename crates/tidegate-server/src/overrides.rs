@@ -218,7 +218,11 @@ impl Desk<'_> {
         check_text(&body.reason, "reason", 1)?;
         check_text(&body.by, "by", 0)?;
         if expires.is_some_and(|span| span.is_zero() || span > EXPIRES_MAX) {
-            let detail = format_args!("expires_ms {} is not 1 to {}", body.expires_ms.unwrap_or(0), EXPIRES_MAX.as_millis());
+            let detail = format_args!(
+                "expires_ms {} is not 1 to {}",
+                body.expires_ms.unwrap_or(0),
+                EXPIRES_MAX.as_millis()
+            );
             return Err(Fault::new(FaultCode::MalformedBody, detail).field("expires_ms"));
         }
         let mut entry = None;
@@ -246,7 +250,10 @@ impl Desk<'_> {
                 namespace: address.namespace.clone(),
                 limit: address.limit.clone(),
                 when: object(&address.when),
-                before: engine.overrides(now).find(|(known, _)| address.names(known)).map(|(known, _)| known.numbers_in_words()),
+                before: engine
+                    .overrides(now)
+                    .find(|(known, _)| address.names(known))
+                    .map(|(known, _)| known.numbers_in_words()),
                 after: Some(one.numbers_in_words()),
                 reason: one.reason.clone(),
                 by: one.by.clone(),
@@ -299,7 +306,8 @@ impl Desk<'_> {
                 reason: body.reason,
                 by: body.by,
             };
-            let (engine, note) = engine.without_override(&address.namespace, &address.limit, &address.when)?;
+            let (engine, note) =
+                engine.without_override(&address.namespace, &address.limit, &address.when)?;
             let notes = vec![note, audit_note(&audit, now)];
             entry = Some(audit);
             removed = Some(known);
@@ -382,8 +390,7 @@ impl Address {
 }
 
 fn unknown_limit(address: &Address) -> Fault {
-    let detail =
-        format_args!("namespace \"{}\" has no limit \"{}\"", address.namespace, address.limit);
+    let detail = format_args!("namespace \"{}\" has no limit \"{}\"", address.namespace, address.limit);
     Fault::new(FaultCode::UnknownLimit, detail).fix("see GET /v1/limits for the limits there are")
 }
 
@@ -424,7 +431,13 @@ fn describe(one: &RuntimeOverride, state: &OverrideState) -> OverrideAnswer {
 fn audit_note(entry: &AuditEntry, now: Timestamp) -> NoteChange {
     let value = serde_json::to_vec(entry).expect("strings are always JSON");
     // The instant first, so that names are in the order of time; then something that differs within one instant.
-    let what = format!("{:020}-{}-{}-{}", now.as_nanos(), entry.namespace, entry.limit, Value::Object(entry.when.clone()));
+    let what = format!(
+        "{:020}-{}-{}-{}",
+        now.as_nanos(),
+        entry.namespace,
+        entry.limit,
+        Value::Object(entry.when.clone())
+    );
     let name = what.into_bytes().into_iter().take(Note::NAME_BYTES_MAX).collect();
     let until = now.saturating_add(HISTORY_KEPT);
     NoteChange::Put(Note { kind: NoteKind::Audit, name, value: value.into(), until })

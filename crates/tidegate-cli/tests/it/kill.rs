@@ -200,6 +200,8 @@ impl Client<'_> {
         let body = format!("{{{},\"peek\":true}}", attributes(user));
         let (status, json) = ask(&mut self.stream, "/v1/check", &body).unwrap();
         assert_eq!(status, 200, "{json}");
+        let left: Vec<_> = json["limits"].as_array().unwrap().iter().map(|one| &one["remaining"]).collect();
+        assert_eq!(left[0], left[1], "round {round}: the limits of one request were charged apart");
         let used = LIMIT as i64 - json["remaining"].as_i64().unwrap();
         let mut account = self.accounts[user].lock().unwrap();
         let (least, most) = (account.sure, account.sure + account.perhaps);
@@ -228,9 +230,11 @@ fn killed_at_two_hundred_random_moments_no_charge_is_lost_or_doubled_and_no_refu
     println!("TIDEGATE_KILL_SEED={seed} TIDEGATE_KILLS={rounds}");
     let folder = Folder(std::env::temp_dir().join(format!("tidegate-kill-{}", std::process::id())));
     let file = TemporaryFile::new(&format!(
-        "listen: {{ http: 127.0.0.1:0 }}\nlog: {{ level: warn }}\n\
+        "listen: {{ http: 127.0.0.1:0 }}\nlog: {{ level: warn }}\nmemory: {{ keys: 1MiB }}\n\
          store: {{ kind: embedded, path: {}, durability: sync }}\n\
-         namespaces: {{ api: {{ limits: [{{ name: monthly, key: [user], calendar: {{ limit: {LIMIT}, unit: year, zone: UTC }} }}] }} }}\n",
+         namespaces: {{ api: {{ limits: [\
+         {{ name: yearly, key: [user], calendar: {{ limit: {LIMIT}, unit: year, zone: UTC }} }}, \
+         {{ name: running, key: [user], fixed: {{ limit: {LIMIT}, window: 365d }} }}] }} }}\n",
         folder.0.display()
     ));
     let accounts: Vec<Mutex<Account>> = (0..USERS).map(|_| Mutex::default()).collect();

@@ -8,4 +8,5 @@ mod draws;
 mod kill;
 mod process;
 mod serve;
+mod swaps;
 mod validate;

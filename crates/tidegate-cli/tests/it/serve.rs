@@ -108,3 +108,48 @@ fn a_configuration_is_served_and_an_address_in_use_is_said_to_be() {
     let (code, err) = open.end();
     assert!(code == Some(4) && err.contains("insecure: true"), "{err}");
 }
+
+#[test]
+fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_away() {
+    let log = std::env::temp_dir().join(format!("tidegate-decisions-{}.jsonl", std::process::id()));
+    let moved = log.with_extension("old");
+    let file = TemporaryFile::new(&format!(
+        "listen: {{ http: 127.0.0.1:0 }}\nlog: {{ decisions: {} }}\n\
+         namespaces: {{ api: {{ limits: [{{ name: per-user, key: [user], fixed: {{ limit: 1, window: 1h }} }}] }} }}\n",
+        log.display()
+    ));
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let address = daemon.address();
+    let check = r#"{"namespace":"api","attributes":{"user":"ada"},"cost":1}"#;
+    assert_eq!(post(&address, "/v1/check", check).0, 200);
+    // As logrotate does it: renamed, then told.
+    let lines = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
+    while lines(&log) == 0 {
+        std::thread::yield_now();
+    }
+    std::fs::rename(&log, &moved).unwrap();
+    daemon.signal("HUP");
+    while !log.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(post(&address, "/v1/check", check).0, 429);
+    daemon.signal("TERM");
+    let (code, err) = daemon.end();
+    assert_eq!(code, Some(0), "{err}");
+    let read = |path: &std::path::Path| -> serde_json::Value {
+        serde_json::from_str(std::fs::read_to_string(path).unwrap().trim()).unwrap()
+    };
+    let (first, second) = (read(&moved), read(&log));
+    let _ = (std::fs::remove_file(&log), std::fs::remove_file(&moved));
+    assert_eq!(
+        (first["decision"].as_str(), first["remaining"].as_u64()),
+        (Some("admit"), Some(0)),
+        "{first}"
+    );
+    assert_eq!(
+        (second["decision"].as_str(), second["reason"].as_str()),
+        (Some("refuse"), Some("rate_exceeded"))
+    );
+    assert_eq!((second["limit"].as_str(), second["scope"]["user"].as_str()), (Some("per-user"), Some("ada")));
+    assert_eq!(second["attributes"]["user"], "ada", "{second}");
+}

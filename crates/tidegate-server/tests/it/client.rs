@@ -116,7 +116,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// A request of any method with a body.
     pub(crate) async fn request(&mut self, method: &str, target: &str, body: &str) -> Answer {
         let length = body.len();
-        self.send(format!("{method} {target} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}")).await;
+        self.send(format!("{method} {target} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}"))
+            .await;
         self.answer().await.unwrap()
     }
 

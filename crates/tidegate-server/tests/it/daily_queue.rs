@@ -66,7 +66,11 @@ async fn customers_have_their_own_numbers_by_the_policy_and_by_hand() {
     assert_eq!(set.status, 200, "{set:?}");
     daemon.restart().await;
     assert_eq!(daemon.admits(&of("2222", "orders"), 60).await, 10, "twenty in all");
-    assert_eq!(daemon.admits(&of("2222", "clicks"), 60).await, 18, "what is set by hand wins over the policy");
+    assert_eq!(
+        daemon.admits(&of("2222", "clicks"), 60).await,
+        18,
+        "what is set by hand wins over the policy"
+    );
     let without = daemon.ask("/v1/check", r#"{"account":"3333"}"#, "").await;
     assert_eq!(without.status, 429, "a call that does not say whose it is, is not free: {without:?}");
 }

@@ -72,7 +72,7 @@ impl Lasting {
             }
         };
         let new = self.folder.path().join("new.yaml");
-        std::fs::write(&new, format!("{store}namespaces:\n{namespaces}")).unwrap();
+        std::fs::write(&new, format!("{store}memory: {{ keys: 1MiB }}\nnamespaces:\n{namespaces}")).unwrap();
         std::fs::rename(new, self.policy()).unwrap();
     }
 

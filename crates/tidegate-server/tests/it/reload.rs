@@ -53,7 +53,9 @@ async fn a_used_up_limit_that_is_raised_admits_the_difference_at_once_and_one_th
 async fn a_renamed_limit_keeps_what_was_used_also_when_was_is_no_longer_written_and_over_a_restart() {
     for kept in EVERYWHERE {
         let named = |name: &str, was: &str| {
-            format!("  api: {{ limits: [{{ name: {name}, key: [user], {was}fixed: {{ limit: 3, window: 1h }} }}] }}\n")
+            format!(
+                "  api: {{ limits: [{{ name: {name}, key: [user], {was}fixed: {{ limit: 3, window: 1h }} }}] }}\n"
+            )
         };
         let mut daemon = Lasting::start(kept, &named("a", ""), START).await;
         assert_eq!(daemon.admits(ADA, 2).await, 2);
@@ -70,7 +72,10 @@ async fn a_renamed_limit_keeps_what_was_used_also_when_was_is_no_longer_written_
                     { name: a, key: [user], fixed: { limit: 7, window: 1h } }] }\n";
         assert_eq!(daemon.reload(both).await, None);
         let refused = daemon.ask("/v1/check", ADA, "").await.json();
-        assert_eq!((refused["limit"].as_str(), refused["violated"].as_array().unwrap().len()), (Some("b"), 1));
+        assert_eq!(
+            (refused["limit"].as_str(), refused["violated"].as_array().unwrap().len()),
+            (Some("b"), 1)
+        );
     }
 }
 
@@ -113,9 +118,7 @@ async fn a_policy_with_problems_leaves_the_one_in_force_and_is_told_until_a_good
 
 #[tokio::test]
 async fn a_permit_outlives_the_change_of_its_limit_and_its_removal() {
-    let parallel = |limit: u32| {
-        self::limit(&format!("concurrency: {{ limit: {limit}, hold: 1h }}"))
-    };
+    let parallel = |limit: u32| self::limit(&format!("concurrency: {{ limit: {limit}, hold: 1h }}"));
     let daemon = Lasting::start(Kept::Memory, &parallel(1), START).await;
     let permit = |answer: crate::client::Answer| answer.json()["permit"].as_str().map(str::to_owned);
     let first = permit(daemon.ask("/v1/check", ADA, "").await).unwrap();

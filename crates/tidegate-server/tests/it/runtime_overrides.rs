@@ -8,8 +8,7 @@ use crate::world::START;
 
 const ADA: &str = r#"{"user":"ada"}"#;
 const URL: &str = "/v1/overrides/api/per-user?user=ada";
-const LIMIT: &str =
-    "  api: { limits: [{ name: per-user, key: [user], fixed: { limit: 2, window: 1h }, overrides: [{ user: bob, limit: 3 }] }] }\n";
+const LIMIT: &str = "  api: { limits: [{ name: per-user, key: [user], fixed: { limit: 2, window: 1h }, overrides: [{ user: bob, limit: 3 }] }] }\n";
 
 async fn put(daemon: &Lasting, url: &str, body: &str) -> Answer {
     daemon.client().await.request("PUT", url, body).await
@@ -34,9 +33,13 @@ async fn an_override_counts_at_once_keeps_what_was_used_and_is_taken_away_again(
         assert_eq!(daemon.check(ADA).await.0, 429);
         assert_eq!(delete(&daemon, URL, "").await.status, 404, "it is gone");
         let history = daemon.get("/v1/overrides").await.json()["history"].clone();
-        let told: Vec<_> = history.as_array().unwrap().iter().map(|one| one["change"].as_str().unwrap()).collect();
+        let told: Vec<_> =
+            history.as_array().unwrap().iter().map(|one| one["change"].as_str().unwrap()).collect();
         assert_eq!(told, ["removed", "set"]);
-        assert_eq!((history[1]["by"].as_str(), history[1]["reason"].as_str()), (Some("grace"), Some("ticket 1")));
+        assert_eq!(
+            (history[1]["by"].as_str(), history[1]["reason"].as_str()),
+            (Some("grace"), Some("ticket 1"))
+        );
         assert!(history[0]["before"].as_str().unwrap().contains('5'), "{history}");
     }
 }

@@ -1,0 +1,144 @@
+//! The policy replaced ten times a second under load: no request fails, nothing is forgotten, the last valid one is in force.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::command::tidegate;
+use crate::draws::Draws;
+use crate::process::{Daemon, answer};
+
+/// A folder that is gone when the test is.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const LIMIT: u64 = 1_000_000_000;
+const USERS: usize = 4;
+
+impl Folder {
+    /// One limit decided here and one in files, both with numbers of their own in every version.
+    fn policy(&self, version: u64) -> String {
+        let limit = LIMIT + version;
+        format!(
+            "listen: {{ http: 127.0.0.1:0 }}\nlog: {{ level: error }}\nmemory: {{ keys: 1MiB }}\n\
+             store: {{ kind: embedded, path: {}, durability: interval }}\n\
+             namespaces: {{ api: {{ limits: [\
+             {{ name: here, key: [user], consistency: local, fixed: {{ limit: {limit}, window: 365d }} }}, \
+             {{ name: stored, key: [user], calendar: {{ limit: {limit}, unit: year, zone: UTC }} }}] }} }}\n",
+            self.0.join("data").display()
+        )
+    }
+
+    /// Swaps the link that leads to the policy, as a `ConfigMap` is updated.
+    fn swap(&self, version: u64, text: &str) {
+        let folder = self.0.join(format!("v{version}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("policy.yaml"), text).unwrap();
+        symlink(&folder, self.0.join("..new")).unwrap();
+        std::fs::rename(self.0.join("..new"), self.0.join("..data")).unwrap();
+    }
+}
+
+fn request(stream: &mut TcpStream, head: &str, body: &str) -> (u16, Value) {
+    let request = format!("{head} HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).unwrap();
+    let (status, text) = answer(stream);
+    (status, serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap())
+}
+
+#[test]
+fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_no_counter() {
+    let seconds = std::env::var("TIDEGATE_SWAP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
+    let folder = Folder(std::env::temp_dir().join(format!("tidegate-swaps-{}", std::process::id())));
+    std::fs::create_dir(&folder.0).unwrap();
+    folder.swap(0, &folder.policy(0));
+    let path = folder.0.join("policy.yaml");
+    symlink("..data/policy.yaml", &path).unwrap();
+    let mut daemon = Daemon::start(&["--config", path.to_str().unwrap()]);
+    let address = daemon.address();
+    let connect = || TcpStream::connect(&address).unwrap();
+    let (is_over, charged) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; USERS]);
+    let mut draws = Draws::new(Draws::seed("TIDEGATE_SWAP_SEED"));
+    let last_valid = seconds * 10 + 1;
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let (mut stream, mut draws) = (connect(), Draws::new(client));
+            let (is_over, charged) = (&is_over, &charged);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let user = draws.below(USERS as u64) as usize;
+                    let body = format!(r#"{{"namespace":"api","attributes":{{"user":"u{user}"}}}}"#);
+                    let (status, json) = request(&mut stream, "POST /v1/check", &body);
+                    assert_eq!(status, 200, "{json}");
+                    charged[user].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let begin = Instant::now();
+        for version in 1..=seconds * 10 {
+            // Now and then one that is cut off in the middle, one that is none, one without the limits' names.
+            match draws.below(8) {
+                0 => {
+                    let text = folder.policy(version);
+                    folder.swap(version, &text[..text.len() * 2 / 3]);
+                }
+                1 => folder.swap(version, "namespaces: { api: { limits: [{ name: here, rate: 0/s }] } }\n"),
+                _ => folder.swap(version, &folder.policy(version)),
+            }
+            if draws.below(5) == 0 {
+                daemon.signal("HUP");
+            }
+            let next = begin + Duration::from_millis(100) * version as u32;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+        // Whatever came last, a valid one ends it.
+        folder.swap(last_valid, &folder.policy(last_valid));
+        daemon.signal("HUP");
+        let mut operator = connect();
+        while request(&mut operator, "GET /v1/limits", "").1["namespaces"][0]["limits"][0]["limit"]
+            != LIMIT + last_valid
+        {
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(begin.elapsed() < Duration::from_secs(seconds + 30), "the last policy is not in force");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let mut stream = connect();
+    let (_, limits) = request(&mut stream, "GET /v1/limits", "");
+    let policy = &limits["policy"];
+    println!("{} policies came into force; {charged:?} requests", policy["version"]);
+    assert!(policy["version"].as_u64().unwrap() > seconds, "{policy}");
+    assert!(policy.get("last_error").is_none(), "{policy}");
+    for (user, charged) in charged.iter().enumerate() {
+        let body = format!(r#"{{"namespace":"api","attributes":{{"user":"u{user}"}},"peek":true}}"#);
+        let (_, json) = request(&mut stream, "POST /v1/check", &body);
+        for limit in json["limits"].as_array().unwrap() {
+            let left = limit["remaining"].as_u64().unwrap();
+            assert_eq!(LIMIT + last_valid - left, charged.load(Ordering::Relaxed), "{}", limit["name"]);
+        }
+    }
+}
+
+#[test]
+fn a_second_daemon_on_the_same_directory_is_told_who_has_it() {
+    let folder = Folder(std::env::temp_dir().join(format!("tidegate-second-{}", std::process::id())));
+    std::fs::create_dir(&folder.0).unwrap();
+    let path = folder.0.join("policy.yaml");
+    std::fs::write(&path, folder.policy(0)).unwrap();
+    let mut first = Daemon::start(&["--config", path.to_str().unwrap()]);
+    let _ = first.address();
+    let second = tidegate().args(["serve", "--config", path.to_str().unwrap()]).output().unwrap();
+    let err = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(4), "{err}");
+    assert!(err.contains("is in use by another process") && err.contains("data"), "{err}");
+}
