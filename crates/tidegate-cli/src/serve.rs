@@ -12,8 +12,8 @@ use crate::policy_file::{self, NoPolicy, Source};
 use crate::{first_minute, logging};
 
 pub(crate) fn run(arguments: &Serve) -> Exit {
-    let (source, checked) = match &arguments.config {
-        Some(path) => match policy_file::follow(path) {
+    let (source, checked) = if let Some(path) = &arguments.config {
+        match policy_file::follow(path) {
             Ok((source, checked)) => (Some(source), checked),
             Err(NoPolicy::Unreadable(error)) => {
                 complain(format_args!("cannot read {}: {error}", path.display()));
@@ -23,12 +23,11 @@ pub(crate) fn run(arguments: &Serve) -> Exit {
                 complain(format_args!("the configuration has problems\n{problems}"));
                 return Exit::Problems;
             }
-        },
-        None => {
-            let checked = tidegate_policy::parse("built-in example", Policy::example(), &|_| None)
-                .expect("the built-in example is valid, which a test sees to");
-            (None, checked)
         }
+    } else {
+        let checked = tidegate_policy::parse("built-in example", Policy::example(), &|_| None)
+            .expect("the built-in example is valid, which a test sees to");
+        (None, checked)
     };
     let policy = &checked.policy;
     let format = match arguments.log_format {

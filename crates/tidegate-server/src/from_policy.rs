@@ -8,7 +8,7 @@ use tidegate::Timestamp;
 use tidegate_engine::{Engine, EngineConfig, EngineError, Lineage, NamespaceConfig, RuntimeOverride};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
-use tidegate_store::{DynStore, MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
+use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
 use tidegate_store_redb::{Durability, OpenError, RedbConfig, RedbStore};
 
 use crate::address::Address;
@@ -19,7 +19,6 @@ use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
 use crate::follow::fingerprint;
 use crate::listener::ListenError;
-use crate::overrides::History;
 use crate::server::{Beside, Handle, Server, random_seed};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
@@ -69,24 +68,18 @@ pub async fn serve_on(
     let mut beside = Beside { fingerprint, decisions: decisions(policy)?, ..Beside::default() };
     let time = Arc::clone(&clock);
     let seed = random_seed();
-    match &policy.store {
-        StoreKind::Embedded(embedded) => {
-            config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
-            let store = Arc::new(RedbStore::open(&redb_config(embedded), move || time.now())?);
-            tell_of_the_clock(&store, clock.now());
-            let engine = engine_from(policy, seed, &*store, clock.now()).await?;
-            beside.history = History::default();
-            beside.history.restore(&store.notes(NoteKind::Audit).await?);
-            beside.embedded = Some(Arc::clone(&store));
-            let store: Arc<dyn DynStore> = store;
-            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
-        }
-        _ => {
-            let engine = engine(policy, seed)?;
-            let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
-            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?)
-        }
-    }
+    let StoreKind::Embedded(embedded) = &policy.store else {
+        let engine = engine(policy, seed)?;
+        let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
+        return Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?);
+    };
+    config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
+    let store = Arc::new(RedbStore::open(&redb_config(embedded), move || time.now())?);
+    tell_of_the_clock(&store, clock.now());
+    let engine = engine_from(policy, seed, &store, clock.now()).await?;
+    beside.history.restore(&store.notes(NoteKind::Audit).await?);
+    beside.embedded = Some(Arc::clone(&store));
+    Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
 }
 
 fn redb_config(embedded: &policy::Embedded) -> RedbConfig {

@@ -179,7 +179,7 @@ mod tests {
 
     /// Long after everything the test wrote.
     fn later() -> SystemTime {
-        SystemTime::now() + Duration::from_secs(3600)
+        SystemTime::now() + Duration::from_hours(1)
     }
 
     fn content(look: Look) -> Option<String> {

@@ -85,10 +85,10 @@ impl Client<'_> {
         let answer = ask(&mut self.stream, "/v1/check", &body);
         let mut account = self.accounts[user].lock().unwrap();
         match answer {
-            Some((200, _)) => account.sure += cost as i64,
+            Some((200, _)) => account.sure += cost.cast_signed(),
             Some((status, body)) => panic!("{status} {body}"),
             None => {
-                account.perhaps += cost as i64;
+                account.perhaps += cost.cast_signed();
                 return None;
             }
         }
@@ -167,7 +167,7 @@ impl Client<'_> {
         assert!(settled, "a permit that nobody settled was unknown");
         let mut account = self.accounts[user].lock().unwrap();
         account.open_settlements.retain(|(open, _, _)| *open != permit);
-        account.sure += cost as i64 - 5;
+        account.sure += cost.cast_signed() - 5;
         Some(())
     }
 
@@ -195,21 +195,21 @@ impl Client<'_> {
         for (permit, reserved, cost) in settlements {
             self.send_settle(&permit, cost).unwrap();
             assert!(!self.send_settle(&permit, cost).unwrap(), "permit {permit} was settled twice");
-            self.accounts[user].lock().unwrap().sure += cost as i64 - reserved as i64;
+            self.accounts[user].lock().unwrap().sure += cost.cast_signed() - reserved.cast_signed();
         }
         let body = format!("{{{},\"peek\":true}}", attributes(user));
         let (status, json) = ask(&mut self.stream, "/v1/check", &body).unwrap();
         assert_eq!(status, 200, "{json}");
         let left: Vec<_> = json["limits"].as_array().unwrap().iter().map(|one| &one["remaining"]).collect();
         assert_eq!(left[0], left[1], "round {round}: the limits of one request were charged apart");
-        let used = LIMIT as i64 - json["remaining"].as_i64().unwrap();
+        let booked = LIMIT.cast_signed() - json["remaining"].as_i64().unwrap();
         let mut account = self.accounts[user].lock().unwrap();
         let (least, most) = (account.sure, account.sure + account.perhaps);
         assert!(
-            (least..=most).contains(&used),
-            "round {round}, user {user}: {used} units are used; between {least} and {most} were charged"
+            (least..=most).contains(&booked),
+            "round {round}, user {user}: {booked} units are used; between {least} and {most} were charged"
         );
-        account.sure = used;
+        account.sure = booked;
         account.perhaps = 0;
     }
 }
