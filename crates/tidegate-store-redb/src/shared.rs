@@ -35,7 +35,14 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Wakes the writer.
     wake: Condvar,
+    /// What a test does while counters are read.
+    #[cfg(test)]
+    pub(crate) while_reading: Mutex<Option<WhileReading>>,
 }
+
+/// What a test does while counters are read.
+#[cfg(test)]
+pub(crate) type WhileReading = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct State {
     pub(crate) keeper: Keeper,
@@ -91,7 +98,15 @@ impl Shared {
             idle: false,
             stats: RedbStats::default(),
         };
-        Self { clock, durability, disk, state: Mutex::new(state), wake: Condvar::new() }
+        Self {
+            clock,
+            durability,
+            disk,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            #[cfg(test)]
+            while_reading: Mutex::default(),
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -152,9 +167,16 @@ impl Shared {
             let unknown = state.keeper.unknown(batch);
             if !unknown.is_empty() && !read.is_of(&unknown, state.commits) {
                 let commits = state.commits;
-                let held = if reads < READS_MAX { None } else { Some(state) };
+                let held = if reads < READS_MAX {
+                    drop(state);
+                    None
+                } else {
+                    Some(state)
+                };
                 let found = self.disk.read(&unknown).map_err(|failure| self.unavailable(failure, false))?;
                 read = Read { commits, keys: unknown, found };
+                #[cfg(test)]
+                self.work_while_reading();
                 // Under the lock nothing comes in between.
                 match held {
                     None => continue,
@@ -172,6 +194,14 @@ impl Shared {
         unreachable!("the last reading is under the lock")
     }
 
+    #[cfg(test)]
+    fn work_while_reading(&self) {
+        let work = self.while_reading.lock().unwrap().take();
+        if let Some(work) = work {
+            work();
+        }
+    }
+
     fn decide(&self, state: &mut State, batch: &Batch, now: Timestamp) -> Result<Step, StoreError> {
         let ran = match state.keeper.run(batch, now) {
             Err(StoreError::Full { .. }) if state.keeper.waits_for_writing() => {
@@ -184,8 +214,12 @@ impl Shared {
             state.changed += 1;
         }
         match self.durability {
-            // An answer that is given again may be one that nobody has yet: it waits for all that has happened.
-            Durability::Sync if (changed || again && !answer.refused) && state.durable < state.changed => {
+            // An answer that is given again may be one that nobody has yet, and the note in the way of a batch may not be
+            // on disk yet: both wait for all that has happened.
+            Durability::Sync
+                if (changed || again && !answer.refused || answer.refused && !batch.notes.is_empty())
+                    && state.durable < state.changed =>
+            {
                 let written = state.wait(state.changed);
                 self.wake(state);
                 return Ok(Step::Decided(answer, written));

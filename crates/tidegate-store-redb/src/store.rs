@@ -129,6 +129,12 @@ impl RedbStore {
         let _ = writer.join();
     }
 
+    /// Does something once, while counters are read from disk the next time.
+    #[cfg(test)]
+    pub(crate) fn while_reading(&self, work: impl FnOnce() + Send + 'static) {
+        *self.shared.while_reading.lock().unwrap() = Some(Box::new(work));
+    }
+
     async fn written(&self, written: Written, sent: bool) -> Result<(), StoreError> {
         // The writer tells everybody before it ends.
         let how = written.await.unwrap_or_else(|_| Err(crate::error::Failure::new("the store was closed")));

@@ -3,6 +3,7 @@
 mod crash;
 mod failing;
 mod formats;
+mod reading;
 mod simulated;
 
 use std::future::Future;

@@ -81,17 +81,16 @@ impl SimulatedDisk {
         let kept_first = random.below(image.pending.len() as u64 + 1) as usize;
         let mut bytes = image.durable.clone();
         for (index, change) in image.pending.iter().enumerate() {
+            let made = match seed % 5 {
+                0 => false,
+                2 => index < kept_first,
+                3 => random.below(2) == 0,
+                _ => true,
+            };
             match seed % 5 {
-                0 => {}
-                1 => change.make(&mut bytes),
-                2 if index < kept_first => change.make(&mut bytes),
-                2 => {}
-                3 => {
-                    if random.below(2) == 0 {
-                        change.make(&mut bytes);
-                    }
-                }
-                _ => change.make_torn(&mut bytes, &mut random),
+                4 => change.make_torn(&mut bytes, &mut random),
+                _ if made => change.make(&mut bytes),
+                _ => {}
             }
         }
         bytes

@@ -129,10 +129,15 @@ fn what_changes_nothing_is_not_written() {
 fn what_changes_while_it_is_written_is_written_again() {
     let mut world = World::new(0);
     world.run([check(1), check(2)]);
+    world.write();
+    world.run([check(1), check(2)]);
     let first = world.keeper.hand_out();
     assert_eq!(first.len(), 2);
     world.run([check(1)]);
     world.keeper.written();
+    // What was written of it is no longer it, so that it stays.
+    world.keeper.shelf.forget_all_saved();
+    assert_eq!(world.run([peek(1)]).answer.outcomes[0].used, 3);
     assert_eq!((world.keeper.unsaved(), world.write()), (1, (1, 0)));
 }
 
