@@ -35,13 +35,13 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The store could not be opened.
-    #[error("the store cannot be opened: {0}")]
+    #[error("the store cannot be opened")]
     Open(#[from] OpenError),
     /// What the store remembers could not be read.
-    #[error("what the store remembers cannot be read: {0}")]
+    #[error("what the store remembers cannot be read")]
     Notes(#[from] StoreError),
     /// The decision log could not be opened.
-    #[error("the decision log {path} cannot be opened: {source}; see log.decisions")]
+    #[error("the decision log {path} cannot be opened; see log.decisions")]
     Decisions {
         /// Where it is.
         path: String,
