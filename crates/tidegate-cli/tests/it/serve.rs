@@ -148,7 +148,7 @@ fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_
     );
     assert_eq!(
         (second["decision"].as_str(), second["reason"].as_str()),
-        (Some("refuse"), Some("rate_exceeded"))
+        (Some("refuse"), Some("quota_exceeded"))
     );
     assert_eq!((second["limit"].as_str(), second["scope"]["user"].as_str()), (Some("per-user"), Some("ada")));
     assert_eq!(second["attributes"]["user"], "ada", "{second}");
