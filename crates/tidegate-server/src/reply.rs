@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use tidegate::{Refusal, Timestamp};
 use tidegate_wire::problem::{MEDIA_TYPE, RefusalBody};
-use tidegate_wire::ratelimit::{Allowance, tightest, write_policy, write_ratelimit};
-use tidegate_wire::{Fault, FaultCode, retry_after};
+use tidegate_wire::{Fault, FaultCode};
+
+pub use tidegate_wire::headers::OlderHeaders;
+pub(crate) use tidegate_wire::headers::{limit_headers, refusal_headers};
 
 /// What every route answers with.
 pub(crate) type Reply = Response<Full<Bytes>>;
@@ -16,24 +18,8 @@ pub(crate) type Reply = Response<Full<Bytes>>;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-
-/// The word of a refusal as a header, for gateways that pass headers but no body.
-const REASON: HeaderName = HeaderName::from_static("x-tidegate-reason");
-/// The limit that bound, as a header.
-const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
 /// The permit of an admitted gateway subrequest.
 pub(crate) const PERMIT: HeaderName = HeaderName::from_static("x-tidegate-permit");
-
-/// Which of the older header families are sent beside `RateLimit`. None by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OlderHeaders {
-    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds) of the tightest limit.
-    pub ratelimit: bool,
-    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset` (seconds) of the tightest limit.
-    pub x_ratelimit: bool,
-}
 
 /// How large most answers are.
 const USUAL_BODY_BYTES: usize = 512;
@@ -90,63 +76,6 @@ pub(crate) fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: O
     refusal_headers(reply.headers_mut(), refusal, now, older);
     reply
 }
-
-/// The headers of a refusal, the same with and without a body.
-pub(crate) fn refusal_headers(
-    headers: &mut HeaderMap,
-    refusal: &Refusal<'_>,
-    now: Timestamp,
-    older: OlderHeaders,
-) {
-    if let Some(seconds) = retry_after::of(refusal, now) {
-        headers.insert(RETRY_AFTER, seconds.into());
-    }
-    let allowances = refusal.violated.iter().map(|violated| Allowance::violated(violated, now));
-    limit_headers(headers, allowances, older);
-    headers.insert(REASON, HeaderValue::from_static(refusal.reason().as_str()));
-    if let Ok(name) = HeaderValue::from_str(&tidegate_wire::ratelimit::policy_name(refusal.name())) {
-        headers.insert(LIMIT, name);
-    }
-}
-
-/// The `RateLimit` fields, and the older ones where configured. None if there are no limits.
-pub(crate) fn limit_headers<'a>(
-    headers: &mut HeaderMap,
-    allowances: impl Iterator<Item = Allowance<'a>> + Clone,
-    older: OlderHeaders,
-) {
-    // Both values share one allocation.
-    let mut values = String::with_capacity(192);
-    write_policy(allowances.clone(), &mut values);
-    let policy_bytes = values.len();
-    if policy_bytes == 0 {
-        return;
-    }
-    write_ratelimit(allowances.clone(), &mut values);
-    let values = Bytes::from(values);
-    insert(headers, RATELIMIT_POLICY, values.slice(..policy_bytes));
-    insert(headers, RATELIMIT, values.slice(policy_bytes..));
-    if (older.ratelimit || older.x_ratelimit)
-        && let Some(one) = tightest(allowances)
-    {
-        let values = [one.limit, one.remaining, one.wait_seconds.unwrap_or(0)];
-        for (is_sent, names) in [(older.ratelimit, RATELIMIT_NAMES), (older.x_ratelimit, X_RATELIMIT_NAMES)] {
-            if is_sent {
-                for (name, value) in names.into_iter().zip(values) {
-                    headers.insert(HeaderName::from_static(name), value.into());
-                }
-            }
-        }
-    }
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: Bytes) {
-    let value = HeaderValue::from_maybe_shared(value);
-    headers.insert(name, value.expect("structured fields are printable ASCII"));
-}
-
-const RATELIMIT_NAMES: [&str; 3] = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
-const X_RATELIMIT_NAMES: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
 pub(crate) fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

@@ -14,6 +14,7 @@
 
 pub mod answer;
 pub mod fault;
+pub mod headers;
 pub mod operation;
 pub mod pairs;
 pub mod problem;

@@ -96,6 +96,11 @@ impl Serialize for Scope<'_> {
     }
 }
 
+/// What happened, as the sentence for people that stands in the body.
+pub fn sentence(refusal: &Refusal<'_>, now: Timestamp) -> String {
+    Sentence { refusal, now }.to_string()
+}
+
 impl<'a> RefusalBody<'a> {
     /// The body of `refusal` when it is answered at `now` with `status`.
     pub fn new(refusal: &'a Refusal<'_>, status: u16, now: Timestamp) -> Self {
@@ -104,7 +109,7 @@ impl<'a> RefusalBody<'a> {
             r#type: problem.uri(),
             title: problem.title(),
             status,
-            detail: Sentence { refusal, now }.to_string(),
+            detail: sentence(refusal, now),
             violated_policies: refusal.violated.iter().map(|one| &*one.name).collect(),
             decision: "refuse",
             reason: refusal.reason().as_str(),
