@@ -50,7 +50,11 @@ pub(crate) const CRATES: &[Rule] = &[
         may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-store", "tidegate-engine"],
     },
     Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate", "tidegate-store"] },
-    Rule { name: "tidegate-tower", kind: Edge, may_use: &["tidegate", "tidegate-engine"] },
+    Rule {
+        name: "tidegate-tower",
+        kind: Edge,
+        may_use: &["tidegate", "tidegate-overload", "tidegate-store", "tidegate-engine", "tidegate-wire"],
+    },
     Rule { name: "tidegate-client", kind: Edge, may_use: &["tidegate-wire"] },
     Rule {
         name: "tidegate-server",

@@ -1,0 +1,85 @@
+//! A bound on what is under way, and nothing else.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+use tidegate_overload::{Overload, OverloadConfig, OverloadError};
+use tower_layer::Layer;
+
+use crate::clock::Clock;
+use crate::extract::Extract;
+use crate::layer::AdmitLayer;
+use crate::service::Admit;
+
+/// The namespace of an engine that has no limits.
+const NAMESPACE: &str = "service";
+
+/// The key table of an engine without limits: nothing is ever in it.
+const TABLE_BYTES: usize = 1 << 16;
+
+/// Bounds how many requests are under way, by the overload plane: above the bound they are refused with 503
+/// `overload_shed`, and while more is wanted than fits, the least important classes are shed first.
+///
+/// A request is under way from its admission to the end of its answer's body. With [`ConcurrencyLayer::wait`] it waits for
+/// a place. A service with limits as well gives its engine an overload plane and needs no layer of its own for this.
+#[derive(Clone, Debug)]
+pub struct ConcurrencyLayer(AdmitLayer);
+
+impl ConcurrencyLayer {
+    /// A layer that lets through so many requests at a time; 0 is an error. `seed` decides which tenants of a class are
+    /// shed together: the same seed on every member of a fleet sheds the same ones.
+    pub fn new(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
+        let overload = Overload::new(OverloadConfig { in_flight_max, seed })?;
+        let mut config = EngineConfig::seeded([seed; 4]);
+        config.table.bytes = TABLE_BYTES;
+        config.permits_max = 0;
+        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: Vec::new() };
+        let engine = Engine::builder(config).namespace(namespace).overload(overload).build();
+        let engine = engine.expect("a namespace without limits makes an engine");
+        Ok(Self(AdmitLayer::new(engine).namespace(NAMESPACE)))
+    }
+
+    /// How long a request may wait for a place; see [`AdmitLayer::wait`].
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self(self.0.wait(wait))
+    }
+
+    /// How many requests wait at most; see [`AdmitLayer::waiters_max`].
+    #[must_use]
+    pub fn waiters_max(self, max: usize) -> Self {
+        Self(self.0.waiters_max(max))
+    }
+
+    /// How much a request matters; see [`AdmitLayer::class`].
+    #[must_use]
+    pub fn class(self, extract: impl Extract) -> Self {
+        Self(self.0.class(extract))
+    }
+
+    /// Who pays; see [`AdmitLayer::tenant`].
+    #[must_use]
+    pub fn tenant(self, extract: impl Extract) -> Self {
+        Self(self.0.tenant(extract))
+    }
+
+    /// The clock that waiting uses; see [`AdmitLayer::clock`].
+    #[must_use]
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self(self.0.clock(clock))
+    }
+
+    /// How many requests wait now.
+    pub fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+}
+
+impl<S> Layer<S> for ConcurrencyLayer {
+    type Service = Admit<S>;
+
+    fn layer(&self, inner: S) -> Admit<S> {
+        self.0.layer(inner)
+    }
+}

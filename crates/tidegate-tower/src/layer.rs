@@ -1,0 +1,228 @@
+//! The layer that admits requests, and what it is told about them.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::HeaderName;
+use tidegate::{Cost, Refusal};
+use tidegate_engine::Outcome;
+use tidegate_store::DynStore;
+use tidegate_wire::headers::OlderHeaders;
+use tower_layer::Layer;
+
+use crate::clock::{Clock, SystemClock};
+use crate::extract::{Extract, Head};
+use crate::handle::EngineHandle;
+use crate::queue::Queue;
+use crate::service::Admit;
+
+/// How long one call to the store may take unless told otherwise.
+pub const STORE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// How many requests wait at most unless told otherwise.
+pub const WAITERS_MAX: usize = 1024;
+
+type CostOf = Arc<dyn Fn(&Head<'_>) -> Cost + Send + Sync>;
+type TimeoutOf = Arc<dyn Fn(&Head<'_>) -> Option<Duration> + Send + Sync>;
+type OnRefusal = Arc<dyn Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
+type OnSettled = Arc<dyn Fn(Outcome) + Send + Sync>;
+
+/// What all services of a layer share.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) engine: EngineHandle,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) store: Option<Arc<dyn DynStore>>,
+    pub(crate) store_timeout: Duration,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) attributes: Vec<(Box<str>, Arc<dyn Extract>)>,
+    pub(crate) tenant: Option<Arc<dyn Extract>>,
+    pub(crate) class: Option<Arc<dyn Extract>>,
+    pub(crate) cost: Option<CostOf>,
+    pub(crate) timeout: Option<TimeoutOf>,
+    pub(crate) cost_header: Option<HeaderName>,
+    pub(crate) older: OlderHeaders,
+    pub(crate) on_refusal: Option<OnRefusal>,
+    pub(crate) on_settled: Option<OnSettled>,
+    pub(crate) wait: Duration,
+    pub(crate) waiters_max: usize,
+    pub(crate) queue: Arc<Queue>,
+}
+
+/// Admits requests to a service, or refuses them with an answer that says why and when to come back.
+///
+/// Clones share everything: one layer on many routes is one queue. The service it wraps must be `Clone`, as axum, hyper
+/// and tonic ask for anyway.
+#[derive(Clone)]
+pub struct AdmitLayer {
+    settings: Arc<Settings>,
+}
+
+impl AdmitLayer {
+    /// A layer that decides by this engine: an `Engine`, an `Arc` of one, or an [`EngineHandle`] to replace it later.
+    ///
+    /// Until told otherwise its namespace is `default`, requests have no attributes, cost 1, the default class and no
+    /// deadline, and nobody waits.
+    pub fn new(engine: impl Into<EngineHandle>) -> Self {
+        let settings = Settings {
+            engine: engine.into(),
+            clock: Arc::new(SystemClock::new()),
+            store: None,
+            store_timeout: STORE_TIMEOUT,
+            namespace: "default".into(),
+            attributes: Vec::new(),
+            tenant: None,
+            class: None,
+            cost: None,
+            timeout: None,
+            cost_header: None,
+            older: OlderHeaders::default(),
+            on_refusal: None,
+            on_settled: None,
+            wait: Duration::ZERO,
+            waiters_max: WAITERS_MAX,
+            queue: Arc::default(),
+        };
+        Self { settings: Arc::new(settings) }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self
+    }
+
+    /// The namespace whose limits apply. One that the engine does not have answers every request with 500.
+    #[must_use]
+    pub fn namespace(self, namespace: impl Into<Arc<str>>) -> Self {
+        self.with(|settings| settings.namespace = namespace.into())
+    }
+
+    /// Adds an attribute that limits match on and count by. Where a name is given twice, the first that finds something
+    /// counts. At most [`tidegate::Attributes::MAX`] of a request are looked at.
+    #[must_use]
+    pub fn attribute(self, name: impl Into<Box<str>>, extract: impl Extract) -> Self {
+        self.with(|settings| settings.attributes.push((name.into(), Arc::new(extract))))
+    }
+
+    /// Who pays, which decides who is shed together. Default: the attribute `tenant`, if there is one.
+    #[must_use]
+    pub fn tenant(self, extract: impl Extract) -> Self {
+        self.with(|settings| settings.tenant = Some(Arc::new(extract)))
+    }
+
+    /// How much a request matters, by the name of its class. Absent is the default class; an unknown name is rejected.
+    ///
+    /// Whoever can set it can jump the queue: take it from where callers cannot write, or let an earlier layer check it.
+    #[must_use]
+    pub fn class(self, extract: impl Extract) -> Self {
+        self.with(|settings| settings.class = Some(Arc::new(extract)))
+    }
+
+    /// What a request weighs, in units of the limits. Default 1.
+    #[must_use]
+    pub fn cost(self, cost: impl Fn(&Head<'_>) -> Cost + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.cost = Some(Arc::new(cost)))
+    }
+
+    /// The header or trailer of the answer in which the service says what the request truly cost, in whole units: the
+    /// limits are brought to it when the answer ends, up or down. Without the header, or with one that is no number, the
+    /// cost stays what it was. The header is left in the answer.
+    ///
+    /// # Panics
+    ///
+    /// If `name` is no header name: that is a mistake in the program and shows at its start.
+    #[must_use]
+    pub fn cost_from_response(self, name: &str) -> Self {
+        let name = name.parse().expect("a header name is made of letters, digits and `-`");
+        self.with(|settings| settings.cost_header = Some(name))
+    }
+
+    /// How long the caller waits; see [`crate::timeout`]. A request is not kept waiting beyond it, and one that comes too
+    /// late is refused before anything is charged. Default: for ever.
+    #[must_use]
+    pub fn deadline(self, timeout: impl Fn(&Head<'_>) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.timeout = Some(Arc::new(timeout)))
+    }
+
+    /// How long a request that is refused may wait for its turn instead. Default zero: nobody waits.
+    ///
+    /// It waits if what refused says when it admits again, and that is within this time and the deadline; and for a place
+    /// under a concurrency limit or in flight, until somebody gives one back. Those who wait for the same counter are
+    /// served the higher class first, and first come first served within a class.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        self.with(|settings| settings.wait = wait)
+    }
+
+    /// How many requests wait at most. Default [`WAITERS_MAX`]; zero is as if nobody could wait. Above it a request gets
+    /// its refusal at once.
+    #[must_use]
+    pub fn waiters_max(self, max: usize) -> Self {
+        self.with(|settings| settings.waiters_max = max)
+    }
+
+    /// The store that decides limits of an engine that asks one (`EngineConfig::asks_store`).
+    ///
+    /// Without a store, such limits are decided as their `on_store_failure` says.
+    #[must_use]
+    pub fn store(self, store: Arc<dyn DynStore>) -> Self {
+        self.with(|settings| settings.store = Some(store))
+    }
+
+    /// How long one call to the store may take. Default [`STORE_TIMEOUT`]. After it the request is decided without the
+    /// store, as its limits say; zero never waits for a store that does not answer at once.
+    #[must_use]
+    pub fn store_timeout(self, timeout: Duration) -> Self {
+        self.with(|settings| settings.store_timeout = timeout)
+    }
+
+    /// Changes the answer to a refused request. It gets the answer as it would be sent, with its headers, and may return
+    /// it with another status or body, or another one altogether.
+    #[must_use]
+    pub fn on_refusal(
+        self,
+        change: impl Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| settings.on_refusal = Some(Arc::new(change)))
+    }
+
+    /// Called with how each admitted request ended: for metrics. It must not panic.
+    #[must_use]
+    pub fn on_settled(self, observe: impl Fn(Outcome) + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.on_settled = Some(Arc::new(observe)))
+    }
+
+    /// Which of the older header families are sent beside `RateLimit`. None by default.
+    #[must_use]
+    pub fn older_headers(self, older: OlderHeaders) -> Self {
+        self.with(|settings| settings.older = older)
+    }
+
+    /// The clock that decisions use. Default: the time of the machine.
+    #[must_use]
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        self.with(|settings| settings.clock = clock)
+    }
+
+    /// How many requests wait now.
+    pub fn waiting(&self) -> usize {
+        self.settings.queue.waiting()
+    }
+}
+
+impl<S> Layer<S> for AdmitLayer {
+    type Service = Admit<S>;
+
+    fn layer(&self, inner: S) -> Admit<S> {
+        Admit::new(inner, Arc::clone(&self.settings))
+    }
+}
+
+impl fmt::Debug for AdmitLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmitLayer").field("namespace", &self.settings.namespace).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,53 @@
+//! Tidegate in a service: tower layers that admit, wait, and bound what is under way, for axum, hyper and tonic.
+//!
+//! ```
+//! use tidegate::{Algorithm, Limit, Rate};
+//! use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+//! use tidegate_tower::{AdmitLayer, extract};
+//!
+//! let limit = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
+//! let api = NamespaceConfig { name: "api".into(), limits: vec![limit] };
+//! let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(api).build()?;
+//! let layer = AdmitLayer::new(engine).namespace("api").attribute("user", extract::header("x-user"));
+//! let app: axum::Router = axum::Router::new().layer(layer);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **What a request meets.** [`AdmitLayer`] makes attributes of its head, asks the engine, and either answers a refusal
+//! (problem details, or a gRPC status for gRPC) or calls the service. Both answers carry the `RateLimit` fields. With
+//! [`AdmitLayer::wait`] a request that would soon be admitted waits for it instead. [`ConcurrencyLayer`] only bounds what
+//! is under way.
+//!
+//! **What it holds, and until when.** The permit lives in the body of the response. It is settled when the body has
+//! ended, or failed; when the request or the body is dropped before, because the client went away or something panicked,
+//! what was lent is given back at once. A request that is cancelled while the store is asked gives back everything.
+//!
+//! `docs/tower.md` has the details and the bounds.
+
+#![forbid(unsafe_code)]
+
+pub mod layer;
+
+pub mod extract;
+pub mod timeout;
+
+pub mod concurrency;
+pub mod service;
+
+pub mod body;
+pub mod clock;
+pub mod handle;
+
+mod answer;
+mod decide;
+mod hold;
+mod queue;
+mod store;
+
+pub use body::AdmitBody;
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use concurrency::ConcurrencyLayer;
+pub use extract::{Extract, Head, Rejection};
+pub use handle::EngineHandle;
+pub use layer::AdmitLayer;
+pub use service::{Admit, AdmitFuture};

@@ -1,0 +1,101 @@
+//! Talking to the store: the part of a decision that waits, and what is to be told when nobody waits any more.
+
+use std::sync::Arc;
+
+use tidegate_engine::{Decision, Outcome, Pending, Settled, Step};
+use tidegate_store::{Answer, Batch, DynStore, StoreError};
+
+use crate::layer::Settings;
+
+impl Settings {
+    /// Carries a batch to the store. A store that is late is as good as one that is gone.
+    async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let Some(store) = &self.store else {
+            let at = "the layer, which was given no store (`AdmitLayer::store`)".to_owned();
+            return Err(StoreError::Unavailable { at, sent: false, source: None });
+        };
+        let after = self.store_timeout;
+        match tokio::time::timeout(after, DynStore::run_boxed(&**store, batch)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::Timeout { after }),
+        }
+    }
+
+    fn resume(&self, pending: Pending, answer: Result<Answer, StoreError>) -> Step {
+        let now = self.clock.now();
+        self.engine.load().resume(pending, answer, now)
+    }
+
+    /// Tells the store what a settled permit gives back, without waiting for it; then whoever waits for that is woken.
+    ///
+    /// Outside of a tokio runtime there is nobody to carry it: what the store counts then stays charged until it drains
+    /// or expires by itself. Less is admitted, never more.
+    pub(crate) fn finish(self: &Arc<Self>, settled: Settled, has_lent: bool) {
+        let Some(batch) = settled.batch else {
+            if has_lent {
+                self.queue.wake_lent();
+            }
+            return;
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let this = Arc::clone(self);
+        runtime.spawn(async move {
+            let _ = this.ask(&batch).await;
+            if has_lent {
+                this.queue.wake_lent();
+            }
+        });
+    }
+}
+
+/// A request about which the store is being asked. Dropping it before it is decided gives everything back: the store is
+/// asked once more under the same id, which charges nothing anew and tells what there is to give back.
+pub(crate) struct Asking {
+    settings: Arc<Settings>,
+    pending: Option<Box<Pending>>,
+}
+
+impl Asking {
+    pub(crate) fn new(settings: &Arc<Settings>, pending: Box<Pending>) -> Self {
+        Self { settings: Arc::clone(settings), pending: Some(pending) }
+    }
+
+    /// Talks to the store until the request is decided.
+    pub(crate) async fn decide(mut self) -> Decision {
+        loop {
+            let pending = self.pending.as_ref().expect("only a decision or dropping takes it");
+            let answer = self.settings.ask(pending.batch()).await;
+            let pending = self.pending.take().expect("it was there before");
+            match self.settings.resume(*pending, answer) {
+                Step::Decided(decision) => return decision,
+                Step::Ask(next) => self.pending = Some(next),
+                Step::Queued(place) => match place {},
+            }
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Some(mut pending) = self.pending.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let settings = Arc::clone(&self.settings);
+        runtime.spawn(async move {
+            loop {
+                let answer = settings.ask(pending.batch()).await;
+                match settings.resume(*pending, answer) {
+                    Step::Decided(Decision::Admit(permit)) => {
+                        let has_lent = permit.must_be_settled();
+                        let now = settings.clock.now();
+                        let settled = settings.engine.load().settle(permit, Outcome::Cancelled, now);
+                        settings.finish(settled, has_lent);
+                        return;
+                    }
+                    Step::Decided(Decision::Refuse(_)) => return,
+                    Step::Ask(next) => pending = next,
+                    Step::Queued(place) => match place {},
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,11 @@
+//! The layers as a service has them: requests in, answers out, and what is held in between.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod answers;
+mod concurrency;
+mod extracting;
+mod settling;
+mod store;
+mod waiting;
+mod world;
