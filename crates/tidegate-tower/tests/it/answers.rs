@@ -1,1 +1,238 @@
+//! What callers read: refusals, admitted answers, and requests that cannot be described.
 
+use core::future::ready;
+
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tidegate::Limit;
+use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_tower::{AdmitBody, timeout};
+use tidegate_wire::headers::OlderHeaders;
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::world::{
+    Answered, Frames, SECOND, Then, World, bucket, builder, hanging, left, prompt, request, request_of, text,
+    usual,
+};
+
+async fn ask(world: &World, request: Request<()>) -> Response<AdmitBody<Frames>> {
+    world.layer.layer(service_fn(prompt)).oneshot(request).await.unwrap()
+}
+
+fn shown<'a>(headers: &'a HeaderMap, names: &[&str]) -> Vec<Option<&'a str>> {
+    names.iter().map(|name| headers.get(*name).map(|value| value.to_str().unwrap())).collect()
+}
+
+fn grpc() -> Request<()> {
+    let mut request = request();
+    request.headers_mut().insert("content-type", "application/grpc+proto".parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn an_admitted_answer_carries_what_the_limits_have_left() {
+    let world = World::new(usual());
+    let response = ask(&world, request()).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(
+        shown(response.headers(), &["ratelimit-policy", "ratelimit", "retry-after", "x-tidegate-reason"]),
+        [
+            Some(r#""rate";q=2;w=1, "parallel";q=1;qu="concurrent-requests""#),
+            Some(r#""rate";r=1;t=1, "parallel";r=0"#),
+            None,
+            None
+        ]
+    );
+    assert_eq!(text(response).await, "done");
+}
+
+#[tokio::test]
+async fn a_refusal_is_a_problem_that_says_which_limit_why_and_when_to_come_back() {
+    let world = World::new(usual());
+    for _ in 0..2 {
+        text(ask(&world, request()).await).await;
+    }
+    let response = ask(&world, request()).await;
+    assert_eq!(response.status(), 429);
+    assert_eq!(
+        shown(
+            response.headers(),
+            &[
+                "content-type",
+                "retry-after",
+                "ratelimit",
+                "ratelimit-policy",
+                "x-tidegate-reason",
+                "x-tidegate-limit"
+            ]
+        ),
+        [
+            Some("application/problem+json"),
+            Some("1"),
+            Some(r#""rate";r=0;t=1"#),
+            Some(r#""rate";q=2;w=1"#),
+            Some("rate_exceeded"),
+            Some("rate")
+        ]
+    );
+    let body: Value = serde_json::from_str(&text(response).await).unwrap();
+    let expected = json!({
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": "Quota Exceeded",
+        "status": 429,
+        "detail": "limit \"rate\" is used up for user=ada: 0 of 2 units left; come back in 500 ms",
+        "violated-policies": ["rate"],
+        "decision": "refuse",
+        "reason": "rate_exceeded",
+        "plane": "limits",
+        "namespace": "api",
+        "limit": "rate",
+        "scope": {"user": "ada"},
+        "remaining": 0,
+        "retry": "at",
+        "retry_after_ms": 500,
+        "violated": [
+            {"name": "rate", "reason": "rate_exceeded", "limit": 2, "remaining": 0, "retry_after_ms": 500}
+        ],
+    });
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn a_refusal_over_grpc_is_a_status_without_messages() {
+    let world = World::new(usual());
+    let held = ask(&world, request()).await;
+    let response = ask(&world, grpc()).await;
+    assert_eq!(response.status(), 200);
+    let names =
+        ["content-type", "grpc-status", "x-tidegate-reason", "ratelimit", "retry-after", "grpc-message"];
+    assert_eq!(
+        shown(response.headers(), &names),
+        [
+            Some("application/grpc"),
+            Some("8"),
+            Some("concurrency_exceeded"),
+            Some(r#""parallel";r=0;t=300"#),
+            Some("300"),
+            Some(r#"all 1 permits of limit "parallel" are held for user=ada; come back in 300 s"#)
+        ]
+    );
+    assert_eq!(text(response).await, "");
+    drop(held);
+}
+
+#[tokio::test]
+async fn each_plane_has_its_own_grpc_status() {
+    // DEADLINE_EXCEEDED, before anything is charged.
+    let world = World::new(usual()).with(|layer| layer.deadline(timeout::grpc));
+    let mut late = grpc();
+    late.headers_mut().insert("grpc-timeout", "0S".parse().unwrap());
+    let response = ask(&world, late).await;
+    let names = ["grpc-status", "x-tidegate-reason", "retry-after"];
+    assert_eq!(shown(response.headers(), &names), [Some("4"), Some("deadline_unmeetable"), None]);
+    assert_eq!(world.left(), left(2, 1));
+    // UNAVAILABLE.
+    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
+    let world = World::new(builder([]).overload(overload));
+    let held = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap();
+    let response = ask(&world, grpc()).await;
+    assert_eq!(shown(response.headers(), &names), [Some("14"), Some("overload_shed"), Some("1")]);
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_message_over_grpc_is_encoded() {
+    let limit = Limit::new("100% gr\u{fc}n", bucket(1, SECOND, 1)).key(["user"]);
+    let world = World::new(builder([limit]));
+    text(ask(&world, request()).await).await;
+    let response = ask(&world, grpc()).await;
+    let message = response.headers()["grpc-message"].to_str().unwrap();
+    assert!(message.starts_with("limit \"100%25 gr%C3%BCn\" is used up"), "{message}");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_described_is_rejected_and_charged_nothing() {
+    let world = World::new(usual());
+    let twice = Request::builder().header("x-user", "a").header("x-user", "b").body(()).unwrap();
+    let long = Request::builder().header("x-user", "a".repeat(1025)).body(()).unwrap();
+    for (request, hint) in
+        [(twice, "stands twice"), (long, "send at most 1024"), (request_of("urgent"), "does not exist")]
+    {
+        let response = ask(&world, request).await;
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["content-type"]),
+            (400, &"application/problem+json".parse().unwrap())
+        );
+        let body = text(response).await;
+        assert!(body.contains(hint) && body.contains("malformed_query"), "{body}");
+    }
+    let mut rejected = grpc();
+    rejected.headers_mut().insert("x-class", "urgent".parse().unwrap());
+    assert_eq!(ask(&world, rejected).await.headers()["grpc-status"], "3");
+    assert_eq!(world.left(), left(2, 1));
+}
+
+#[tokio::test]
+async fn a_namespace_that_does_not_exist_is_the_services_mistake() {
+    let world = World::new(usual()).with(|layer| layer.namespace("apo"));
+    let response = ask(&world, request()).await;
+    assert_eq!(response.status(), 500);
+    assert!(text(response).await.contains("apo"));
+    assert_eq!(ask(&world, grpc()).await.headers()["grpc-status"], "13");
+}
+
+#[tokio::test]
+async fn the_service_may_answer_refusals_in_its_own_words() {
+    let world = World::new(usual()).with(|layer| {
+        layer.on_refusal(|refusal, standard| {
+            let (mut head, _) = standard.into_parts();
+            head.status = StatusCode::FORBIDDEN;
+            Response::from_parts(head, format!("no: {}", refusal.reason()).into())
+        })
+    });
+    let held = ask(&world, request()).await;
+    let response = ask(&world, request()).await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["retry-after"]),
+        (403, &"300".parse().unwrap())
+    );
+    assert_eq!(text(response).await, "no: concurrency_exceeded");
+    drop(held);
+}
+
+#[tokio::test]
+async fn older_headers_are_sent_where_asked_for() {
+    let mut older = OlderHeaders::default();
+    older.x_ratelimit = true;
+    let world = World::new(usual()).with(|layer| layer.older_headers(older));
+    let response = ask(&world, request()).await;
+    let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "ratelimit-limit"];
+    assert_eq!(shown(response.headers(), &names), [Some("1"), Some("0"), None]);
+}
+
+#[tokio::test]
+async fn a_shadow_limit_is_charged_and_not_shown() {
+    let shadow = Limit::new("rate", bucket(1, SECOND, 1)).key(["user"]).shadow();
+    let shown = Limit::new("parallel", bucket(5, SECOND, 5)).key(["user"]);
+    let world = World::new(builder([shadow, shown]));
+    for remaining in [4, 3] {
+        let response = ask(&world, request()).await;
+        assert_eq!(response.headers()["ratelimit"], format!("\"parallel\";r={remaining};t=1"));
+    }
+    assert_eq!(world.left(), left(0, 3));
+}
+
+#[tokio::test]
+async fn the_body_and_trailers_of_the_service_pass_unchanged() {
+    let world = World::new(usual());
+    let answer = |_: Request<()>| {
+        let frames = Frames::new(["one", "two"], Then::End).trailers(&[("x-sum", "7")]);
+        ready(Answered::Ok(Response::builder().status(203).header("x-own", "1").body(frames).unwrap()))
+    };
+    let response = world.layer.layer(service_fn(answer)).oneshot(request()).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.headers()["x-own"].as_bytes()), (203, &b"1"[..]));
+    let body = response.into_body().collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["x-sum"], "7");
+    assert_eq!(body.to_bytes(), "onetwo");
+}
