@@ -203,8 +203,7 @@ async fn the_service_may_answer_refusals_in_its_own_words() {
 
 #[tokio::test]
 async fn older_headers_are_sent_where_asked_for() {
-    let mut older = OlderHeaders::default();
-    older.x_ratelimit = true;
+    let older = OlderHeaders { x_ratelimit: true, ..OlderHeaders::default() };
     let world = World::new(usual()).with(|layer| layer.older_headers(older));
     let response = ask(&world, request()).await;
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "ratelimit-limit"];

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod answers;
+mod axum_service;
 mod concurrency;
 mod extracting;
 mod settling;
 mod store;
+mod tonic_service;
 mod waiting;
 mod world;
