@@ -120,7 +120,7 @@ impl Settings {
             request.deadline = Some(now.saturating_add(timeout));
         }
         if self.waits()
-            && let Some(counter) = self.queue.ahead_of(&self.namespace, request.attributes, request.class)
+            && let Some(counter) = self.ahead_of(&request)
         {
             return Ok(self.later(&request, now, speech, Cause::Behind(counter)));
         }
@@ -137,6 +137,23 @@ impl Settings {
             Step::Ask(pending) => self.later(&request, now, speech, Cause::Store(pending)),
             Step::Queued(place) => match place {},
         })
+    }
+
+    /// A counter of this request for which others wait that go first.
+    fn ahead_of(&self, request: &Request<'_>) -> Option<Counter> {
+        if self.queue.waiting() == 0 {
+            return None;
+        }
+        let engine = self.engine.load();
+        let applies = |name: &str| {
+            let mut limits = engine.limits(&self.namespace).into_iter().flatten();
+            // What is no limit, such as a place in flight, concerns every request.
+            limits.find(|limit| limit.name == name).is_none_or(|limit| {
+                let mut conditions = limit.matches.iter();
+                conditions.all(|one| one.matcher.matches(request.attributes.get(&one.attribute)))
+            })
+        };
+        self.queue.ahead_of(&self.namespace, request.attributes, request.class, applies)
     }
 
     fn later(self: &Arc<Self>, request: &Request<'_>, now: Timestamp, speech: Speech, cause: Cause) -> Begun {

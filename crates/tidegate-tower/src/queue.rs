@@ -132,12 +132,13 @@ impl Queue {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// A counter of these attributes for which requests of this class or above wait.
+    /// A counter of these attributes for which requests of this class or above wait, among those of limits that apply.
     pub(crate) fn ahead_of(
         &self,
         namespace: &str,
         attributes: Attributes<'_>,
         class: Class,
+        applies: impl Fn(&str) -> bool,
     ) -> Option<Counter> {
         if self.waiting() == 0 {
             return None;
@@ -147,7 +148,7 @@ impl Queue {
         counters.find_map(|shape| {
             let counter = shape.counter(attributes)?;
             let (Rank(Reverse(first), _), _) = lines.by_counter.get(&counter)?.waiters.first_key_value()?;
-            (*first >= class).then_some(counter)
+            (*first >= class && applies(&shape.limit)).then_some(counter)
         })
     }
 

@@ -43,12 +43,13 @@ fn who_waits_for_another_counter_stands_in_nobodys_way() {
     let ada = join(&queue, "ada", Class::Critical);
     let bob = join(&queue, "bob", Class::Sheddable);
     assert!(ada.is_head() && bob.is_head());
-    let ahead = |user, class| queue.ahead_of("api", (&[("user", user)]).into(), class).is_some();
+    let ahead = |user, class| queue.ahead_of("api", (&[("user", user)]).into(), class, |_| true).is_some();
     assert!(ahead("ada", Class::Critical) && ahead("ada", Class::Sheddable));
     assert!(!ahead("ada", Class::CriticalPlus), "a higher class goes first");
     assert!(!ahead("eve", Class::Sheddable));
-    assert!(queue.ahead_of("other", (&[("user", "ada")]).into(), Class::Sheddable).is_none());
-    assert!(queue.ahead_of("api", (&[("app", "ada")]).into(), Class::Sheddable).is_none());
+    assert!(queue.ahead_of("api", (&[("user", "ada")]).into(), Class::Sheddable, |_| false).is_none());
+    assert!(queue.ahead_of("other", (&[("user", "ada")]).into(), Class::Sheddable, |_| true).is_none());
+    assert!(queue.ahead_of("api", (&[("app", "ada")]).into(), Class::Sheddable, |_| true).is_none());
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use http::Request;
 use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Limit};
+use tidegate::{Algorithm, Limit, Matcher};
 use tidegate_overload::{Overload, OverloadConfig};
-use tidegate_tower::{AdmitBody, timeout};
+use tidegate_tower::{AdmitBody, extract, timeout};
 use tokio::task::JoinHandle;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -185,6 +185,25 @@ async fn nobody_overtakes_by_arriving_when_there_is_room() {
     world.clock.advance(SECOND);
     assert_eq!(late.await.unwrap().status(), 200);
     assert_eq!(*served.lock().unwrap(), ["first", "late"]);
+}
+
+#[tokio::test]
+async fn who_is_not_concerned_by_a_limit_stands_behind_nobody_who_waits_for_it() {
+    let writes =
+        Limit::new("writes", bucket(1, SECOND, 1)).key(["user"]).when("method", Matcher::exact("PUT"));
+    let world =
+        World::new(builder([writes])).with(|layer| layer.attribute("method", extract::method()).wait(SECOND));
+    let put = || Request::put("/").header("x-user", "ada").body(()).unwrap();
+    assert_eq!(status(&world, put()).await, 200);
+    let waits = spawn(&world, put());
+    let_run().await;
+    let mut read = Box::pin(world.layer.layer(service_fn(prompt)).oneshot(request()));
+    assert!(poll(&mut read).is_ready());
+    let mut write = Box::pin(world.layer.layer(service_fn(prompt)).oneshot(put()));
+    assert!(poll(&mut write).is_pending());
+    drop(write);
+    world.clock.advance(SECOND);
+    assert_eq!(waits.await.unwrap().status(), 200);
 }
 
 #[tokio::test]
