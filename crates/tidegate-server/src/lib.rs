@@ -49,6 +49,7 @@ mod openapi;
 mod operations;
 pub mod overrides;
 pub mod policy_file;
+pub mod proxy;
 mod refusal_log;
 mod refused_keys;
 mod reply;

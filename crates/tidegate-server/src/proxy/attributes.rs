@@ -1,0 +1,303 @@
+//! The attributes of a proxied request: which of its parts says who the caller is.
+//!
+//! An attribute that comes twice is rejected rather than chosen, as at the other doors: which one the service behind the
+//! proxy would take is not known here. One that does not come is absent, and the policy says what that means. One that is
+//! too long is rejected, because cutting it would join counters.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::header::{COOKIE, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
+use tidegate_wire::text::shortened;
+
+use super::jwt::Claims;
+use super::path::PlainPath;
+use super::rejection::{Rejection, RejectionCode};
+
+mod source;
+
+pub use source::{AttributeSource, NotASource, SOURCE_BYTES_MAX};
+
+/// The longest value of an attribute in bytes, unless it is set otherwise. Above it: 400.
+pub const VALUE_BYTES_MAX: usize = 1 << 10;
+
+/// What is known of a request besides its head.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Who sent it, behind the proxies that are trusted.
+    pub client: IpAddr,
+    /// Its path, in the one meaning it has.
+    pub path: &'a PlainPath<'a>,
+    /// The claims of its token, if it came with one that is valid.
+    pub claims: Option<&'a Claims>,
+}
+
+/// The attributes of requests on one route, and which of them is the tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestAttributes {
+    sources: Vec<(String, AttributeSource)>,
+    tenant: Option<String>,
+    value_bytes_max: usize,
+}
+
+/// Attributes that cannot be configured so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttributesError {
+    /// More attributes than are looked at.
+    #[error("{0} attributes are more than {max}; leave out those that no limit uses", max = tidegate::Attributes::MAX)]
+    TooMany(usize),
+    /// One stands twice, and only the first would count.
+    #[error("attribute \"{0}\" stands twice; remove one")]
+    Twice(String),
+    /// A name that is empty.
+    #[error("an attribute has an empty name; name it as the limits do")]
+    Unnamed,
+    /// The tenant is none of the attributes.
+    #[error("tenant \"{0}\" is not an attribute of the route; add it to `attributes`, or remove it")]
+    UnknownTenant(String),
+}
+
+impl RequestAttributes {
+    /// Attributes by name, at most [`tidegate::Attributes::MAX`], with values of at most [`VALUE_BYTES_MAX`] bytes and
+    /// without a tenant.
+    pub fn new(
+        sources: impl IntoIterator<Item = (String, AttributeSource)>,
+    ) -> Result<Self, AttributesError> {
+        let sources: Vec<_> = sources.into_iter().collect();
+        if sources.len() > tidegate::Attributes::MAX {
+            return Err(AttributesError::TooMany(sources.len()));
+        }
+        for (index, (name, _)) in sources.iter().enumerate() {
+            if name.is_empty() {
+                return Err(AttributesError::Unnamed);
+            }
+            if sources[..index].iter().any(|(known, _)| known == name) {
+                return Err(AttributesError::Twice(name.clone()));
+            }
+        }
+        Ok(Self { sources, tenant: None, value_bytes_max: VALUE_BYTES_MAX })
+    }
+
+    /// The same attributes, of which this one says who pays.
+    pub fn with_tenant(mut self, name: impl Into<String>) -> Result<Self, AttributesError> {
+        let name = name.into();
+        if !self.sources.iter().any(|(known, _)| *known == name) {
+            return Err(AttributesError::UnknownTenant(name));
+        }
+        self.tenant = Some(name);
+        Ok(self)
+    }
+
+    /// The same attributes with another bound of their values in bytes. Zero lets only empty values through.
+    #[must_use]
+    pub fn with_value_bytes_max(mut self, bytes: usize) -> Self {
+        self.value_bytes_max = bytes;
+        self
+    }
+
+    /// Whether any attribute comes from a token, so that one must be read.
+    pub fn need_claims(&self) -> bool {
+        self.sources.iter().any(|(_, source)| matches!(source, AttributeSource::Claim(_)))
+    }
+
+    /// The name of the attribute that says who pays.
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+
+    /// The attributes of one request by name, in the order they were configured. Absent ones are left out.
+    pub fn extract<'a>(
+        &'a self,
+        parts: &'a Parts,
+        context: &Context<'a>,
+    ) -> Result<Vec<(&'a str, Cow<'a, str>)>, Rejection> {
+        let mut found = Vec::with_capacity(self.sources.len());
+        for (name, source) in &self.sources {
+            let Some(value) = source.value(parts, context)? else { continue };
+            if value.len() > self.value_bytes_max {
+                let (length, most) = (value.len(), self.value_bytes_max);
+                let detail = format_args!("{source} has {length} bytes, more than {most}");
+                return Err(Rejection::new(RejectionCode::AttributeTooLong, detail).fix("send a shorter one"));
+            }
+            found.push((name.as_str(), value));
+        }
+        Ok(found)
+    }
+}
+
+impl AttributeSource {
+    /// What one request says here; `None` if it says nothing.
+    fn value<'a>(
+        &'a self,
+        parts: &'a Parts,
+        context: &Context<'a>,
+    ) -> Result<Option<Cow<'a, str>>, Rejection> {
+        Ok(match self {
+            Self::Header(name) => {
+                let mut values = parts.headers.get_all(name).iter();
+                let first = values.next();
+                if values.next().is_some() {
+                    return Err(twice(self));
+                }
+                first.map(|value| text(self, value.as_bytes())).transpose()?
+            }
+            Self::Cookie(name) => cookie(self, &parts.headers, name)?,
+            Self::Query(name) => query(self, parts.uri.query().unwrap_or(""), name)?,
+            Self::Segment(index) => context.path.segment(*index).map(Cow::Borrowed),
+            Self::Path => Some(context.path.matched().into()),
+            Self::Method => Some(parts.method.as_str().into()),
+            Self::Host => host(parts)?,
+            Self::Claim(path) => match context.claims {
+                Some(claims) => claims.text(path).map_err(|kind| {
+                    let detail = format_args!("{self} is {kind}, which is no value to count by");
+                    Rejection::new(RejectionCode::AmbiguousAttribute, detail)
+                        .fix("send a token in which it is text, a number, true or false")
+                })?,
+                None => None,
+            },
+            Self::ClientIp => Some(context.client.to_canonical().to_string().into()),
+            Self::Constant(text) => Some(text.as_str().into()),
+        })
+    }
+}
+
+fn twice(source: &AttributeSource) -> Rejection {
+    Rejection::new(RejectionCode::AmbiguousAttribute, format_args!("{source} stands twice"))
+        .fix("send it once")
+}
+
+fn text<'a>(source: &AttributeSource, bytes: &'a [u8]) -> Result<Cow<'a, str>, Rejection> {
+    core::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| {
+        Rejection::new(RejectionCode::AmbiguousAttribute, format_args!("{source} is not UTF-8"))
+            .fix("encode it as UTF-8")
+    })
+}
+
+/// A cookie, from all header lines together, since HTTP/2 may split them (RFC 9113, section 8.2.3). Its value is taken
+/// as it stands, quotation marks included.
+fn cookie<'a>(
+    source: &AttributeSource,
+    headers: &'a HeaderMap,
+    wanted: &str,
+) -> Result<Option<Cow<'a, str>>, Rejection> {
+    let mut found = None;
+    let lines = headers.get_all(COOKIE).iter();
+    for pair in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')) {
+        let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
+        if pair[..equals].trim_ascii() != wanted.as_bytes() {
+            continue;
+        }
+        if found.is_some() {
+            return Err(twice(source));
+        }
+        found = Some(text(source, pair[equals + 1..].trim_ascii())?);
+    }
+    Ok(found)
+}
+
+/// A parameter of the query: `+` is a space, and `%` with two digits a byte, in its name too.
+fn query<'a>(
+    source: &AttributeSource,
+    query: &'a str,
+    wanted: &str,
+) -> Result<Option<Cow<'a, str>>, Rejection> {
+    let mut found = None;
+    for part in query.split('&') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        // A name that is not UTF-8 is no name that could be configured.
+        if part.is_empty() || decoded(name).as_deref() != Some(wanted) {
+            continue;
+        }
+        if found.is_some() {
+            return Err(twice(source));
+        }
+        let malformed = |what| {
+            let value = shortened(value, 64);
+            let detail = format_args!("{source} \"{value}\" {what}");
+            Rejection::new(RejectionCode::AmbiguousAttribute, detail).fix("percent-encode it as UTF-8")
+        };
+        if has_stray_percent(value) {
+            return Err(malformed("has a % without two digits"));
+        }
+        found = Some(decoded(value).ok_or_else(|| malformed("is not UTF-8 when decoded"))?);
+    }
+    Ok(found)
+}
+
+/// Whether `text` has a `%` that is not followed by two hexadecimal digits, which readers take differently.
+fn has_stray_percent(text: &str) -> bool {
+    text.split('%')
+        .skip(1)
+        .any(|rest| !rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
+}
+
+/// A part of a query as text: `+` is a space, and `%` with two digits a byte. `None` if that is not UTF-8.
+fn decoded(part: &str) -> Option<Cow<'_, str>> {
+    if part.contains('+') {
+        let spaced = part.replace('+', " ");
+        return Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned().into());
+    }
+    percent_decode_str(part).decode_utf8().ok()
+}
+
+/// The host that was asked for, in lower case, without a port and without a dot at its end.
+///
+/// HTTP/2 names it in the target and HTTP/1 in a header. Where both do they must agree.
+fn host(parts: &Parts) -> Result<Option<Cow<'_, str>>, Rejection> {
+    let mut named = parts.headers.get_all(HOST).iter();
+    let header = named.next();
+    if named.next().is_some() {
+        return Err(twice(&AttributeSource::Host));
+    }
+    let malformed = |what| {
+        Rejection::new(RejectionCode::AmbiguousAttribute, format_args!("host {what}"))
+            .fix("name one host, with or without a port")
+    };
+    let from_header = match header.map(HeaderValue::as_bytes) {
+        // HTTP/1 sends an empty one when the target has no authority.
+        None | Some(b"") => None,
+        Some(bytes) => {
+            let text = core::str::from_utf8(bytes).map_err(|_| malformed("is not UTF-8"))?;
+            Some(plain_host(text).ok_or_else(|| malformed("is malformed"))?)
+        }
+    };
+    let from_target = match parts.uri.authority() {
+        None => None,
+        Some(authority) => Some(plain_host(authority.as_str()).ok_or_else(|| malformed("is malformed"))?),
+    };
+    match (from_target, from_header) {
+        (Some(target), Some(header)) if target != header => {
+            Err(malformed("differs between the target and the header"))
+        }
+        (target, header) => Ok(target.or(header)),
+    }
+}
+
+fn plain_host(text: &str) -> Option<Cow<'_, str>> {
+    let (host, port) = match text.rfind(':') {
+        // The colons of an IPv6 address stand in brackets.
+        Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
+        _ => (text, ""),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let is_name =
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    let is_address = || {
+        let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())
+    };
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) || !(is_name || is_address()) {
+        return None;
+    }
+    Some(if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        host.to_ascii_lowercase().into()
+    } else {
+        host.into()
+    })
+}
+
+#[cfg(test)]
+mod tests;

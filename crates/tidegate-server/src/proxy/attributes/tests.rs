@@ -1,0 +1,276 @@
+use super::super::path::PathRules;
+use super::*;
+use http::Request;
+use proptest::prelude::*;
+
+fn parts(target: &str, headers: &[(&'static str, &[u8])]) -> Parts {
+    let mut request = Request::get(target).body(()).unwrap();
+    for (name, value) in headers {
+        request.headers_mut().append(*name, HeaderValue::from_bytes(value).unwrap());
+    }
+    request.into_parts().0
+}
+
+fn claims() -> Claims {
+    let text = r#"{"sub":"ada","n":42,"big":18446744073709551615,"huge":18446744073709551616,"half":1.5,"live":true,
+        "off":null,"org":{"id":"o1","tags":["a"]},"https://e.com/t":"t1"}"#;
+    Claims::from(serde_json::from_str::<serde_json::Map<_, _>>(text).unwrap())
+}
+
+fn one(source: &str, parts: &Parts) -> Result<Option<String>, Rejection> {
+    let attributes = RequestAttributes::new([("x".to_owned(), source.parse().unwrap())]).unwrap();
+    let path = PlainPath::read(parts.uri.path(), PathRules::default()).unwrap();
+    let claims = claims();
+    let client = "::ffff:203.0.113.9".parse().unwrap();
+    let context = Context { client, path: &path, claims: Some(&claims) };
+    let found = attributes.extract(parts, &context)?;
+    Ok(found.into_iter().next().map(|(_, value)| value.into_owned()))
+}
+
+#[test]
+fn every_source_is_read_from_its_part_of_the_request() {
+    let request = parts(
+        "/v1/caf%C3%A9/7?key=a%20b+c&%6Bind=x&empty=&flag&sub=1",
+        &[
+            ("x-api-key", b"k1"),
+            ("x-text", "caf\u{e9}".as_bytes()),
+            ("x-empty", b""),
+            ("cookie", b"sid=s1; theme=\"dark\";sid2=no"),
+            ("cookie", b" other = spaced "),
+            ("host", b"API.Example.com.:8443"),
+        ],
+    );
+    for (source, expected) in [
+        ("header.x-api-key", Some("k1")),
+        ("header.X-Api-Key", Some("k1")),
+        ("header.x-text", Some("caf\u{e9}")),
+        ("header.x-empty", Some("")),
+        ("header.x-other", None),
+        ("cookie.sid", Some("s1")),
+        ("cookie.theme", Some("\"dark\"")),
+        ("cookie.other", Some("spaced")),
+        ("cookie.SID", None),
+        ("query.key", Some("a b c")),
+        ("query.kind", Some("x")),
+        ("query.empty", Some("")),
+        ("query.flag", Some("")),
+        ("query.other", None),
+        ("path", Some("/v1/caf\u{e9}/7")),
+        ("path.0", Some("v1")),
+        ("path.1", Some("caf\u{e9}")),
+        ("path.3", None),
+        ("method", Some("GET")),
+        ("host", Some("api.example.com")),
+        ("jwt.sub", Some("ada")),
+        ("jwt.n", Some("42")),
+        ("jwt.big", Some("18446744073709551615")),
+        ("jwt.live", Some("true")),
+        ("jwt.off", None),
+        ("jwt.org.id", Some("o1")),
+        ("jwt.org.none", None),
+        ("jwt.sub.id", None),
+        ("jwt.\"https://e.com/t\"", Some("t1")),
+        ("client_ip", Some("203.0.113.9")),
+        ("\"public api\"", Some("public api")),
+    ] {
+        assert_eq!(one(source, &request).unwrap().as_deref(), expected, "{source}");
+    }
+}
+
+#[test]
+fn what_comes_twice_is_rejected_and_never_chosen() {
+    for (source, target, headers) in [
+        ("header.x-user", "/", &[("x-user", &b"a"[..]), ("x-user", b"b")][..]),
+        ("header.x-user", "/", &[("x-user", b"a"), ("x-user", b"a")]),
+        ("cookie.sid", "/", &[("cookie", b"sid=a; sid=b")]),
+        ("cookie.sid", "/", &[("cookie", b"sid=a"), ("cookie", b"sid=b")]),
+        ("cookie.sid", "/", &[("cookie", b"sid=a;sid =b")]),
+        ("query.user", "/?user=a&user=b", &[]),
+        ("query.user", "/?user=a&us%65r=b", &[]),
+        ("query.user", "/?user&user=b", &[]),
+        ("query.a b", "/?a+b=1&a%20b=2", &[]),
+        ("host", "/", &[("host", b"a"), ("host", b"a")]),
+    ] {
+        let rejection = one(source, &parts(target, headers)).unwrap_err();
+        assert_eq!((rejection.status, rejection.code), (400, RejectionCode::AmbiguousAttribute), "{source}");
+        assert!(rejection.detail.contains("stands twice"), "{}", rejection.detail);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_in_one_way_is_rejected() {
+    for (source, target, headers) in [
+        ("header.x-user", "/", &[("x-user", &b"\xff"[..])][..]),
+        ("cookie.sid", "/", &[("cookie", b"sid=\xff")]),
+        ("query.user", "/?user=%ff", &[]),
+        ("query.user", "/?user=%c3%28", &[]),
+        ("query.user", "/?user=%zz", &[]),
+        ("query.user", "/?user=a%", &[]),
+        ("query.user", "/?user=%4", &[]),
+        ("jwt.huge", "/", &[]),
+        ("jwt.half", "/", &[]),
+        ("jwt.org", "/", &[]),
+        ("jwt.org.tags", "/", &[]),
+        ("host", "http://a.example/", &[("host", b"b.example")]),
+        ("host", "/", &[("host", b"user@a.example")]),
+        ("host", "/", &[("host", b"a.example:x")]),
+        ("host", "/", &[("host", b"a.example, b.example")]),
+        ("host", "/", &[("host", b"a.example/x")]),
+        ("host", "/", &[("host", b"[::1")]),
+        ("host", "/", &[("host", b":80")]),
+        ("host", "/", &[("host", b"\xff")]),
+    ] {
+        let rejection = one(source, &parts(target, headers)).unwrap_err();
+        assert_eq!((rejection.status, rejection.code), (400, RejectionCode::AmbiguousAttribute), "{source}");
+        assert!(rejection.fix.is_some());
+    }
+}
+
+#[test]
+fn a_host_has_one_spelling() {
+    for (target, header, expected) in [
+        ("/", &b"[2001:DB8::1]:443"[..], Some("[2001:db8::1]")),
+        ("/", b"[2001:db8::1]", Some("[2001:db8::1]")),
+        ("/", b"10.0.0.1:80", Some("10.0.0.1")),
+        ("/", b"A_b.example.", Some("a_b.example")),
+        ("http://A.example:80/", b"a.example", Some("a.example")),
+        ("http://a.example/", b"", Some("a.example")),
+        ("/", b"", None),
+    ] {
+        let found = one("host", &parts(target, &[("host", header)])).unwrap();
+        assert_eq!(found.as_deref(), expected);
+    }
+}
+
+#[test]
+fn a_value_that_is_too_long_is_rejected_and_not_cut() {
+    let long = "a".repeat(VALUE_BYTES_MAX + 1);
+    let request = parts("/", &[("x-user", long.as_bytes())]);
+    let rejection = one("header.x-user", &request).unwrap_err();
+    assert_eq!((rejection.status, rejection.code), (400, RejectionCode::AttributeTooLong));
+    let request = parts("/", &[("x-user", &long.as_bytes()[1..])]);
+    assert_eq!(one("header.x-user", &request).unwrap().unwrap().len(), VALUE_BYTES_MAX);
+
+    let path = PlainPath::read("/", PathRules::default()).unwrap();
+    let context = Context { client: "::1".parse().unwrap(), path: &path, claims: None };
+    let short = RequestAttributes::new([("m".to_owned(), AttributeSource::Method)]).unwrap();
+    assert!(short.clone().with_value_bytes_max(3).extract(&request, &context).is_ok());
+    assert!(short.with_value_bytes_max(2).extract(&request, &context).is_err());
+}
+
+#[test]
+fn attributes_keep_their_order_and_absent_ones_are_left_out() {
+    let sources = [("who", "header.x-user"), ("sub", "jwt.sub"), ("where", "path.0"), ("kind", "\"web\"")];
+    let sources = sources.map(|(name, source)| (name.to_owned(), source.parse().unwrap()));
+    let attributes = RequestAttributes::new(sources).unwrap().with_tenant("sub").unwrap();
+    let request = parts("/v1", &[]);
+    let path = PlainPath::read("/v1", PathRules::default()).unwrap();
+    let context = Context { client: "::1".parse().unwrap(), path: &path, claims: None };
+    let found = attributes.extract(&request, &context).unwrap();
+    assert_eq!(found, [("where", Cow::from("v1")), ("kind", Cow::from("web"))]);
+    assert_eq!((attributes.tenant(), attributes.need_claims()), (Some("sub"), true));
+}
+
+#[test]
+fn attributes_that_cannot_be_configured_say_why() {
+    let named = |names: &[&str]| {
+        RequestAttributes::new(names.iter().map(|name| ((*name).to_owned(), AttributeSource::Path)))
+    };
+    assert!(named(&["a", "b", "a"]).unwrap_err().to_string().contains("\"a\" stands twice"));
+    assert!(named(&[""]).unwrap_err().to_string().contains("empty name"));
+    let many: Vec<_> = (0..=tidegate::Attributes::MAX).map(|index| index.to_string()).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    assert!(named(&many).unwrap_err().to_string().contains("more than 64"));
+    let error = named(&["a"]).unwrap().with_tenant("b").unwrap_err().to_string();
+    assert!(error.contains("tenant \"b\" is not an attribute"), "{error}");
+}
+
+#[test]
+fn sources_are_shown_as_they_are_written() {
+    for text in [
+        "header.x-api-key",
+        "cookie.sid",
+        "query.a b",
+        "path.12",
+        "path",
+        "method",
+        "host",
+        "jwt.sub",
+        "jwt.a.\"b.c\".d",
+        "client_ip",
+        "\"\"",
+        "\"a.b\"",
+    ] {
+        assert_eq!(AttributeSource::parse(text).unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn a_source_that_is_none_names_the_value_and_the_fix() {
+    for (text, hint) in [
+        ("", "write one of header.NAME"),
+        ("ada", "or \"ada\" in quotation marks"),
+        ("headers.x-key", "did you mean header.NAME?"),
+        ("Method", "did you mean method?"),
+        ("client", "did you mean client_ip?"),
+        ("header", "write header.NAME"),
+        ("header.", "use letters, digits and hyphens"),
+        ("header.x key", "use letters, digits and hyphens"),
+        ("cookie.", "write it as in cookie.sid"),
+        ("cookie.a=b", "write it as in cookie.sid"),
+        ("query.", "as in query.key"),
+        ("query", "write query.NAME"),
+        ("path.", "write path.0"),
+        ("path.-1", "write path.0"),
+        ("path.+1", "write path.0"),
+        ("path.10000", "write path.0"),
+        ("method.x", "write method"),
+        ("client_ip.x", "write client_ip"),
+        ("jwt", "write jwt.CLAIM"),
+        ("jwt.", "jwt.org.id"),
+        ("jwt.a..b", "jwt.org.id"),
+        ("jwt.\"a", "jwt.org.id"),
+        ("jwt.\"a\"b", "jwt.org.id"),
+        ("\"open", "write \"text\""),
+        ("\"", "write \"text\""),
+        ("\"a\"b\"", "write \"text\""),
+    ] {
+        let message = AttributeSource::parse(text).unwrap_err().to_string();
+        assert!(message.contains(hint) && message.contains(&format!("\"{text}\"")), "{text}: {message}");
+    }
+    assert!(AttributeSource::parse(&"x".repeat(1 << 20)).unwrap_err().to_string().len() < 200);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn whatever_is_configured_is_read_or_refused(text in "\\PC{0,40}") {
+        if let Ok(source) = AttributeSource::parse(&text) {
+            prop_assert_eq!(AttributeSource::parse(&source.to_string()).unwrap(), source);
+        }
+    }
+
+    #[test]
+    fn whatever_is_sent_yields_attributes_or_a_rejection(
+        query in "[a-z%0-9=&+;]{0,30}",
+        line in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let mut request = parts(&format!("/v1?{query}"), &[]);
+        if let Ok(value) = HeaderValue::from_bytes(&line) {
+            for name in ["cookie", "host", "x-user"] {
+                request.headers.append(name, value.clone());
+            }
+        }
+        for source in ["header.x-user", "cookie.a", "query.a", "query.ab", "host", "path", "path.3", "jwt.org"] {
+            let _ = one(source, &request);
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_what_was_encoded(value in "\\PC{0,20}") {
+        let encoded = percent_encoding::utf8_percent_encode(&value, percent_encoding::NON_ALPHANUMERIC);
+        let request = parts(&format!("/?other=1&key={encoded}&last"), &[]);
+        prop_assert_eq!(one("query.key", &request).unwrap().unwrap(), value);
+    }
+}

@@ -1,0 +1,179 @@
+//! The address of the client behind the proxies that are trusted.
+//!
+//! A header about who the client is says something only when the peer that sent it is trusted, and then only as far
+//! back as every hop is. So the addresses are walked from the right, the end that the nearest proxy wrote: the first one
+//! that is not trusted is the client. What stands to the left of it was sent by the client and is never looked at, which
+//! is why a client cannot choose the address it is counted by.
+//!
+//! Exactly one header counts, the one the proxies are known to write. The other would come from the client unchanged.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use http::HeaderMap;
+use http::header::{FORWARDED, HeaderName};
+use ipnet::{IpNet, Ipv4Net};
+
+mod forwarded;
+pub mod proxy_protocol;
+
+/// The most networks that may be trusted.
+pub const TRUSTED_MAX: usize = 1024;
+
+/// The most hops that are walked. Past it the walk ends, and the last address it reached is the client.
+pub const HOPS_MAX: usize = 64;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Which header the trusted proxies write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientHeader {
+    /// `X-Forwarded-For: client, proxy`. The default.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded: for=client, for=proxy` (RFC 7239).
+    Forwarded,
+}
+
+/// Who the client of a request is, given the proxies that are trusted.
+///
+/// The default trusts nobody: the client is the peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientAddress {
+    trusted: Vec<IpNet>,
+    header: ClientHeader,
+}
+
+impl ClientAddress {
+    /// The client behind proxies in `trusted`, of which none means that no header counts, by what `header` says.
+    ///
+    /// Fails for more than [`TRUSTED_MAX`] networks.
+    pub fn new(
+        trusted: impl IntoIterator<Item = Network>,
+        header: ClientHeader,
+    ) -> Result<Self, TooManyTrusted> {
+        let trusted: Vec<_> = trusted.into_iter().map(|network| network.0).collect();
+        if trusted.len() > TRUSTED_MAX {
+            return Err(TooManyTrusted(trusted.len()));
+        }
+        Ok(Self { trusted, header })
+    }
+
+    /// Whether what this address says of others counts. IPv4 written as IPv6 is IPv4.
+    pub fn is_trusted(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.trusted.iter().any(|network| network.contains(&address))
+    }
+
+    /// The client of a request with `headers` that `peer` sent; IPv4 written as IPv6 comes out as IPv4.
+    ///
+    /// An entry that is no address ends the walk at the last one that was good: who wrote that entry is unknown, and
+    /// so is whether what stands left of it was sent by the client. When all hops are trusted, the client is the
+    /// first of them.
+    pub fn of(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+        let mut client = peer.to_canonical();
+        if !self.is_trusted(client) {
+            return client;
+        }
+        let name = match self.header {
+            ClientHeader::XForwardedFor => X_FORWARDED_FOR,
+            ClientHeader::Forwarded => FORWARDED,
+        };
+        let mut hops = 0;
+        for line in headers.get_all(name).iter().rev() {
+            let mut rest = Some(line.as_bytes());
+            while let Some(bytes) = rest {
+                let entry;
+                (rest, entry) = match self.header {
+                    ClientHeader::XForwardedFor => last_of_list(bytes),
+                    ClientHeader::Forwarded => match forwarded::last_element(bytes) {
+                        Some(split) => split,
+                        None => return client,
+                    },
+                };
+                hops += 1;
+                if hops > HOPS_MAX {
+                    return client;
+                }
+                // RFC 9110 has recipients skip empty elements of a list, which proxies that join lines leave behind.
+                let entry = entry.trim_ascii();
+                if entry.is_empty() {
+                    continue;
+                }
+                let address = match self.header {
+                    ClientHeader::XForwardedFor => core::str::from_utf8(entry).ok().and_then(address),
+                    ClientHeader::Forwarded => forwarded::address_of(entry),
+                };
+                let Some(address) = address else { return client };
+                client = address;
+                if !self.is_trusted(client) {
+                    return client;
+                }
+            }
+        }
+        client
+    }
+}
+
+/// What stands before the last comma, if there is one, and what stands after it.
+fn last_of_list(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    match bytes.iter().rposition(|byte| *byte == b',') {
+        Some(comma) => (Some(&bytes[..comma]), &bytes[comma + 1..]),
+        None => (None, bytes),
+    }
+}
+
+/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+fn address(text: &str) -> Option<IpAddr> {
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
+    let address: Option<IpAddr> = text.parse().ok().or_else(bracketed).or_else(with_port);
+    address.map(|address| address.to_canonical())
+}
+
+/// A network in CIDR notation, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network(IpNet);
+
+/// Text that is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "network \"{0}\" is neither CIDR notation nor an address; write 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1"
+)]
+pub struct NotANetwork(pub String);
+
+/// More networks than may be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} trusted networks are more than {TRUSTED_MAX}; trust the networks that contain them")]
+pub struct TooManyTrusted(pub usize);
+
+impl FromStr for Network {
+    type Err = NotANetwork;
+
+    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+        let network: Option<IpNet> =
+            text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+        let network = network.ok_or_else(|| NotANetwork(text.chars().take(64).collect()))?;
+        Ok(Self(canonical(network)))
+    }
+}
+
+/// The same network, as IPv4 if it lies within the addresses of IPv4 written as IPv6 (`::ffff:0:0/96`).
+fn canonical(network: IpNet) -> IpNet {
+    let IpNet::V6(six) = network else { return network };
+    let mapped: Option<Ipv4Addr> = six.network().to_ipv4_mapped();
+    match (mapped, six.prefix_len().checked_sub(96)) {
+        (Some(four), Some(length)) => Ipv4Net::new(four, length).map_or(network, IpNet::V4),
+        _ => network,
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;
