@@ -1,4 +1,4 @@
-//! The reverse proxy: what a request says of itself.
+//! The reverse proxy: what a request says of itself, whether it may go ahead, and who answers it.
 //!
 //! What comes from strangers is read in one way or not at all: a value that two readers would take differently is
 //! rejected rather than chosen, because a caller who can have it counted as one thing and served as another has no limit.
@@ -10,3 +10,25 @@ pub mod deadline;
 pub mod jwt;
 pub mod path;
 pub mod rejection;
+
+mod answer;
+mod body;
+mod config;
+mod counts;
+mod forward;
+mod headers;
+mod page;
+mod routes;
+mod tunnel;
+mod upstream;
+mod visit;
+mod waiting;
+
+pub(crate) use answer::answer;
+pub use config::{
+    NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, RouteCost, ServerUrl, Timeouts,
+    UpstreamConfig,
+};
+pub(crate) use counts::{ProxyMetrics, ProxyState};
+pub(crate) use routes::Routes;
+pub(crate) use upstream::Upstream;

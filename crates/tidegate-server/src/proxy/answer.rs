@@ -1,0 +1,341 @@
+//! One request from its head to the head of its answer: which route, on whose account, whether it may go ahead, and
+//! what became of it.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, HOST, VARY};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use smallvec::SmallVec;
+use tidegate::{Attributes, Cost, Refusal};
+use tidegate_wire::{Fault, FaultCode};
+use tokio::time::Instant;
+
+use super::attributes::Context;
+use super::body::{AnswerBody, RequestBody};
+use super::forward::{Errand, forward};
+use super::page;
+use super::path::PlainPath;
+use super::rejection::Rejection;
+use super::routes::Route;
+use super::visit::{Ending, Held, Told, UnderWay, Visit};
+use super::waiting::{Willing, decide_in_time};
+use crate::connections::Line;
+use crate::daemon::{Daemon, Desk};
+use crate::decide::{Noted, decide_apart};
+use crate::decisions::Asked;
+use crate::door::check_head;
+use crate::in_force::InForce;
+use crate::reply::{self, Reply};
+
+/// Why a request is answered here and not by an upstream.
+pub(super) enum Unforwarded {
+    Fault(Fault),
+    Rejection(Rejection),
+    Reply(Reply),
+}
+
+impl From<Fault> for Unforwarded {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Rejection> for Unforwarded {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejection(rejection)
+    }
+}
+
+/// Answers one request of the connection `line` that came from `peer`.
+pub(crate) async fn answer(
+    daemon: &Arc<Daemon>,
+    line: &Arc<Line>,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let is_http1 = request.version() < http::Version::HTTP_2;
+    let in_force = daemon.in_force.load_full();
+    let routes = &in_force.routes;
+    let told = Told {
+        started: Instant::now(),
+        method: request.method().clone(),
+        path: routes.config.access_log.then(|| request.uri().path().into()),
+        client: None,
+        status: 0,
+        decision: "none",
+        waited: core::time::Duration::ZERO,
+        upstream: None,
+        until: None,
+        is_wanted: routes.config.access_log,
+    };
+    let mut visit = Visit::new(UnderWay::new(Arc::clone(line)), Arc::clone(&routes.other), told);
+    let mut answer = match begin(daemon, &in_force, peer, request, &mut visit).await {
+        Ok(errand) => forward(daemon, visit, errand).await,
+        Err(unforwarded) => {
+            let reply = reply_to(daemon, unforwarded);
+            visit.told.status = reply.status().as_u16();
+            visit.end(Ending::Whole);
+            whole(reply)
+        }
+    };
+    // Relaxed: a caller that misses it is told with its next answer, or when the grace is over.
+    if is_http1 && !daemon.is_ready.load(core::sync::atomic::Ordering::Relaxed) {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
+pub(super) fn whole(reply: Reply) -> Response<AnswerBody> {
+    reply.map(AnswerBody::Whole)
+}
+
+pub(super) fn reply_to(daemon: &Daemon, unforwarded: Unforwarded) -> Reply {
+    match unforwarded {
+        Unforwarded::Fault(fault) => {
+            daemon.metrics.fault(fault.code);
+            reply::fault(&fault)
+        }
+        Unforwarded::Rejection(rejection) => {
+            daemon.metrics.rejected(rejection.code);
+            let mut body = Vec::with_capacity(256);
+            rejection.write_body(&mut body);
+            let problem = HeaderValue::from_static(tidegate_wire::problem::MEDIA_TYPE);
+            let mut reply = reply::with_body(reply::status(rejection.status), problem, body);
+            if let Some(challenge) = rejection.challenge() {
+                let challenge = HeaderValue::from_static(challenge);
+                reply.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+            }
+            reply
+        }
+        Unforwarded::Reply(reply) => reply,
+    }
+}
+
+/// Everything before the request is sent on.
+async fn begin(
+    daemon: &Arc<Daemon>,
+    in_force: &Arc<InForce>,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+    visit: &mut Visit,
+) -> Result<Errand, Unforwarded> {
+    let (mut head, incoming) = request.into_parts();
+    // Who waits to be told to send a body has sent none, and telling it would be an answer.
+    let sends_anyway = !head.headers.contains_key(EXPECT);
+    let upload = RequestBody::new(incoming);
+    match admit(daemon, in_force, peer, &mut head, &upload, visit).await {
+        Ok((route, sender)) => Ok(Errand::new(daemon, route, head, sender, upload)),
+        Err(unforwarded) => {
+            if sends_anyway {
+                upload.discard(daemon.config.bounds.linger);
+            }
+            Err(unforwarded)
+        }
+    }
+}
+
+/// Finds the route of a request and has it admitted; the permit is held by `visit`. The head is brought into the form in
+/// which its address goes on.
+async fn admit<'r>(
+    daemon: &Arc<Daemon>,
+    in_force: &'r Arc<InForce>,
+    peer: Option<IpAddr>,
+    head: &mut Parts,
+    upload: &RequestBody,
+    visit: &mut Visit,
+) -> Result<(&'r Route, Origin), Unforwarded> {
+    check_head(head, &daemon.config.bounds)?;
+    if head.method == Method::CONNECT {
+        let detail = "the proxy does not open tunnels; ask for a path";
+        return Err(Fault::new(FaultCode::MethodNotAllowed, detail).into());
+    }
+    let config = &in_force.routes.config;
+    let host = host_of(head)?;
+    let sent: Box<str> = head.uri.path().into();
+    let path = PlainPath::read(&sent, config.paths)?;
+    // Whoever reaches a Unix socket is on this machine.
+    let near = peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let client = config.client_address.of(&head.headers, near);
+    visit.told.client = Some(client);
+    let Some(route) = in_force.routes.find(&head.method, path.matched(), host.as_deref()) else {
+        let path = tidegate_wire::text::shortened(path.matched(), 128);
+        let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
+        return Err(fault.fix("see proxy.routes of the configuration").into());
+    };
+    visit.counts = Arc::clone(&route.counts);
+    upload.set_patience(route.config.timeouts.idle);
+    if let Some(namespace) = &route.config.namespace {
+        let claims = match &config.tokens {
+            Some(tokens) if route.config.attributes.need_claims() => {
+                tokens.read(&head.headers, daemon.clock.now())?
+            }
+            _ => None,
+        };
+        let context = Context { client, path: &path, claims: claims.as_ref() };
+        decide(daemon, in_force, route, namespace, head, &context, upload, visit).await?;
+    }
+    if path.is_rewritten() {
+        readdress(head, path.forwarded())?;
+    }
+    Ok((route, Origin { peer, is_trusted: config.client_address.is_trusted(near) }))
+}
+
+/// Who sent a request, as the next server is told.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    /// The other end of the connection; `None` for a Unix socket.
+    pub(super) peer: Option<IpAddr>,
+    /// Whether it is a proxy whose word counts.
+    pub(super) is_trusted: bool,
+}
+
+/// Puts another path in the place of the one that was sent; the query stays.
+fn readdress(head: &mut Parts, path: &str) -> Result<(), Fault> {
+    let target = match head.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut parts = core::mem::take(&mut head.uri).into_parts();
+    parts.path_and_query = Some(target.parse().map_err(|_| malformed("the path cannot be sent on"))?);
+    head.uri = http::Uri::from_parts(parts).map_err(|_| malformed("the path cannot be sent on"))?;
+    Ok(())
+}
+
+fn malformed(detail: &str) -> Fault {
+    Fault::new(FaultCode::MalformedQuery, detail)
+}
+
+/// The host that is asked for; the address names it before the header does (RFC 9112, 3.2.2), and the header is made to
+/// agree.
+fn host_of(head: &mut Parts) -> Result<Option<Box<str>>, Fault> {
+    if head.headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(malformed("header host stands twice").fix("send it once"));
+    }
+    if let Some(authority) = head.uri.authority() {
+        let value =
+            HeaderValue::from_str(authority.as_str()).map_err(|_| malformed("the host cannot be read"))?;
+        head.headers.insert(HOST, value);
+    }
+    let Some(value) = head.headers.get(HOST) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| malformed("header host is not ASCII"))?;
+    let authority: http::uri::Authority = match text {
+        "" => return Ok(None),
+        text => text.parse().map_err(|_| malformed("header host is no host"))?,
+    };
+    if text.contains('@') {
+        return Err(malformed("header host names a user"));
+    }
+    Ok(Some(authority.host().to_ascii_lowercase().into()))
+}
+
+/// Asks the engine on behalf of a request. What is admitted is held by `visit`.
+#[expect(clippy::too_many_arguments, reason = "what a decision rests on, each known to one place only")]
+async fn decide(
+    daemon: &Arc<Daemon>,
+    in_force: &Arc<InForce>,
+    route: &Route,
+    namespace: &str,
+    head: &Parts,
+    context: &Context<'_>,
+    upload: &RequestBody,
+    visit: &mut Visit,
+) -> Result<(), Unforwarded> {
+    let config = &route.config;
+    let extracted = config.attributes.extract(head, context)?;
+    let pairs: SmallVec<[(&str, &str); 8]> =
+        extracted.iter().map(|(name, value)| (*name, &**value)).collect();
+    let read_at = daemon.clock.now();
+    let mut request = tidegate_engine::Request::new(namespace, Attributes::new(&pairs))
+        .cost(cost_of(route, upload, visit))
+        .class(config.class.read(&head.headers)?);
+    let tenant = config.attributes.tenant();
+    request.tenant =
+        tenant.and_then(|tenant| pairs.iter().find(|(name, _)| *name == tenant).map(|(_, value)| *value));
+    let wait = config.deadline.read(&head.headers)?;
+    if let Some(ignored) = &wait.ignored {
+        tracing::debug!(header = %ignored, "a wait that cannot be read was ignored");
+    }
+    request.deadline = wait.within.map(|within| read_at.saturating_add(within));
+    visit.told.until = wait.within.map(|within| visit.told.started + within.min(FAR));
+    let decision = if config.wait.is_zero() {
+        decide_apart(daemon, in_force, &request).await?
+    } else {
+        let latest = read_at.saturating_add(config.wait);
+        let until = request.deadline.map_or(latest, |deadline| deadline.min(latest));
+        let willing = Willing { until, head_bytes: head_bytes(head) };
+        let decision = decide_in_time(daemon, in_force, &request, willing).await?;
+        visit.told.waited = visit.told.started.elapsed();
+        decision
+    };
+    // From here on the permit is given back on any way out.
+    let desk = Desk { daemon, in_force };
+    match desk.note(&Asked::borrowed(&request), decision, read_at) {
+        Noted::Admitted(permit, limits) => {
+            visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), namespace, permit));
+            visit.told.decision = "admit";
+            visit.limits = limits;
+            Ok(())
+        }
+        Noted::Refused(refusal) => {
+            visit.told.decision = "refuse";
+            Err(Unforwarded::Reply(refused(desk, route, head, &refusal)))
+        }
+    }
+}
+
+/// Long enough to be no bound, and short enough to be added to an instant.
+const FAR: core::time::Duration = core::time::Duration::from_hours(24 * 365);
+
+/// What a request weighs as far as that is known, and what remains to be measured.
+fn cost_of(route: &Route, upload: &RequestBody, visit: &mut Visit) -> Cost {
+    let cost = &route.config.cost;
+    let Some(unit) = cost.body_bytes else { return cost.units };
+    if let Some(length) = upload.length() {
+        let units = cost.units.units().saturating_add(length.div_ceil(unit.get()));
+        return Cost::new(units).unwrap_or(cost.units);
+    }
+    visit.measured = Some((unit.get(), cost.units.units()));
+    visit.upload = Some(upload.share());
+    cost.units
+}
+
+fn head_bytes(head: &Parts) -> usize {
+    let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    headers.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len)
+}
+
+/// The answer to a refused request: a page for people, a problem for programs, or what the route says.
+fn refused(desk: Desk<'_>, route: &Route, head: &Parts, refusal: &Refusal<'_>) -> Reply {
+    let status = desk.in_force.config.statuses.of(refusal);
+    let older = desk.in_force.config.older_headers;
+    let now = desk.daemon.clock.now();
+    let own = route.config.refusal_page.as_ref();
+    let mut reply = if let Some(own) = own {
+        let mut reply = Response::new(Full::new(own.body.clone()));
+        *reply.status_mut() = reply::status(status);
+        reply.headers_mut().insert(CONTENT_TYPE, own.content_type.clone());
+        reply
+    } else if page::is_wanted(&head.headers) {
+        let body = page::write(refusal, status, now).into_bytes();
+        let mut reply =
+            reply::with_body(reply::status(status), HeaderValue::from_static(page::MEDIA_TYPE), body);
+        let policy = HeaderValue::from_static(page::SECURITY_POLICY);
+        reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        reply
+    } else {
+        return with_vary(reply::refusal(refusal, status, now, older));
+    };
+    reply::refusal_headers(reply.headers_mut(), refusal, now, older);
+    with_vary(reply)
+}
+
+/// The body follows from who asks, and must not be given to anybody else.
+fn with_vary(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    reply.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}

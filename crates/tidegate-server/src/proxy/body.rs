@@ -1,0 +1,309 @@
+//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than the route says.
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
+
+use super::visit::{Ending, Visit};
+
+/// How long a body may pause that no route has taken yet.
+const IDLE_MAX: Duration = Duration::from_mins(1);
+
+/// Why a body broke off.
+pub(crate) type BodyError = Box<dyn core::error::Error + Send + Sync>;
+
+/// The body of an answer of the proxy.
+pub(crate) enum AnswerBody {
+    /// Made here.
+    Whole(Full<Bytes>),
+    /// From an upstream.
+    Proxied(Box<ProxiedBody>),
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Proxied(body) => body.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Proxied(body) => body.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Proxied(body) => body.body.size_hint(),
+        }
+    }
+}
+
+/// A wait that is only armed while something is waited for: a body that flows costs no timer.
+#[derive(Debug)]
+struct Patience {
+    span: Duration,
+    /// What ends all waiting, however much flows.
+    until: Option<Instant>,
+    sleep: Option<Pin<Box<Sleep>>>,
+    is_waiting: bool,
+}
+
+impl Patience {
+    const fn new(span: Duration, until: Option<Instant>) -> Self {
+        Self { span, until, sleep: None, is_waiting: false }
+    }
+
+    /// Something came.
+    const fn refresh(&mut self) {
+        self.is_waiting = false;
+    }
+
+    /// Nothing came; ready when that has lasted too long.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_waiting {
+            let idle_until = Instant::now() + self.span;
+            let until = self.until.map_or(idle_until, |until| until.min(idle_until));
+            match &mut self.sleep {
+                Some(sleep) => sleep.as_mut().reset(until),
+                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
+            }
+            self.is_waiting = true;
+        }
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// The body of an upstream's answer, with what the request holds until it has ended.
+pub(crate) struct ProxiedBody {
+    body: Incoming,
+    patience: Patience,
+    visit: Visit,
+}
+
+impl ProxiedBody {
+    pub(crate) const fn new(body: Incoming, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
+        Self { body, patience: Patience::new(idle, until), visit }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.patience.refresh();
+                if self.patience.until.is_some_and(|until| until <= Instant::now()) {
+                    self.visit.end(Ending::Late);
+                    return Poll::Ready(Some(Err("the answer took longer than the route allows".into())));
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.visit.end(Ending::Broken);
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Poll::Ready(None) => {
+                self.visit.end(Ending::Whole);
+                Poll::Ready(None)
+            }
+            Poll::Pending => match self.patience.poll_over(cx) {
+                Poll::Ready(()) => {
+                    self.visit.end(Ending::Late);
+                    Poll::Ready(Some(Err("the upstream stopped in the middle of its answer".into())))
+                }
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl Drop for ProxiedBody {
+    fn drop(&mut self) {
+        // Whoever sends a body of known length does not ask for more than there is.
+        self.visit.end(if self.body.is_end_stream() { Ending::Whole } else { Ending::Abandoned });
+    }
+}
+
+/// The body of a request on its way to an upstream.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    /// None.
+    Empty,
+    /// Some, which the one who answers keeps an eye on.
+    Upload(Arc<Mutex<Upload>>),
+}
+
+/// A body that is being sent on.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    body: Incoming,
+    patience: Patience,
+    /// What has become of it so far.
+    pub(crate) seen: Seen,
+}
+
+/// What has become of a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// Whether any of it was asked for, so that it cannot be sent again.
+    pub(crate) is_begun: bool,
+    /// Whether all of it has gone on.
+    pub(crate) is_ended: bool,
+    /// Whether it was asked for more than has come.
+    pub(crate) is_waited_for: bool,
+    /// Bytes that have gone on.
+    pub(crate) bytes: u64,
+    /// When the last of them did.
+    pub(crate) last: Instant,
+    /// Why it broke off, if it did.
+    pub(crate) broke: Option<Broke>,
+}
+
+/// Why the body of a request broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broke {
+    /// Its sender was silent for too long.
+    Slow,
+    /// Its sender went away, or sent something that is no body.
+    Malformed,
+}
+
+impl RequestBody {
+    /// A body that comes; see [`Self::set_patience`].
+    pub(crate) fn new(body: Incoming) -> Self {
+        if body.is_end_stream() {
+            return Self::Empty;
+        }
+        let seen = Seen {
+            is_begun: false,
+            is_ended: false,
+            is_waited_for: false,
+            bytes: 0,
+            last: Instant::now(),
+            broke: None,
+        };
+        Self::Upload(Arc::new(Mutex::new(Upload { body, patience: Patience::new(IDLE_MAX, None), seen })))
+    }
+
+    /// How long it may pause.
+    pub(crate) fn set_patience(&self, idle: Duration) {
+        if let Self::Upload(upload) = self {
+            locked(upload).patience.span = idle;
+        }
+    }
+
+    /// The same body once more: whichever is asked gives the next piece.
+    pub(crate) fn share(&self) -> Self {
+        match self {
+            Self::Empty => Self::Empty,
+            Self::Upload(upload) => Self::Upload(Arc::clone(upload)),
+        }
+    }
+
+    /// What has become of it; `None` if there is no body.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        match self {
+            Self::Empty => None,
+            Self::Upload(upload) => Some(locked(upload).seen),
+        }
+    }
+
+    /// Reads and forgets it, for at most `linger`, so that a sender that writes everything before it reads gets its answer.
+    pub(crate) fn discard(self, linger: Duration) {
+        if let Self::Upload(_) = &self {
+            let mut body = self;
+            tokio::spawn(tokio::time::timeout(linger, async move {
+                while let Some(Ok(_)) = http_body_util::BodyExt::frame(&mut body).await {}
+            }));
+        }
+    }
+
+    /// Its length as its sender has said it.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Upload(upload) => locked(upload).body.size_hint().exact(),
+        }
+    }
+}
+
+fn locked(upload: &Mutex<Upload>) -> MutexGuard<'_, Upload> {
+    // A panic in between leaves at worst a body that breaks off.
+    upload.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Self::Upload(upload) = &*self else { return Poll::Ready(None) };
+        let upload = &mut *locked(upload);
+        let seen = &mut upload.seen;
+        seen.is_begun = true;
+        seen.is_waited_for = false;
+        match Pin::new(&mut upload.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                upload.patience.refresh();
+                seen.last = Instant::now();
+                seen.bytes = seen.bytes.saturating_add(frame.data_ref().map_or(0, |data| data.len() as u64));
+                seen.is_ended = upload.body.is_end_stream();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                seen.broke = Some(Broke::Malformed);
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Poll::Ready(None) => {
+                seen.is_ended = true;
+                seen.last = Instant::now();
+                Poll::Ready(None)
+            }
+            Poll::Pending => match upload.patience.poll_over(cx) {
+                Poll::Ready(()) => {
+                    seen.broke = Some(Broke::Slow);
+                    Poll::Ready(Some(Err("the sender of the request was silent for too long".into())))
+                }
+                Poll::Pending => {
+                    seen.is_waited_for = true;
+                    Poll::Pending
+                }
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Upload(upload) => locked(upload).body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Upload(upload) => locked(upload).body.size_hint(),
+        }
+    }
+}

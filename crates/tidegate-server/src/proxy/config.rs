@@ -1,0 +1,324 @@
+//! What a reverse proxy is told: its upstreams, and which requests go where on what terms.
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::str::FromStr;
+use core::time::Duration;
+
+use http::uri::{Authority, Scheme};
+use http::{HeaderName, Method, Uri};
+use tidegate::{Cost, Matcher};
+
+use super::attributes::{AttributeSource, RequestAttributes};
+use super::class::ClassSource;
+use super::client_address::ClientAddress;
+use super::deadline::Deadline;
+use super::jwt::TokenReader;
+use super::path::{PathPattern, PathRules};
+
+/// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProxyConfig {
+    /// Where requests may go. Names are unique. Default none.
+    pub upstreams: Vec<UpstreamConfig>,
+    /// Which requests go where; the first that matches counts. Default none, and then every request is answered 404.
+    pub routes: Vec<RouteConfig>,
+    /// How many requests may wait at a time for limits or permits, on all routes. Default 1024; 0 lets none wait. Above
+    /// it a request is refused at once.
+    pub waiting: usize,
+    /// Bytes of the heads of all requests that wait. Default 16 MiB. Above it a request is refused at once.
+    pub waiting_bytes: usize,
+    /// Whose word about the client's address counts. Default nobody's.
+    pub client_address: ClientAddress,
+    /// How tokens are checked that claims are taken from. Default none, and then claims are absent.
+    pub tokens: Option<TokenReader>,
+    /// How paths are read. Default: what has two readings is rejected.
+    pub paths: PathRules,
+    /// Whether every request gets a line in the log, of target `tidegate::access`. Default no.
+    pub access_log: bool,
+}
+
+impl Default for ProxyConfig {
+    fn default() -> Self {
+        Self {
+            upstreams: Vec::new(),
+            routes: Vec::new(),
+            waiting: 1024,
+            waiting_bytes: 16 << 20,
+            client_address: ClientAddress::default(),
+            tokens: None,
+            paths: PathRules::default(),
+            access_log: false,
+        }
+    }
+}
+
+impl ProxyConfig {
+    /// Every request goes to the one server at `url` if the limits of `namespace` admit it. Attributes are `method`,
+    /// `path`, `host` and `ip`.
+    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, NotAServer> {
+        let upstream = UpstreamConfig::new("upstream", [url.parse()?]);
+        let mut route = RouteConfig::new("upstream", "upstream");
+        route.namespace = Some(namespace.into());
+        let own = [("method", "method"), ("path", "path"), ("host", "host"), ("ip", "client_ip")];
+        let own = own.map(|(name, source)| (name.to_owned(), AttributeSource::parse(source)));
+        let own = own.map(|(name, source)| (name, source.expect("these are sources of attributes")));
+        route.attributes = RequestAttributes::new(own).expect("four attributes with names of their own");
+        Ok(Self { upstreams: vec![upstream], routes: vec![route], ..Self::default() })
+    }
+}
+
+/// Servers that are as good as one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpstreamConfig {
+    /// Its name, in routes, metrics and logs.
+    pub name: String,
+    /// The servers, taken in turn. At least one.
+    pub servers: Vec<ServerUrl>,
+    /// Whether they speak HTTP/2 without being asked. Default no: HTTP/1.1.
+    pub http2: bool,
+    /// How long connecting may take, name look-up included. Default 5 s. After it another server is tried, once.
+    pub connect_timeout: Duration,
+    /// How many idle connections are kept to each server. Default 64; 0 keeps none. Above it the oldest is closed.
+    pub idle_connections: usize,
+    /// How many requests have to fail in a row for a server to be left out. Default 3; 0 never leaves one out.
+    pub failures: u32,
+    /// How long it is left out; then it is tried again. Default 10 s.
+    pub out_for: Duration,
+    /// How servers are asked whether they are well. Default none: only by the requests they get.
+    pub probe: Option<Probe>,
+}
+
+impl UpstreamConfig {
+    /// These servers, with the defaults.
+    pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = ServerUrl>) -> Self {
+        Self {
+            name: name.into(),
+            servers: servers.into_iter().collect(),
+            http2: false,
+            connect_timeout: Duration::from_secs(5),
+            idle_connections: 64,
+            failures: 3,
+            out_for: Duration::from_secs(10),
+            probe: None,
+        }
+    }
+}
+
+/// How a server is asked whether it is well: a GET that is answered with 200 to 399.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The path, from `/`.
+    pub path: String,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take. After it the server counts as failed once more.
+    pub timeout: Duration,
+}
+
+/// The address of a server, as `http://10.0.0.7:3000`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerUrl {
+    authority: Authority,
+}
+
+/// An address that is none of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("upstream \"{url}\" {what}; write http://HOST:PORT")]
+pub struct NotAServer {
+    /// What was given, shortened.
+    pub url: String,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl ServerUrl {
+    /// Where it listens: host and port.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+}
+
+impl FromStr for ServerUrl {
+    type Err = NotAServer;
+
+    fn from_str(text: &str) -> Result<Self, NotAServer> {
+        let wrong = |what| NotAServer { url: text.chars().take(80).collect(), what };
+        let uri: Uri = text.parse().map_err(|_| wrong("is not an address"))?;
+        let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
+            return Err(wrong("has no scheme"));
+        };
+        if *scheme == Scheme::HTTPS {
+            return Err(wrong("wants TLS, which this version does not speak to upstreams"));
+        }
+        if *scheme != Scheme::HTTP {
+            return Err(wrong("is of a scheme that is not http"));
+        }
+        if authority.as_str().contains('@') {
+            return Err(wrong("names a user"));
+        }
+        if uri.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
+            return Err(wrong("has a path, which would be put before that of each request"));
+        }
+        Ok(Self { authority: authority.clone() })
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.authority)
+    }
+}
+
+/// Which requests go to an upstream, and on what terms.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RouteConfig {
+    /// Its name in metrics and logs.
+    pub name: String,
+    /// What the path must look like, in its plain spelling. Default any.
+    pub path: Option<PathPattern>,
+    /// What the host must look like, in lower case and without a port. Default any.
+    pub host: Option<Matcher>,
+    /// The methods it takes. Default (empty) any.
+    pub methods: Vec<Method>,
+    /// The name of the upstream.
+    pub upstream: String,
+    /// The namespace whose limits apply. Default none, and then every request is forwarded.
+    pub namespace: Option<String>,
+    /// The attributes, where each is found, and which of them says who pays. One that is not found is absent. Default
+    /// none.
+    pub attributes: RequestAttributes,
+    /// Where the class of a request is found, and the class of one that names none.
+    pub class: ClassSource,
+    /// Where the feature that a request uses is found. Default none.
+    pub feature: Option<AttributeSource>,
+    /// Where a request says how long its caller waits. Default: in `grpc-timeout`.
+    pub deadline: Deadline,
+    /// What a request weighs.
+    pub cost: RouteCost,
+    /// How long a request that is refused may wait to be admitted. Default 0: not at all.
+    pub wait: Duration,
+    /// How long each part of a request may take.
+    pub timeouts: Timeouts,
+    /// Whether a request that failed is sent again, once. Default [`Retries::Idempotent`].
+    pub retries: Retries,
+    /// What refusals say instead of the usual body. Default none.
+    pub refusal_page: Option<RefusalPage>,
+}
+
+impl RouteConfig {
+    /// Every request goes to `upstream` and is admitted.
+    pub fn new(name: impl Into<String>, upstream: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            path: None,
+            host: None,
+            methods: Vec::new(),
+            upstream: upstream.into(),
+            namespace: None,
+            attributes: RequestAttributes::new([]).expect("none are not too many"),
+            class: ClassSource::default(),
+            feature: None,
+            deadline: Deadline::default(),
+            cost: RouteCost::default(),
+            wait: Duration::ZERO,
+            timeouts: Timeouts::default(),
+            retries: Retries::default(),
+            refusal_page: None,
+        }
+    }
+}
+
+/// What a request weighs, in units of the limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteCost {
+    /// Units of every request. Default 1.
+    pub units: Cost,
+    /// Bytes of body that weigh one unit more, rounded up. Default none. A body that does not say its length is charged
+    /// when it has passed.
+    pub body_bytes: Option<NonZeroU64>,
+    /// The header of an answer that names the true cost as a whole number, charged instead when the answer has ended. It is
+    /// not passed on. Default none.
+    pub from_response: Option<HeaderName>,
+}
+
+impl Default for RouteCost {
+    fn default() -> Self {
+        Self { units: Cost::ONE, body_bytes: None, from_response: None }
+    }
+}
+
+/// How long each part of a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// From the last of the request that was sent to the first of the answer. Default 60 s. After it: 504.
+    pub first_byte: Duration,
+    /// Between two pieces of a body, either way. Default 60 s. After it the request: 408; the answer breaks off.
+    pub idle: Duration,
+    /// From admission to the end of the answer. Default none. After it: 504, or the answer breaks off.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { first_byte: Duration::from_mins(1), idle: Duration::from_mins(1), total: None }
+    }
+}
+
+/// When a request is sent again, once, to another server of its upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retries {
+    /// Never.
+    Off,
+    /// When no connection could be had, so that nothing was sent.
+    Connect,
+    /// Then, and when no answer came to a request without a body whose method may be repeated.
+    #[default]
+    Idempotent,
+}
+
+/// A body of refusals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalPage {
+    /// Its media type.
+    pub content_type: http::HeaderValue,
+    /// The body, sent as it is.
+    pub body: bytes::Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_scheme_a_host_and_a_port() {
+        for good in ["http://127.0.0.1:3000", "http://app", "http://[::1]:80/", "http://app.internal:8080"] {
+            assert!(good.parse::<ServerUrl>().is_ok(), "{good}");
+        }
+        for (bad, hint) in [
+            ("127.0.0.1:3000", "has no scheme"),
+            ("https://app", "wants TLS"),
+            ("ftp://app", "not http"),
+            ("http://user@app", "names a user"),
+            ("http://app/v1", "has a path"),
+            ("http://app/?q", "has a path"),
+            ("", "not an address"),
+            ("http://", "not an address"),
+        ] {
+            let error = bad.parse::<ServerUrl>().unwrap_err();
+            assert!(error.to_string().contains(hint), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn one_upstream_takes_everything_within_the_limits_of_a_namespace() {
+        let config = ProxyConfig::to_upstream("http://127.0.0.1:3000", "api").unwrap();
+        assert_eq!(config.routes[0].namespace.as_deref(), Some("api"));
+        assert!(ProxyConfig::to_upstream("127.0.0.1:3000", "api").is_err());
+    }
+}

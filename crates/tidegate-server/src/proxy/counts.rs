@@ -1,0 +1,110 @@
+//! What is counted of proxied requests. Labels are names of routes and upstreams, statuses, and words of closed lists.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::waiting::WaitingRoom;
+use crate::histogram::Histogram;
+
+const USUAL_STATUSES: [u16; 4] = [200, 204, 304, 429];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: Arc<str>,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndingLabels {
+    route: Arc<str>,
+    ending: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabels {
+    upstream: Arc<str>,
+    failure: &'static str,
+}
+
+/// What the requests of the proxy share, whatever policy is in force.
+#[derive(Debug, Default)]
+pub(crate) struct ProxyState {
+    /// Permits that requests of the proxy hold.
+    pub(crate) in_flight: AtomicUsize,
+    pub(crate) waiting: WaitingRoom,
+    /// Connections that have changed their protocol and are passed on as they are.
+    pub(crate) tunnels: AtomicUsize,
+}
+
+/// The counters of all routes and upstreams.
+#[derive(Debug, Default)]
+pub(crate) struct ProxyMetrics {
+    requests: Family<RequestLabels, Counter>,
+    endings: Family<EndingLabels, Counter>,
+    failures: Family<FailureLabels, Counter>,
+    pub(crate) upstream_duration: Histogram,
+}
+
+impl ProxyMetrics {
+    /// Puts them on the page, with `help` for each name.
+    pub(crate) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
+        registry.register("tidegate_proxy_requests", help("tidegate_proxy_requests"), self.requests.clone());
+        registry.register("tidegate_proxy_endings", help("tidegate_proxy_endings"), self.endings.clone());
+        registry.register(
+            "tidegate_proxy_upstream_failures",
+            help("tidegate_proxy_upstream_failures"),
+            self.failures.clone(),
+        );
+    }
+
+    /// The counters of one route.
+    pub(crate) fn route(&self, name: &str) -> RouteCounts {
+        RouteCounts {
+            route: name.into(),
+            requests: self.requests.clone(),
+            endings: self.endings.clone(),
+            usual: Default::default(),
+        }
+    }
+
+    /// Counts a failure of an upstream: `connect`, `broken` or `late`.
+    pub(crate) fn upstream_failed(&self, upstream: &str, failure: &'static str) {
+        self.failures.get_or_create(&FailureLabels { upstream: upstream.into(), failure }).inc();
+    }
+}
+
+/// The counters of one route.
+#[derive(Debug)]
+pub(crate) struct RouteCounts {
+    route: Arc<str>,
+    requests: Family<RequestLabels, Counter>,
+    endings: Family<EndingLabels, Counter>,
+    /// The usual answers, so that counting one costs no look-up.
+    usual: [OnceLock<Counter>; USUAL_STATUSES.len()],
+}
+
+impl RouteCounts {
+    pub(crate) fn route(&self) -> &str {
+        &self.route
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, status: u16) {
+        let create =
+            || self.requests.get_or_create(&RequestLabels { route: Arc::clone(&self.route), status }).clone();
+        match USUAL_STATUSES.iter().position(|usual| *usual == status) {
+            Some(usual) => self.usual[usual].get_or_init(create).inc(),
+            None => create().inc(),
+        };
+    }
+
+    /// Counts an answer that did not reach its end.
+    pub(crate) fn ended_early(&self, ending: &'static str) {
+        self.endings.get_or_create(&EndingLabels { route: Arc::clone(&self.route), ending }).inc();
+    }
+}

@@ -1,0 +1,325 @@
+//! Sending an admitted request on, and bringing the answer back.
+
+use std::sync::Arc;
+
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use tidegate_engine::Outcome;
+use tidegate_wire::{Fault, FaultCode};
+use tokio::time::Instant;
+
+use super::answer::{Origin, Unforwarded, reply_to, whole};
+use super::body::{AnswerBody, Broke, ProxiedBody, RequestBody};
+use super::config::{Retries, Timeouts};
+use super::headers::{self, Sender};
+use super::routes::Route;
+use super::tunnel;
+use super::upstream::{Turn, Upstream};
+use super::visit::{Ending, Visit};
+use crate::daemon::Daemon;
+
+/// A request that is admitted and not sent yet.
+pub(super) struct Errand {
+    head: Parts,
+    upload: RequestBody,
+    upstream: Arc<Upstream>,
+    timeouts: Timeouts,
+    retries: Retries,
+    cost_header: Option<HeaderName>,
+    /// The protocol the client wants to change to, with its side of the connection.
+    upgrade: Option<(HeaderValue, OnUpgrade)>,
+    /// The version that the client speaks.
+    version: Version,
+}
+
+/// Why there is no answer from the upstream.
+enum Failure {
+    /// Nothing was sent: no connection could be had.
+    Unreachable(String),
+    /// It broke off, or did not answer in HTTP.
+    Broken(String),
+    /// It did not answer in time.
+    Late,
+    /// The body of the request broke off.
+    Upload(Broke),
+}
+
+impl Errand {
+    pub(super) fn new(
+        daemon: &Daemon,
+        route: &Route,
+        mut head: Parts,
+        origin: Origin,
+        upload: RequestBody,
+    ) -> Self {
+        let version = head.version;
+        let host = head.headers.get(http::header::HOST).cloned();
+        let sender =
+            Sender { peer: origin.peer, is_trusted: origin.is_trusted, host: host.as_ref(), version };
+        let protocol = headers::request(&mut head.headers, sender);
+        let upstream = Arc::clone(&route.upstream);
+        // A body and a change of protocol do not go together, and HTTP/2 has no such change.
+        let may_upgrade = matches!(upload, RequestBody::Empty)
+            && version == Version::HTTP_11
+            && !upstream.config.http2
+            && tunnel::has_room(daemon);
+        let upgrade = protocol.filter(|_| may_upgrade).zip(head.extensions.remove::<OnUpgrade>());
+        head.extensions.clear();
+        if upstream.config.http2 {
+            // HTTP/2 has the host in the address, which is that of the server.
+            head.headers.remove(http::header::HOST);
+            head.version = Version::HTTP_2;
+        } else {
+            head.version = Version::HTTP_11;
+        }
+        if let Some((protocol, _)) = &upgrade {
+            head.headers.insert(http::header::UPGRADE, protocol.clone());
+            head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        let config = &route.config;
+        Self {
+            head,
+            upload,
+            upstream,
+            timeouts: config.timeouts,
+            retries: config.retries,
+            cost_header: config.cost.from_response.clone(),
+            upgrade,
+            version,
+        }
+    }
+
+    /// Whether a request that nobody answered may be sent again.
+    fn may_repeat(&self) -> bool {
+        let is_safe =
+            [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE]
+                .contains(&self.head.method);
+        self.retries == Retries::Idempotent && is_safe && matches!(self.upload, RequestBody::Empty)
+    }
+
+    /// The request for one server. The head is kept only if it may be needed again.
+    fn request(&mut self, turn: Turn, is_last: bool) -> Request<RequestBody> {
+        let mut head = if is_last {
+            core::mem::replace(&mut self.head, Request::new(()).into_parts().0)
+        } else {
+            self.head.clone()
+        };
+        head.uri = self.upstream.uri(turn, head.uri.path_and_query());
+        Request::from_parts(head, self.upload.share())
+    }
+}
+
+/// Sends a request on and answers with what comes back, or with why nothing does.
+pub(super) async fn forward(
+    daemon: &Arc<Daemon>,
+    mut visit: Visit,
+    mut errand: Errand,
+) -> Response<AnswerBody> {
+    let total = errand.timeouts.total.map(|total| visit.told.started + total);
+    let until = [total, visit.told.until].into_iter().flatten().min();
+    let sent = Instant::now();
+    match send(daemon, &mut errand, until).await {
+        Ok(response) => {
+            let took = sent.elapsed();
+            daemon.metrics.proxy.upstream_duration.observe(took);
+            visit.told.upstream = Some(took);
+            pass_on(daemon, visit, errand, response, until)
+        }
+        Err(failure) => {
+            let outcome = match failure {
+                Failure::Unreachable(_) => Outcome::Cancelled,
+                _ => Outcome::Failed,
+            };
+            if let Some(held) = &mut visit.held {
+                held.settle(outcome);
+            }
+            let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &errand)));
+            if matches!(failure, Failure::Upload(_)) && errand.version < Version::HTTP_2 {
+                // What is left of the body would be read as the next request.
+                reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            visit.told.status = reply.status().as_u16();
+            visit.end(Ending::Whole);
+            whole(reply)
+        }
+    }
+}
+
+fn fault(failure: &Failure, errand: &Errand) -> Fault {
+    let name = &errand.upstream.config.name;
+    match failure {
+        Failure::Unreachable(why) => {
+            let detail = format_args!("upstream {name} cannot be reached: {why}");
+            Fault::new(FaultCode::UpstreamUnreachable, detail)
+                .fix("nothing was charged; try again")
+                .retry_after(1)
+        }
+        Failure::Broken(why) => {
+            Fault::new(FaultCode::UpstreamBroken, format_args!("upstream {name} gave no answer: {why}"))
+        }
+        Failure::Late => {
+            Fault::new(FaultCode::UpstreamTimeout, format_args!("upstream {name} did not answer in time"))
+        }
+        Failure::Upload(Broke::Slow) => {
+            let detail =
+                format_args!("no more of the body arrived within {} ms", errand.timeouts.idle.as_millis());
+            Fault::new(FaultCode::BodyTimeout, detail)
+        }
+        Failure::Upload(Broke::Malformed) => Fault::new(FaultCode::MalformedBody, "the body broke off"),
+    }
+}
+
+/// Sends a request to one server, and to one more where that is safe.
+async fn send(
+    daemon: &Daemon,
+    errand: &mut Errand,
+    until: Option<Instant>,
+) -> Result<Response<Incoming>, Failure> {
+    let upstream = Arc::clone(&errand.upstream);
+    let Some(turn) = upstream.take_turn() else {
+        return Err(Failure::Unreachable("it has no server".to_owned()));
+    };
+    let other = (errand.retries != Retries::Off && errand.upgrade.is_none())
+        .then(|| upstream.other_than(turn))
+        .flatten();
+    let first = attempt(daemon, errand, turn, until, other.is_none()).await;
+    let failure = match first {
+        Ok(response) => return Ok(response),
+        Err(failure) => failure,
+    };
+    let is_safe = match &failure {
+        // Nothing was sent, unless the body was asked for, of which then a part is gone.
+        Failure::Unreachable(_) => errand.upload.seen().is_none_or(|seen| !seen.is_begun),
+        Failure::Broken(_) => errand.may_repeat(),
+        Failure::Late | Failure::Upload(_) => false,
+    };
+    let is_late = until.is_some_and(|until| until <= Instant::now());
+    match other {
+        Some(other) if is_safe && !is_late => {
+            daemon.metrics.proxy.upstream_failed(&upstream.config.name, "retried");
+            attempt(daemon, errand, other, until, true).await
+        }
+        _ => Err(failure),
+    }
+}
+
+async fn attempt(
+    daemon: &Daemon,
+    errand: &mut Errand,
+    turn: Turn,
+    until: Option<Instant>,
+    is_last: bool,
+) -> Result<Response<Incoming>, Failure> {
+    let request = errand.request(turn, is_last);
+    let upstream = &*errand.upstream;
+    let outcome = exchange(errand, request, until).await;
+    let failed = |failure| {
+        daemon.metrics.proxy.upstream_failed(&upstream.config.name, failure);
+        upstream.failed(turn);
+    };
+    match &outcome {
+        Ok(_) => upstream.succeeded(turn),
+        Err(Failure::Unreachable(_)) => failed("connect"),
+        Err(Failure::Broken(_)) => failed("broken"),
+        Err(Failure::Late) => failed("late"),
+        // That is no fault of the server.
+        Err(Failure::Upload(_)) => {}
+    }
+    if let Err(Failure::Unreachable(why) | Failure::Broken(why)) = &outcome {
+        tracing::debug!(
+            upstream = upstream.config.name,
+            server = upstream.server(turn),
+            why,
+            "a server failed"
+        );
+    }
+    outcome
+}
+
+async fn exchange(
+    errand: &Errand,
+    request: Request<RequestBody>,
+    until: Option<Instant>,
+) -> Result<Response<Incoming>, Failure> {
+    let mut answer = core::pin::pin!(errand.upstream.client.request(request));
+    let mut quiet_since = Instant::now();
+    let error = loop {
+        let patience = quiet_since + errand.timeouts.first_byte;
+        let patience = until.map_or(patience, |until| until.min(patience));
+        match tokio::time::timeout_at(patience, &mut answer).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => break error,
+            Err(_) => {
+                if until.is_some_and(|until| until <= Instant::now()) {
+                    return Err(Failure::Late);
+                }
+                match errand.upload.seen() {
+                    // The client is waited for, and has a patience of its own.
+                    Some(seen) if seen.is_waited_for => quiet_since = Instant::now(),
+                    Some(seen) if seen.last > quiet_since => quiet_since = seen.last,
+                    _ => return Err(Failure::Late),
+                }
+            }
+        }
+    };
+    if let Some(broke) = errand.upload.seen().and_then(|seen| seen.broke) {
+        return Err(Failure::Upload(broke));
+    }
+    let why = causes(&error);
+    Err(if error.is_connect() { Failure::Unreachable(why) } else { Failure::Broken(why) })
+}
+
+/// An error with what caused it, the outermost first.
+fn causes(error: &dyn core::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Makes the answer of an upstream that of the proxy.
+fn pass_on(
+    daemon: &Arc<Daemon>,
+    mut visit: Visit,
+    errand: Errand,
+    response: Response<Incoming>,
+    until: Option<Instant>,
+) -> Response<AnswerBody> {
+    let (mut head, body) = response.into_parts();
+    visit.told.status = head.status.as_u16();
+    let server_side = head.extensions.remove::<OnUpgrade>();
+    head.extensions.clear();
+    let protocol = headers::response(&mut head.headers, head.version);
+    if let Some(name) = &errand.cost_header
+        && let Some(cost) = head.headers.remove(name)
+    {
+        visit.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
+    }
+    visit.write_limits(&mut head.headers);
+    // Each connection has a version of its own.
+    head.version = Version::HTTP_11;
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        let (Some((_, client_side)), Some(server_side)) = (errand.upgrade, server_side) else {
+            visit.told.status = 502;
+            let detail = "the upstream changed the protocol unasked";
+            let fault = Fault::new(FaultCode::UpstreamBroken, detail);
+            return whole(reply_to(daemon, Unforwarded::Fault(fault)));
+        };
+        if let Some(protocol) = protocol {
+            head.headers.insert(http::header::UPGRADE, protocol);
+        }
+        head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
+        tunnel::open(daemon, visit, client_side, server_side, errand.timeouts.idle);
+        let empty = http_body_util::Full::new(bytes::Bytes::new());
+        return Response::from_parts(head, AnswerBody::Whole(empty));
+    }
+    let body = ProxiedBody::new(body, visit, errand.timeouts.idle, until);
+    Response::from_parts(head, AnswerBody::Proxied(Box::new(body)))
+}

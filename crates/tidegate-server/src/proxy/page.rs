@@ -1,0 +1,119 @@
+//! The page that people see instead of what they asked for: why, and when it is worth coming back.
+//!
+//! It loads nothing, runs one short script that counts down and reloads, and works without it.
+
+use core::fmt::Write;
+
+use http::header::{ACCEPT, HeaderMap};
+use tidegate::{Refusal, Timestamp};
+use tidegate_wire::problem::Sentence;
+use tidegate_wire::retry_after;
+
+/// The media type of the page.
+pub(crate) const MEDIA_TYPE: &str = "text/html; charset=utf-8";
+
+/// What the page may do: its own style and script, and nothing from anywhere.
+pub(crate) const SECURITY_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'";
+
+/// The longest wait after which the page comes back by itself, in seconds. Beyond it a person decides.
+const RELOAD_SECONDS_MAX: u64 = 3600;
+
+/// Whether who asks is a browser that shows pages: it names HTML before JSON.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    let Some(accept) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
+    let position = |media: &str| accept.to_ascii_lowercase().find(media);
+    match (position("text/html"), position("json")) {
+        (Some(html), Some(json)) => html < json,
+        (html, None) => html.is_some(),
+        (None, Some(_)) => false,
+    }
+}
+
+/// The page about a refusal.
+pub(crate) fn write(refusal: &Refusal<'_>, status: u16, now: Timestamp) -> String {
+    let seconds = retry_after::of(refusal, now);
+    let mut page = String::with_capacity(1536);
+    let title = if status == 429 { "Too many requests" } else { "Please try again later" };
+    let _ = write!(
+        page,
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>{title}</title><style>body{{font:1.1rem/1.5 \
+         system-ui,sans-serif;max-width:34rem;margin:15vh auto;padding:0 1rem;color:#222;background:#fff}}\
+         @media(prefers-color-scheme:dark){{body{{color:#ddd;background:#181818}}}}small{{color:#777}}</style>\
+         </head><body><h1>{title}</h1>"
+    );
+    match seconds {
+        Some(seconds) => {
+            let _ = write!(page, "<p role=\"timer\">You can try again in <b id=\"s\">{seconds}</b> s.</p>");
+        }
+        None => page.push_str("<p>Trying again will not help.</p>"),
+    }
+    page.push_str("<p><small>");
+    escape(&Sentence { refusal, now }.to_string(), &mut page);
+    let _ = write!(page, " ({})</small></p>", refusal.reason().as_str());
+    if let Some(seconds) = seconds.filter(|seconds| *seconds <= RELOAD_SECONDS_MAX) {
+        let _ = write!(
+            page,
+            "<script>var n={seconds},e=document.getElementById('s'),t=setInterval(function(){{n--;\
+             e.textContent=Math.max(n,0);if(n<=0){{clearInterval(t);location.reload()}}}},1000)</script>"
+        );
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn escape(text: &str, page: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => page.push_str("&amp;"),
+            '<' => page.push_str("&lt;"),
+            '>' => page.push_str("&gt;"),
+            '"' => page.push_str("&quot;"),
+            '\'' => page.push_str("&#39;"),
+            c => page.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use std::borrow::Cow;
+    use tidegate::{Reason, Retry, refusal::Violated};
+
+    fn accepts(text: &'static str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(text));
+        is_wanted(&headers)
+    }
+
+    #[test]
+    fn browsers_get_a_page_and_programs_do_not() {
+        assert!(accepts("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"));
+        assert!(accepts("TEXT/HTML"));
+        assert!(!accepts("*/*"));
+        assert!(!accepts("application/json, text/html"));
+        assert!(!accepts("application/problem+json"));
+        assert!(!is_wanted(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn what_strangers_wrote_is_text_on_the_page() {
+        let now = Timestamp::from_secs(1000);
+        let violated = Violated {
+            name: Cow::Borrowed("<script>alert(1)</script>"),
+            reason: Reason::RateExceeded,
+            retry: Retry::At(Timestamp::from_secs(1007)),
+            limit: 1,
+            remaining: 0,
+            window: None,
+        };
+        let page = write(&Refusal::new("api", tidegate::refusal::ScopeValues::new(), violated), 429, now);
+        assert!(!page.contains("<script>alert"), "{page}");
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert!(page.contains("in <b id=\"s\">7</b> s"));
+        assert!(!page.contains("http"), "nothing is loaded from anywhere");
+    }
+}

@@ -1,0 +1,72 @@
+//! The routes in force, and the upstreams behind them.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
+use super::counts::{ProxyMetrics, RouteCounts};
+use super::upstream::Upstream;
+
+/// What a reload replaces of the proxy.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    pub(crate) config: ProxyConfig,
+    all: Box<[Route]>,
+    upstreams: Vec<Arc<Upstream>>,
+    /// What is counted of requests that no route takes.
+    pub(crate) other: Arc<RouteCounts>,
+}
+
+/// One route.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) config: RouteConfig,
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) counts: Arc<RouteCounts>,
+}
+
+impl Routes {
+    /// The routes of a configuration. Upstreams that are as they were `before` are taken over, with their connections and
+    /// what is known of their servers.
+    pub(crate) fn new(config: &ProxyConfig, metrics: &ProxyMetrics, before: Option<&Self>) -> Self {
+        let known = before.map_or(&[][..], |before| &before.upstreams);
+        let upstream = |config: &UpstreamConfig| {
+            let same = known.iter().find(|known| known.config == *config);
+            same.map_or_else(|| Upstream::new(config.clone()), Arc::clone)
+        };
+        let upstreams: Vec<Arc<Upstream>> = config.upstreams.iter().map(upstream).collect();
+        let route = |config: &RouteConfig| {
+            let named = upstreams.iter().find(|upstream| upstream.config.name == config.upstream);
+            // One that does not exist has no server, which its callers are told.
+            let none = || Upstream::new(UpstreamConfig::new(config.upstream.clone(), []));
+            let known = before.and_then(|before| before.counts_of(&config.name));
+            Route {
+                upstream: named.map_or_else(none, Arc::clone),
+                counts: known.unwrap_or_else(|| Arc::new(metrics.route(&config.name))),
+                config: config.clone(),
+            }
+        };
+        let all = config.routes.iter().map(route).collect();
+        let other = Arc::new(metrics.route(""));
+        Self { config: config.clone(), all, upstreams, other }
+    }
+
+    fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {
+        self.all.iter().find(|route| route.config.name == name).map(|route| Arc::clone(&route.counts))
+    }
+
+    /// The first route that takes such a request. `path` is in its plain spelling, `host` in lower case and without port.
+    pub(crate) fn find(&self, method: &Method, path: &str, host: Option<&str>) -> Option<&Route> {
+        self.all.iter().find(|route| {
+            let config = &route.config;
+            (config.methods.is_empty() || config.methods.contains(method))
+                && config.path.as_ref().is_none_or(|pattern| pattern.matches(path))
+                && config.host.as_ref().is_none_or(|matcher| matcher.matches(host))
+        })
+    }
+
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
+        self.upstreams.iter().map(|upstream| &**upstream)
+    }
+}

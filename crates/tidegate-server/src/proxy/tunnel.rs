@@ -1,0 +1,92 @@
+//! Connections that have changed their protocol, such as to WebSocket: bytes both ways until one side has enough.
+
+use core::future::poll_fn;
+use core::sync::atomic::Ordering;
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::Arc;
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+use super::visit::{Ending, Visit};
+use crate::connections::{Line, NotingStream, Order};
+use crate::daemon::Daemon;
+
+/// Whether one more connection may change its protocol: at most as many as there may be connections, besides those.
+pub(super) fn has_room(daemon: &Daemon) -> bool {
+    daemon.proxy.tunnels.load(Ordering::Relaxed) < daemon.config.bounds.connections
+}
+
+/// A tunnel that is counted.
+struct Counted(Arc<Daemon>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.proxy.tunnels.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Passes bytes on both ways in a task of its own, with what the request holds. It ends when both sides have ended, when
+/// nothing has come from either for `idle`, or when the daemon has drained for as long as it may.
+pub(super) fn open(
+    daemon: &Arc<Daemon>,
+    mut visit: Visit,
+    client: OnUpgrade,
+    server: OnUpgrade,
+    idle: Duration,
+) {
+    daemon.proxy.tunnels.fetch_add(1, Ordering::Relaxed);
+    let counted = Counted(Arc::clone(daemon));
+    // Its connection is over for whoever served it.
+    let connection = daemon.connections.add();
+    let line = Arc::clone(&connection.line);
+    line.request_started();
+    tokio::spawn(async move {
+        let _connection = connection;
+        let _counted = counted;
+        let ending = tokio::select! {
+            ending = pass(client, server, &line) => ending,
+            () = silence(&line, idle) => Ending::Late,
+            () = closed(&line) => Ending::Abandoned,
+        };
+        visit.end(ending);
+    });
+}
+
+async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<Line>) -> Ending {
+    let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return Ending::Broken };
+    let mut client = NotingStream::new(TokioIo::new(client), Arc::clone(line));
+    let mut server = NotingStream::new(TokioIo::new(server), Arc::clone(line));
+    match tokio::io::copy_bidirectional(&mut client, &mut server).await {
+        Ok(_) => Ending::Whole,
+        Err(_) => Ending::Broken,
+    }
+}
+
+/// Returns when nothing has been read for `idle`; it may take a quarter longer.
+async fn silence(line: &Line, idle: Duration) {
+    let mut before = line.reads();
+    let mut quiet = 0;
+    loop {
+        tokio::time::sleep(idle / 4).await;
+        let now = line.reads();
+        quiet = if now == before { quiet + 1 } else { 0 };
+        before = now;
+        if quiet > 4 {
+            return;
+        }
+    }
+}
+
+/// Returns when the connection is told to close.
+async fn closed(line: &Line) {
+    poll_fn(|cx| {
+        // Registered each time: an order before the last one uses the waker up.
+        match line.order(cx, &mut false) {
+            Order::Close => Poll::Ready(()),
+            Order::Serve | Order::Finish => Poll::Pending,
+        }
+    })
+    .await;
+}

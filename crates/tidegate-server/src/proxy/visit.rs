@@ -1,0 +1,226 @@
+//! One request on its way through the proxy: what it holds, and how that is given back, whatever becomes of it.
+//!
+//! A visit lives as long as anything of the request does: while it is decided, while an upstream works on it, and in the
+//! body of the answer until that has ended or nobody wants it any more. Dropping it gives back what is lent, so nothing
+//! has to be remembered on any way out.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use tidegate::Timestamp;
+use tidegate_engine::{LimitReport, Outcome, Permit};
+use tokio::time::Instant;
+
+use super::body::RequestBody;
+use super::counts::RouteCounts;
+use crate::connections::Line;
+use crate::daemon::{Daemon, Desk};
+use crate::in_force::InForce;
+use crate::operations::allowances;
+use crate::reply::limit_headers;
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All of it was sent.
+    Whole,
+    /// The upstream broke it off.
+    Broken,
+    /// It took too long.
+    Late,
+    /// Nobody wanted it any more.
+    Abandoned,
+}
+
+impl Ending {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Broken => "broken",
+            Self::Late => "late",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// A request that is under way on its connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct UnderWay(Arc<Line>);
+
+impl UnderWay {
+    pub(crate) fn new(line: Arc<Line>) -> Self {
+        line.request_started();
+        Self(line)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.request_finished();
+    }
+}
+
+/// A permit of a request, settled when this goes.
+pub(crate) struct Held {
+    daemon: Arc<Daemon>,
+    in_force: Arc<InForce>,
+    namespace: Box<str>,
+    admitted_at: Timestamp,
+    permit: Option<Permit>,
+}
+
+impl Held {
+    pub(crate) fn new(daemon: Arc<Daemon>, in_force: Arc<InForce>, namespace: &str, permit: Permit) -> Self {
+        daemon.proxy.in_flight.fetch_add(1, Ordering::Relaxed);
+        let admitted_at = permit.admitted_at();
+        Self { daemon, in_force, namespace: namespace.into(), admitted_at, permit: Some(permit) }
+    }
+
+    /// Settles the permit; the second time nothing happens.
+    pub(crate) fn settle(&mut self, outcome: Outcome) {
+        let Some(permit) = self.permit.take() else { return };
+        self.daemon.proxy.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let lends = permit.must_be_settled();
+        let settled = self.in_force.engine.settle(permit, outcome, self.daemon.clock.now());
+        if settled.batch.is_some() {
+            self.tell_store(settled, lends);
+        } else if lends || outcome == Outcome::Cancelled {
+            self.daemon.proxy.waiting.somebody_left();
+        }
+    }
+
+    /// The store hears of it apart from the request, which may be gone.
+    fn tell_store(&self, settled: tidegate_engine::Settled, lends: bool) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (daemon, in_force) = (Arc::clone(&self.daemon), Arc::clone(&self.in_force));
+        runtime.spawn(async move {
+            // An error leaves the charge, or the permit until it expires: less is admitted, never more.
+            let _ = Desk { daemon: &daemon, in_force: &in_force }.finish(settled).await;
+            if lends {
+                daemon.proxy.waiting.somebody_left();
+            }
+        });
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.settle(Outcome::Failed);
+    }
+}
+
+/// What one request holds.
+pub(crate) struct Visit {
+    /// Counted as under way on its connection until all of it has gone.
+    _under_way: UnderWay,
+    pub(crate) held: Option<Held>,
+    pub(crate) counts: Arc<RouteCounts>,
+    pub(crate) told: Told,
+    /// The body of the request, where what it truly cost depends on it.
+    pub(crate) upload: Option<RequestBody>,
+    /// What it truly cost, if the upstream said so.
+    pub(crate) true_cost: Option<u64>,
+    /// Bytes of body that weigh one unit, and the units of every request, where the body's length was not known.
+    pub(crate) measured: Option<(u64, u64)>,
+    /// What the limits have left.
+    pub(crate) limits: Vec<LimitReport>,
+    ended: Option<Ending>,
+}
+
+/// What is told of a request when it has ended.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) started: Instant,
+    pub(crate) method: http::Method,
+    pub(crate) path: Option<Box<str>>,
+    pub(crate) client: Option<std::net::IpAddr>,
+    pub(crate) status: u16,
+    pub(crate) decision: &'static str,
+    pub(crate) waited: Duration,
+    pub(crate) upstream: Option<Duration>,
+    /// When its caller stops waiting, if it says so.
+    pub(crate) until: Option<Instant>,
+    /// Whether a line is written.
+    pub(crate) is_wanted: bool,
+}
+
+impl Visit {
+    pub(crate) const fn new(under_way: UnderWay, counts: Arc<RouteCounts>, told: Told) -> Self {
+        Self {
+            _under_way: under_way,
+            held: None,
+            counts,
+            told,
+            upload: None,
+            true_cost: None,
+            measured: None,
+            limits: Vec::new(),
+            ended: None,
+        }
+    }
+
+    /// Writes what the limits have left.
+    pub(crate) fn write_limits(&self, headers: &mut HeaderMap) {
+        let Some(held) = &self.held else { return };
+        let desk = Desk { daemon: &held.daemon, in_force: &held.in_force };
+        let enforced = desk.enforced(&held.namespace, &self.limits);
+        let older = held.in_force.config.older_headers;
+        limit_headers(headers, allowances(&enforced, held.admitted_at), older);
+    }
+
+    /// Settles what is held; the first ending counts.
+    pub(crate) fn end(&mut self, ending: Ending) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(ending);
+        let outcome = self.outcome(ending);
+        if let Some(held) = &mut self.held {
+            held.settle(outcome);
+        }
+        if ending != Ending::Whole {
+            self.counts.ended_early(ending.as_str());
+        }
+    }
+
+    fn outcome(&self, ending: Ending) -> Outcome {
+        if let Some(units) = self.true_cost {
+            return Outcome::Cost(units);
+        }
+        if let Some((bytes, units)) = self.measured {
+            let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
+            return Outcome::Cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
+        }
+        if ending == Ending::Whole && self.told.status < 500 { Outcome::Succeeded } else { Outcome::Failed }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.end(Ending::Abandoned);
+        let told = &mut self.told;
+        if told.status == 0 {
+            // Nobody was there to be answered; the number is the one that others use for it.
+            told.status = 499;
+        }
+        self.counts.answered(told.status);
+        if told.is_wanted {
+            tracing::info!(
+                target: "tidegate::access",
+                route = self.counts.route(),
+                method = %told.method,
+                path = told.path.as_deref().unwrap_or(""),
+                client = told.client.map(tracing::field::display),
+                status = told.status,
+                decision = told.decision,
+                ending = self.ended.map_or("", Ending::as_str),
+                took_ms = told.started.elapsed().as_secs_f64() * 1e3,
+                waited_ms = told.waited.as_secs_f64() * 1e3,
+                upstream_ms = told.upstream.map(|took| took.as_secs_f64() * 1e3),
+                "answered"
+            );
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The reverse proxy, before servers that behave and servers that do not. Bytes are compared where they matter.
+
+mod answers;
+mod forwarding;
+mod hostile;
+mod upstream;
+mod waiting;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate::algorithm::Concurrency;
+use tidegate::{Algorithm, Limit};
+use tidegate_engine::NamespaceConfig;
+use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
+use tidegate_server::proxy::{ProxyConfig, RouteConfig, UpstreamConfig};
+
+use crate::client::{Answer, Client};
+use crate::world::{World, api, loopback};
+
+/// `api` and `parallel`: one request at a time for each user.
+fn namespaces() -> [NamespaceConfig; 2] {
+    let one = Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30)).unwrap());
+    let parallel =
+        NamespaceConfig { name: "parallel".to_owned(), limits: vec![Limit::new("one", one).key(["user"])] };
+    [api(), parallel]
+}
+
+/// A route that takes everything to `app`, with the user in `x-user`.
+fn route(namespace: &str) -> RouteConfig {
+    let mut route = RouteConfig::new("all", "app");
+    route.namespace = Some(namespace.to_owned());
+    let user = ("user".to_owned(), AttributeSource::parse("header.x-user").unwrap());
+    route.attributes = RequestAttributes::new([user]).unwrap();
+    route
+}
+
+fn to(servers: &[SocketAddr], route: RouteConfig) -> ProxyConfig {
+    let urls = servers.iter().map(|address| format!("http://{address}").parse().unwrap());
+    let mut config = ProxyConfig::default();
+    config.upstreams.push(UpstreamConfig::new("app", urls));
+    config.routes.push(route);
+    config
+}
+
+async fn world(config: ProxyConfig) -> World {
+    let mut server = loopback();
+    server.proxy = Some("127.0.0.1:0".parse().unwrap());
+    server.proxying = config;
+    World::with(namespaces(), server).await
+}
+
+impl World {
+    fn proxy(&self) -> SocketAddr {
+        self.handle.proxy().unwrap().tcp().unwrap()
+    }
+
+    async fn proxied(&self) -> Client {
+        Client::connect(self.proxy()).await
+    }
+
+    /// One GET on a connection of its own.
+    async fn through(&self, target: &str, headers: &str) -> Answer {
+        let mut client = self.proxied().await;
+        client.send(get(target, headers)).await;
+        client.answer().await.expect("an answer")
+    }
+
+    /// Waits until no permit is held and nobody waits.
+    async fn settled(&self) {
+        for _ in 0..1000 {
+            if self.handle.proxy_in_flight() == 0 && self.handle.proxy_waiting() == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("{} held, {} waiting", self.handle.proxy_in_flight(), self.handle.proxy_waiting());
+    }
+
+    /// Whether a user of `parallel` has its permit.
+    async fn is_free(&self, user: &str) -> bool {
+        let body = format!(r#"{{"namespace":"parallel","attributes":{{"user":"{user}"}},"peek":true}}"#);
+        let answer = self.post("/v1/check", &body).await;
+        answer.status == 200
+    }
+}
+
+/// `headers` end with a line break each.
+fn get(target: &str, headers: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nhost: shop.example\r\n{headers}\r\n")
+}

@@ -1,0 +1,101 @@
+//! Servers behind the proxy: each connection is handled by a function that sees and sends bytes.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A server that gets a stream for each connection.
+pub(super) async fn serve<F, R>(handle: F) -> SocketAddr
+where
+    F: Fn(Connection) -> R + Send + Sync + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
+            tokio::spawn(handle(Connection { stream, buffer: Vec::new() }));
+        }
+    });
+    address
+}
+
+/// An address where nobody listens.
+pub(super) async fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// What a server got, as text.
+pub(super) type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A server that answers every request with 200 and `ok`, and remembers what it got.
+pub(super) async fn well() -> (SocketAddr, Seen) {
+    answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await
+}
+
+/// A server that answers every request with these bytes.
+pub(super) async fn answering(answer: &'static str) -> (SocketAddr, Seen) {
+    let seen = Seen::default();
+    let notes = Arc::clone(&seen);
+    let address = serve(move |mut connection| {
+        let notes = Arc::clone(&notes);
+        async move {
+            while let Some(request) = connection.request().await {
+                notes.lock().unwrap().push(request);
+                if !connection.send(answer).await {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    (address, seen)
+}
+
+/// One connection to a server.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Whether the bytes could be sent.
+    pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).await.is_ok()
+    }
+
+    /// The next request with its body, as it came; `None` at the end.
+    pub(super) async fn request(&mut self) -> Option<String> {
+        let head = self.until(b"\r\n\r\n").await?;
+        let lower = head.to_ascii_lowercase();
+        let body = if lower.contains("transfer-encoding: chunked") {
+            self.until(b"0\r\n\r\n").await?
+        } else {
+            let length = lower.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+            let length = length.map_or(0, |length| length.parse().unwrap());
+            while self.buffer.len() < length {
+                self.fill().await?;
+            }
+            String::from_utf8(self.buffer.drain(..length).collect()).unwrap()
+        };
+        Some(head + &body)
+    }
+
+    /// Everything up to and with `end`.
+    pub(super) async fn until(&mut self, end: &[u8]) -> Option<String> {
+        loop {
+            if let Some(at) = self.buffer.windows(end.len()).position(|bytes| bytes == end) {
+                return Some(String::from_utf8(self.buffer.drain(..at + end.len()).collect()).unwrap());
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn fill(&mut self) -> Option<()> {
+        let count = self.stream.read_buf(&mut self.buffer).await.ok()?;
+        (count > 0).then_some(())
+    }
+}
