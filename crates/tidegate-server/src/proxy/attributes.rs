@@ -206,6 +206,12 @@ fn query<'a>(
 ) -> Result<Option<Cow<'a, str>>, Rejection> {
     let mut found = None;
     for part in query.split('&') {
+        // Some servers end a parameter at `;` too, and would find there what is not found here.
+        if part.split(';').skip(1).any(|rest| decoded(name_of(rest)).as_deref() == Some(wanted)) {
+            let detail = format_args!("{source} stands behind a ; which servers read differently");
+            return Err(Rejection::new(RejectionCode::AmbiguousAttribute, detail)
+                .fix("separate parameters with &, and write %3B for ;"));
+        }
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         // A name that is not UTF-8 is no name that could be configured.
         if part.is_empty() || decoded(name).as_deref() != Some(wanted) {
@@ -225,6 +231,11 @@ fn query<'a>(
         found = Some(decoded(value).ok_or_else(|| malformed("is not UTF-8 when decoded"))?);
     }
     Ok(found)
+}
+
+/// The name of a parameter, as it is written.
+fn name_of(parameter: &str) -> &str {
+    parameter.split_once('=').map_or(parameter, |(name, _)| name)
 }
 
 /// Whether `text` has a `%` that is not followed by two hexadecimal digits, which readers take differently.

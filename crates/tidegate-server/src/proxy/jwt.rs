@@ -125,7 +125,8 @@ impl TokenReader {
             return Err(Rejection::new(code, "header authorization stands twice").fix("send it once"));
         }
         let bytes = value.as_bytes().trim_ascii();
-        let end = bytes.iter().position(|byte| *byte == b' ').unwrap_or(bytes.len());
+        // A tab is no separator here (RFC 9110, section 11.4), but some readers take it for one.
+        let end = bytes.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(bytes.len());
         let (scheme, token) = bytes.split_at(end);
         if !scheme.eq_ignore_ascii_case(b"bearer") {
             return Ok(None);

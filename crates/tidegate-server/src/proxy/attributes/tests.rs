@@ -30,7 +30,7 @@ fn one(source: &str, parts: &Parts) -> Result<Option<String>, Rejection> {
 #[test]
 fn every_source_is_read_from_its_part_of_the_request() {
     let request = parts(
-        "/v1/caf%C3%A9/7?key=a%20b+c&%6Bind=x&empty=&flag&sub=1",
+        "/v1/caf%C3%A9/7?key=a%20b+c&%6Bind=x&empty=&flag&sub=1&semi=a;b=c",
         &[
             ("x-api-key", b"k1"),
             ("x-text", "caf\u{e9}".as_bytes()),
@@ -54,6 +54,7 @@ fn every_source_is_read_from_its_part_of_the_request() {
         ("query.kind", Some("x")),
         ("query.empty", Some("")),
         ("query.flag", Some("")),
+        ("query.semi", Some("a;b=c")),
         ("query.other", None),
         ("path", Some("/v1/caf\u{e9}/7")),
         ("path.0", Some("v1")),
@@ -107,6 +108,9 @@ fn what_cannot_be_read_in_one_way_is_rejected() {
         ("query.user", "/?user=%zz", &[]),
         ("query.user", "/?user=a%", &[]),
         ("query.user", "/?user=%4", &[]),
+        ("query.user", "/?a=1;user=b", &[]),
+        ("query.user", "/?user=a;us%65r=b", &[]),
+        ("query.user", "/?a;user", &[]),
         ("jwt.huge", "/", &[]),
         ("jwt.half", "/", &[]),
         ("jwt.org", "/", &[]),

@@ -63,6 +63,12 @@ fn an_entry_that_is_no_address_ends_the_walk_at_the_last_good_one() {
 
 #[test]
 fn what_a_peer_that_is_not_trusted_says_is_ignored() {
+    for (address, is_trusted) in
+        [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("11.0.0.1", false), ("2001:db8:1::9", true)]
+    {
+        let who = who(ClientHeader::default());
+        assert_eq!(who.is_trusted(address.parse().unwrap()), is_trusted, "{address}");
+    }
     for header in [ClientHeader::XForwardedFor, ClientHeader::Forwarded] {
         assert_eq!(of(header, &["203.0.113.9", "for=203.0.113.9"], "198.51.100.1"), "198.51.100.1");
     }

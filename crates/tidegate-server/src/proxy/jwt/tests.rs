@@ -21,12 +21,17 @@ fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// A token signed with HS256 and the shared secret.
-fn signed(header: &Value, claims: &Value) -> String {
+/// A token signed with HMAC and this secret, whatever its header says.
+fn signed_with(secret: &[u8], how: ring::hmac::Algorithm, header: &Value, claims: &Value) -> String {
     let message =
         format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &vectors::secret());
+    let key = ring::hmac::Key::new(how, secret);
     format!("{message}.{}", encode(ring::hmac::sign(&key, message.as_bytes()).as_ref()))
+}
+
+/// A token signed with HS256 and the shared secret.
+fn signed(header: &Value, claims: &Value) -> String {
+    signed_with(&vectors::secret(), ring::hmac::HMAC_SHA256, header, claims)
 }
 
 fn claiming(claims: &Value) -> String {
@@ -100,10 +105,28 @@ fn a_token_cannot_choose_how_it_is_verified() {
             assert!(rejected(&reader(keys), token).contains("not signed by a key"));
         }
     }
+    // Nor with any spelling of a public key as the secret: its text, or the bytes that it is kept as.
+    let claims = json!({"sub": "ada", "exp": 2_000_000_000});
+    for (pem, length) in [
+        (vectors::RSA, 270),
+        (vectors::RSA_PKCS1, 270),
+        (vectors::P256, 65),
+        (vectors::P384, 97),
+        (vectors::ED25519, 32),
+    ] {
+        let body: Vec<_> = pem.lines().filter(|line| !line.starts_with('-')).collect();
+        let bytes = base64::decode_lines(&body.concat()).unwrap();
+        for secret in [pem.as_bytes(), pem.trim().as_bytes(), &bytes, &bytes[bytes.len() - length..]] {
+            let header = json!({"alg": "HS256"});
+            let token = signed_with(secret, ring::hmac::HMAC_SHA256, &header, &claims);
+            assert!(
+                rejected(&reader(KeySet::from_pem(pem).unwrap()), &token).contains("not signed by a key")
+            );
+        }
+    }
     // The public key as a secret is refused before it can let anybody sign.
     let pem = vectors::RSA.as_bytes();
     assert_eq!(KeySet::from_secret(pem).unwrap_err(), KeyError::SecretIsPem);
-    let claims = json!({"sub": "ada", "exp": 2_000_000_000});
     for algorithm in ["none", "None", "NONE", "", "HS1", "hs256", "RS256 ", "ES256K", "RSA1_5"] {
         let signed = signed(&json!({"alg": algorithm}), &claims);
         assert!(
@@ -296,7 +319,7 @@ fn only_a_bearer_token_is_read() {
     for other in ["Basic YTpi", "Bearers x", "Token x", ""] {
         assert_eq!(reader.read(&bearer(other), NOW), Ok(None), "{other}");
     }
-    for scheme in ["Bearer", "bearer", "BEARER", "Bearer "] {
+    for scheme in ["Bearer", "bearer", "BEARER", "Bearer ", "Bearer\t"] {
         assert!(reader.read(&bearer(&format!("{scheme} {good}")), NOW).unwrap().is_some());
     }
     for nothing in ["Bearer", "Bearer ", "Bearer x y", "Bearer \u{7f}"] {
@@ -355,11 +378,25 @@ fn keys_that_cannot_be_used_say_what_to_do() {
         let message = found.unwrap_err().to_string();
         assert!(message.contains(hint), "{hint}: {message}");
     }
-    let short = KeySet::from_secret(&[vectors::secret()[..40].to_vec(), b"\r\n".to_vec()].concat()).unwrap();
-    let (_, hs512) = vectors::TOKENS[2];
-    assert!(rejected(&reader(short), hs512).contains("not signed"), "40 bytes are no key for HS512");
-    let ended = [vectors::secret(), b"\n".to_vec()].concat();
-    assert!(reader(KeySet::from_secret(&ended).unwrap()).verify(hs512.as_bytes(), NOW).is_ok());
+}
+
+#[test]
+fn a_secret_signs_only_with_digests_that_are_no_longer() {
+    let (claims, any) = (json!({"exp": 2_000_000_000}), vectors::secret());
+    for (length, algorithm, how, is_enough) in [
+        (32, "HS256", ring::hmac::HMAC_SHA256, true),
+        (47, "HS384", ring::hmac::HMAC_SHA384, false),
+        (48, "HS384", ring::hmac::HMAC_SHA384, true),
+        (63, "HS512", ring::hmac::HMAC_SHA512, false),
+        (64, "HS512", ring::hmac::HMAC_SHA512, true),
+    ] {
+        let secret = &any[..length];
+        let token = signed_with(secret, how, &json!({"alg": algorithm}), &claims);
+        for ended in [secret.to_vec(), [secret, b"\n"].concat(), [secret, b"\r\n"].concat()] {
+            let reader = reader(KeySet::from_secret(&ended).unwrap());
+            assert_eq!(reader.verify(token.as_bytes(), NOW).is_ok(), is_enough, "{length} {algorithm}");
+        }
+    }
 }
 
 proptest! {
