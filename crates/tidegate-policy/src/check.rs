@@ -4,6 +4,7 @@ mod algorithm;
 mod escape;
 mod limit;
 mod matching;
+mod proxy;
 mod renaming;
 mod service;
 mod store;
@@ -24,7 +25,15 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
     let top = Path::default();
     let store = store::store(&config.store.unwrap_or_default(), &top.key("store"), report);
     let namespaces = namespaces(config.namespaces.as_ref(), &store, &top.key("namespaces"), report);
+    let proxy = proxy::proxy(
+        &config.proxy.unwrap_or_default(),
+        config.namespaces.as_ref(),
+        config.listen.as_ref().is_some_and(|listen| listen.proxy.is_some()),
+        &top.key("proxy"),
+        report,
+    );
     Policy {
+        proxy,
         listen: service::listen(&config.listen.unwrap_or_default(), &top.key("listen"), report),
         store,
         memory: service::memory(&config.memory.unwrap_or_default(), &top.key("memory"), report),

@@ -6,11 +6,7 @@ use crate::path::Path;
 const KEYS: &[(&[&str], &str)] = &[
     (&["listen"], "grpc"),
     (&["listen"], "resp"),
-    (&["listen"], "proxy"),
-    (&["http"], "tls"),
-    (&["admin"], "tls"),
     (&[], "authorization"),
-    (&[], "proxy"),
     (&[], "envoy_ratelimit"),
 ];
 

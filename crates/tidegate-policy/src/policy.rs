@@ -1,11 +1,14 @@
 //! Checked settings: what the daemon runs on. Immutable; every number in it is one that works.
 
+pub mod proxy;
+
 use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 pub use tidegate::limit::OnStoreFailure;
+use self::proxy::Proxy;
 use tidegate::{Limit, Rate, WhenFull};
 
 /// A checked configuration.
@@ -24,6 +27,8 @@ pub struct Policy {
     pub namespaces: Vec<NamespacePolicy>,
     /// Where gateway subrequests get their namespace and attributes from.
     pub authorize: Authorize,
+    /// The reverse proxy.
+    pub proxy: Proxy,
     /// How HTTP is answered, and its bounds.
     pub http: Http,
     /// What is logged.
@@ -52,6 +57,8 @@ pub struct Listen {
     /// Health, metrics and changes. `None`: on the http listener if
     /// that [is local](Address::is_local), otherwise nowhere.
     pub admin: Option<Listener>,
+    /// The reverse proxy; `None`: there is none.
+    pub proxy: Option<Listener>,
 }
 
 /// One listener.
@@ -62,6 +69,19 @@ pub struct Listener {
     pub address: Address,
     /// Whether it was said to listen beyond loopback without authorization; always true for an address beyond loopback.
     pub insecure: bool,
+    /// Its TLS; default none.
+    pub tls: Option<Tls>,
+}
+
+/// The files of a listener's TLS, each a path of 1 to [`PATH_BYTES_MAX`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate, followed by those that lead to a root.
+    pub cert: String,
+    /// Its private key.
+    pub key: String,
+    /// Certificates that clients must come from; `None` asks clients for none.
+    pub client_ca: Option<String>,
 }
 
 /// Where a listener listens.

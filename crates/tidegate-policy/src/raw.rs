@@ -5,6 +5,7 @@
 
 pub(crate) mod limit;
 pub(crate) mod matching;
+pub(crate) mod proxy;
 pub(crate) mod service;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use limit::LimitConfig;
+use proxy::Proxy;
 use service::{Authorize, Http, Listen, Log, Memory, Store};
 
 /// The configuration of `tidegate serve`, in one YAML file.
@@ -35,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) namespaces: Option<BTreeMap<String, Namespace>>,
     /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
     pub(crate) authorize: Option<Authorize>,
+    /// Which requests are passed on to services, and on what terms.
+    pub(crate) proxy: Option<Proxy>,
     /// How HTTP is answered, and its bounds.
     pub(crate) http: Option<Http>,
     /// What is logged.

@@ -12,7 +12,12 @@ use crate::raw::limit::{
     RollingConfig,
 };
 use crate::raw::matching::MatcherForm;
-use crate::raw::service::{Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, Store};
+use crate::raw::proxy::{
+    ClassForm, CostForm, Health, Jwt, Proxy, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm, UpstreamForm,
+};
+use crate::raw::service::{
+    Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, Store, TlsForm,
+};
 use crate::raw::{Config, Namespace};
 use crate::schema::{compiled, name_of};
 use crate::shape::words_of;
@@ -44,6 +49,7 @@ fn sections() -> Vec<Section> {
         Section::of::<Config>("The file"),
         Section::of::<Listen>("listen"),
         Section::of::<ListenerForm>("listen.http, listen.admin"),
+        Section::of::<TlsForm>("listen.http.tls, listen.admin.tls"),
         Section::of::<Store>("store"),
         Section::of::<Memory>("memory"),
         Section::of::<Namespace>("namespaces.NAME"),
@@ -57,6 +63,16 @@ fn sections() -> Vec<Section> {
         Section::of::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
         Section::of::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
         Section::of::<Authorize>("authorize"),
+        Section::of::<Proxy>("proxy"),
+        Section::of::<UpstreamForm>("proxy.upstreams.NAME"),
+        Section::of::<Health>("proxy.upstreams.NAME.health"),
+        Section::of::<Jwt>("proxy.jwt"),
+        Section::of::<RouteConfig>("proxy.routes[]"),
+        Section::of::<RouteMatch>("proxy.routes[].match"),
+        Section::of::<ClassForm>("proxy.routes[].class"),
+        Section::of::<CostForm>("proxy.routes[].cost"),
+        Section::of::<TimeoutsForm>("proxy.routes[].timeouts"),
+        Section::of::<RefusalForm>("proxy.routes[].refusal"),
         Section::of::<Http>("http"),
         Section::of::<Bounds>("http.bounds"),
         Section::of::<Log>("log"),

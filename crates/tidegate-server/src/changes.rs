@@ -164,7 +164,7 @@ impl Daemon {
     }
 
     fn put_in_force(&self, before: &InForce, engine: Engine, config: ServerConfig, version: PolicyVersion) {
-        let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version));
+        let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
         self.in_force.store(Arc::clone(&now));
         self.metrics.forget(&before.metrics, &now.metrics);
     }

@@ -8,7 +8,9 @@ use tidegate_wire::Meaning;
 
 use crate::address::Address;
 use crate::bounds::Bounds;
+use crate::proxy::ProxyConfig;
 pub use crate::reply::OlderHeaders;
+use crate::tls::TlsFiles;
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]
@@ -19,6 +21,16 @@ pub struct ServerConfig {
     /// Where operators look: metrics, limits, the most refused keys, the description of the API. Default: wherever
     /// callers ask, as far as only this machine reaches it.
     pub admin: Option<Address>,
+    /// TLS of the addresses in `http`. Default none.
+    pub http_tls: Option<TlsFiles>,
+    /// TLS of the address in `admin`. Default none.
+    pub admin_tls: Option<TlsFiles>,
+    /// Where requests come that are passed on to upstreams. Default none: no reverse proxy.
+    pub proxy: Option<Address>,
+    /// TLS of the address in `proxy`. Default none.
+    pub proxy_tls: Option<TlsFiles>,
+    /// Which requests are passed on, where to and on what terms. Default none.
+    pub proxying: ProxyConfig,
     /// The bounds of every listener.
     pub bounds: Bounds,
     /// Which headers of a gateway subrequest are attributes. Default none.
@@ -38,6 +50,11 @@ impl Default for ServerConfig {
         Self {
             http: Vec::new(),
             admin: None,
+            http_tls: None,
+            admin_tls: None,
+            proxy: None,
+            proxy_tls: None,
+            proxying: ProxyConfig::default(),
             bounds: Bounds::default(),
             authorize_headers: AuthorizeHeaders::default(),
             authorize_namespace: None,

@@ -67,6 +67,11 @@ pub(crate) enum Order {
 // All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made visible by the
 // mutex of the waker.
 impl Line {
+    /// How many times bytes have come.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
     /// A request was read.
     #[inline]
     pub(crate) fn request_started(&self) {

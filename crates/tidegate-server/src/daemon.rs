@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwap;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
+use tokio::sync::watch;
 
 use crate::changes::Changes;
 use crate::clock::Clock;
@@ -16,6 +17,7 @@ use crate::decisions::Decisions;
 use crate::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::overrides::History;
+use crate::proxy::ProxyState;
 use crate::refused_keys::RefusedKeys;
 
 /// How long the last lines of the decision log may take at the end.
@@ -33,6 +35,10 @@ pub(crate) struct Daemon {
     pub(crate) history: History,
     pub(crate) embedded: Option<Arc<RedbStore>>,
     pub(crate) decisions: Option<Arc<Decisions>>,
+    /// What requests of the reverse proxy share.
+    pub(crate) proxy: Arc<ProxyState>,
+    /// Whether the daemon is told to end.
+    pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Listeners and bounds as they were at the start.
     pub(crate) config: ServerConfig,

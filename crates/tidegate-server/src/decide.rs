@@ -4,18 +4,20 @@
 //! for the store goes on as a future of its own, on the heap.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
 use tidegate_engine::{
-    Decision, EngineError, LimitReport, PeekReport, Pending, Permit, PermitId, Progress, Request, Settled,
-    Step,
+    Decision, EngineError, LimitReport, Outcome, PeekReport, Pending, Permit, PermitId, Progress, Request,
+    Settled, Step,
 };
 use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
 use crate::daemon::{Daemon, Desk};
 use crate::decisions::Asked;
+use crate::in_force::InForce;
 use crate::reply::Reply;
 
 /// How a request that may be decided later is to be answered.
@@ -162,24 +164,10 @@ impl Desk<'_> {
     /// Counts a decision, keeps its permit if somebody is to settle it, and makes the answer.
     fn conclude(&self, asked: &Asked<'_>, decision: Decision, terms: Terms) -> Result<Reply, Unanswered> {
         let now = terms.now;
-        // The decisions' own clock: it is read anyway, and stands still where tests make it.
-        let took = self.daemon.clock.now().saturating_since(now);
-        self.daemon.metrics.shared().decision_duration.observe(took);
-        let permit = match decision {
-            Decision::Admit(permit) => permit,
-            Decision::Refuse(refusal) => {
-                self.note_refusal(&refusal, now);
-                if let Some(decisions) = &self.daemon.decisions {
-                    decisions.refused(asked, &refusal, now, took);
-                }
-                return Ok(self.refused(&refusal, terms));
-            }
+        let (permit, limits) = match self.note(asked, decision, now) {
+            Noted::Admitted(permit, limits) => (permit, limits),
+            Noted::Refused(refusal) => return Ok(self.refused(&refusal, terms)),
         };
-        let limits = self.in_force.engine.statuses(&permit);
-        self.in_force.metrics.admitted(&asked.namespace, &limits);
-        if let Some(decisions) = &self.daemon.decisions {
-            decisions.admitted(asked, &limits, now, took);
-        }
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
             Keep::Lent => permit.must_be_settled().then(|| self.permit_expiry(&permit, now)),
@@ -193,6 +181,29 @@ impl Desk<'_> {
                 Err(Unanswered::Keeping(Box::new(Keeping { namespace, asking, limits, terms })))
             }
         }
+    }
+
+    /// Counts a decision about what was asked at `now`, and writes it down where that is wanted.
+    pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision, now: Timestamp) -> Noted {
+        // The decisions' own clock: it is read anyway, and stands still where tests make it.
+        let took = self.daemon.clock.now().saturating_since(now);
+        self.daemon.metrics.shared().decision_duration.observe(took);
+        let permit = match decision {
+            Decision::Admit(permit) => permit,
+            Decision::Refuse(refusal) => {
+                self.note_refusal(&refusal, now);
+                if let Some(decisions) = &self.daemon.decisions {
+                    decisions.refused(asked, &refusal, now, took);
+                }
+                return Noted::Refused(refusal);
+            }
+        };
+        let limits = self.in_force.engine.statuses(&permit);
+        self.in_force.metrics.admitted(&asked.namespace, &limits);
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.admitted(asked, &limits, now, took);
+        }
+        Noted::Admitted(permit, limits)
     }
 
     /// Until when a permit is kept: as long as what it lends is held, or the bound if that never ends by itself.
@@ -217,6 +228,40 @@ impl Desk<'_> {
             Err(error) => Err(engine_fault(&EngineError::Store(error), self.daemon.clock.now())),
         }
     }
+}
+
+/// A decision that has been counted.
+pub(crate) enum Noted {
+    /// The permit is the caller's to settle.
+    Admitted(Permit, Vec<LimitReport>),
+    Refused(Refusal<'static>),
+}
+
+/// Decides a request for somebody who settles the permit, and who may lose interest while the store is asked: what
+/// the store then admits is given back at once. Nothing is counted; see [`Desk::note`].
+pub(crate) async fn decide_apart(
+    daemon: &Arc<Daemon>,
+    in_force: &Arc<InForce>,
+    request: &Request<'_>,
+) -> Result<Decision, Fault> {
+    let now = daemon.clock.now();
+    let pending = match in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
+        Step::Decided(decision) => return Ok(decision),
+        Step::Ask(pending) => pending,
+        Step::Queued(place) => match place {},
+    };
+    let (daemon, in_force) = (Arc::clone(daemon), Arc::clone(in_force));
+    let (tell, told) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let desk = Desk { daemon: &daemon, in_force: &in_force };
+        let decision = desk.carry(pending).await;
+        if let Err(Decision::Admit(permit)) = tell.send(decision) {
+            let settled = in_force.engine.settle(permit, Outcome::Cancelled, daemon.clock.now());
+            // An error leaves it charged: less is admitted, never more.
+            let _ = desk.finish(settled).await;
+        }
+    });
+    told.await.map_err(|_| Fault::new(FaultCode::Internal, "the request could not be decided"))
 }
 
 impl Daemon {

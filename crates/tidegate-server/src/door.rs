@@ -3,11 +3,13 @@
 use core::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::body;
+use crate::bounds::Bounds;
 use crate::daemon::{Daemon, Desk};
 use crate::reply::{self, Reply};
 use crate::route::{Audience, Route};
@@ -17,6 +19,8 @@ use crate::route::{Audience, Route};
 pub(crate) struct Serves {
     pub(crate) callers: bool,
     pub(crate) operators: bool,
+    /// Whether requests are passed on instead.
+    pub(crate) proxy: bool,
 }
 
 impl Serves {
@@ -70,15 +74,7 @@ async fn dispatch(
 ) -> Result<Reply, Unanswered> {
     let (head, incoming) = request.into_parts();
     let bounds = &daemon.config.bounds;
-    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    if target > bounds.uri_bytes {
-        let detail = format_args!("the request target has {target} bytes; it takes {}", bounds.uri_bytes);
-        return Err(Fault::new(FaultCode::UriTooLong, detail).fix("send attributes as headers").into());
-    }
-    if head.headers.len() > bounds.headers {
-        let detail = format_args!("{} headers; a request takes {}", head.headers.len(), bounds.headers);
-        return Err(Fault::new(FaultCode::HeadersTooLarge, detail).into());
-    }
+    check_head(&head, bounds)?;
     let Some(route) = route else {
         body::discard(incoming, bounds.linger);
         return Err(unknown_route(head.uri.path()).into());
@@ -126,6 +122,20 @@ async fn dispatch(
         ),
     };
     Ok(reply)
+}
+
+/// Whether a head is within its bounds.
+pub(crate) fn check_head(head: &Parts, bounds: &Bounds) -> Result<(), Fault> {
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target > bounds.uri_bytes {
+        let detail = format_args!("the request target has {target} bytes; it takes {}", bounds.uri_bytes);
+        return Err(Fault::new(FaultCode::UriTooLong, detail).fix("send attributes as headers"));
+    }
+    if head.headers.len() > bounds.headers {
+        let detail = format_args!("{} headers; a request takes {}", head.headers.len(), bounds.headers);
+        return Err(Fault::new(FaultCode::HeadersTooLarge, detail));
+    }
+    Ok(())
 }
 
 fn unknown_route(path: &str) -> Fault {

@@ -1,6 +1,6 @@
 //! From a checked policy to a running daemon.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
 use crate::follow::fingerprint;
 use crate::listener::ListenError;
+use crate::tls::TlsFiles;
 use crate::server::{Beside, Handle, Server, random_seed};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
@@ -186,6 +187,11 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, NotAHeader> {
     Ok(ServerConfig {
         http: vec![address(&policy.listen.http.address)],
         admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
+        proxy: None,
+        proxy_tls: None,
+        proxying: crate::proxy::ProxyConfig::default(),
+        http_tls: policy.listen.http.tls.as_ref().map(tls_files),
+        admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         bounds: bounds(&policy.http.bounds),
         authorize_headers: AuthorizeHeaders::new(policy.authorize.headers.iter().cloned())?,
         authorize_namespace: policy.authorize.namespace.clone(),
@@ -196,6 +202,11 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, NotAHeader> {
             x_ratelimit: policy.http.x_rate_limit_headers,
         },
     })
+}
+
+fn tls_files(tls: &policy::Tls) -> TlsFiles {
+    let client_ca = tls.client_ca.as_ref().map(PathBuf::from);
+    TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
 }
 
 fn address(address: &policy::Address) -> Address {

@@ -12,6 +12,7 @@ use tidegate_engine::Engine;
 
 use crate::config::ServerConfig;
 use crate::metrics::{Metrics, NamespaceTable};
+use crate::proxy::Routes;
 use crate::refusal_log::RefusalLog;
 
 /// A policy as the daemon works by it.
@@ -20,6 +21,8 @@ pub(crate) struct InForce {
     /// Of this only what a reload may change: its listeners and bounds are those of the start.
     pub(crate) config: ServerConfig,
     pub(crate) metrics: NamespaceTable,
+    /// The routes of the reverse proxy.
+    pub(crate) routes: Routes,
     pub(crate) refusal_log: RefusalLog,
     /// The names of the shadow limits of each namespace that has some.
     shadow_limits: HashMap<Box<str>, Vec<Box<str>>>,
@@ -43,8 +46,10 @@ impl InForce {
         config: ServerConfig,
         metrics: &Metrics,
         version: PolicyVersion,
+        before: Option<&Self>,
     ) -> Self {
         Self {
+            routes: Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes)),
             metrics: metrics.namespaces(&engine),
             refusal_log: RefusalLog::new(config.refusal_lines),
             shadow_limits: shadow_limits(&engine),

@@ -55,6 +55,7 @@ mod refused_keys;
 mod reply;
 mod route;
 mod server;
+pub mod tls;
 
 pub use address::{Address, NotAnAddress};
 pub use bounds::Bounds;

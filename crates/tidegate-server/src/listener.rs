@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::address::Address;
+use crate::tls::TlsError;
 
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,9 @@ pub enum ListenError {
         /// The path.
         path: PathBuf,
     },
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Another process listens on the Unix socket.
     #[error("cannot listen on unix:{path}: another process listens there; stop it, or choose another path")]
     InUse {
@@ -63,6 +67,17 @@ impl Drop for SocketFile {
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl Stream {
+    /// The address at the other end; none of a Unix socket.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
+        match self {
+            // A connection that is gone already has none either, and is noticed when it is read.
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|peer| peer.ip()),
+            Self::Unix(_) => None,
+        }
+    }
 }
 
 impl Listener {

@@ -28,13 +28,15 @@ use crate::connections::Connections;
 use crate::decisions::Decisions;
 use crate::histogram::Histogram;
 use crate::in_force::InForce;
+use crate::proxy::rejection::RejectionCode;
+use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::route::Route;
 
 /// The media type of the page.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 38] = [
+pub const TABLE: [(&str, &str); 46] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -78,6 +80,14 @@ pub const TABLE: [(&str, &str); 38] = [
     ("tidegate_decision_lines", "Lines written to the decision log"),
     ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
     ("tidegate_decision_log_errors", "Failures to write the decision log"),
+    ("tidegate_proxy_requests", "Proxied requests by route and status; no route where none takes them"),
+    ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and why"),
+    ("tidegate_proxy_upstream_failures", "Requests that a server of an upstream failed, by what was wrong"),
+    ("tidegate_proxy_upstream_duration_seconds", "Time from sending a request on to the head of its answer"),
+    ("tidegate_proxy_in_flight", "Permits that proxied requests hold"),
+    ("tidegate_proxy_waiting", "Proxied requests that wait for a limit or a permit"),
+    ("tidegate_proxy_tunnels", "Connections that have changed their protocol"),
+    ("tidegate_proxy_servers_out", "Servers of upstreams that are left out or unwell"),
     ("tidegate_build_info", "The version that runs"),
 ];
 
@@ -139,6 +149,7 @@ pub(crate) struct Metrics {
     near: Family<LimitLabels, Counter>,
     shadow: Family<LimitLabels, Counter>,
     shared: Arc<Shared>,
+    pub(crate) proxy: Arc<ProxyMetrics>,
     requests: Family<RequestLabels, Counter>,
     faults: Family<FaultLabels, Counter>,
     /// The usual answers of each route, so that counting one costs no look-up.
@@ -193,16 +204,19 @@ impl Metrics {
         registry.register("tidegate_shadow_refusals", help("tidegate_shadow_refusals"), shadow.clone());
         registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
+        let proxy = Arc::new(ProxyMetrics::default());
+        proxy.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
         let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, decisions, near, shadow, shared, requests, faults, usual }
+        Self { registry, decisions, near, shadow, shared, proxy, requests, faults, usual }
     }
 
     /// Has the page ask whatever is in force.
     pub(crate) fn watch(&mut self, watched: Watched) {
         let shared = Arc::clone(&self.shared);
-        self.registry.register_collector(Box::new(DaemonCollector { watched, shared }));
+        let proxy = Arc::clone(&self.proxy);
+        self.registry.register_collector(Box::new(DaemonCollector { watched, shared, proxy }));
     }
 
     /// The series of an engine. All that its limits may have follow from its policy; those that other engines had go on.
@@ -287,9 +301,19 @@ impl Metrics {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }
 
+    /// Counts a request that is not passed on because of what it says of itself.
+    pub(crate) fn rejected(&self, code: RejectionCode) {
+        self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
+    }
+
     /// Counts a connection that did not speak HTTP.
     pub(crate) fn broken_http(&self) {
         self.faults.get_or_create(&FaultLabels { error: "malformed_http" }).inc();
+    }
+
+    /// Counts a connection whose TLS handshake failed.
+    pub(crate) fn broken_tls(&self) {
+        self.faults.get_or_create(&FaultLabels { error: "tls_handshake" }).inc();
     }
 
     /// The page.
@@ -360,6 +384,7 @@ impl fmt::Debug for Metrics {
 
 /// What is asked when the page is read.
 pub(crate) struct Watched {
+    pub(crate) proxy: Arc<ProxyState>,
     pub(crate) in_force: Arc<ArcSwap<InForce>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) connections: Arc<Connections>,
@@ -371,6 +396,7 @@ pub(crate) struct Watched {
 struct DaemonCollector {
     watched: Watched,
     shared: Arc<Shared>,
+    proxy: Arc<ProxyMetrics>,
 }
 
 impl fmt::Debug for DaemonCollector {
@@ -381,7 +407,7 @@ impl fmt::Debug for DaemonCollector {
 
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Watched { in_force, clock, connections, changes, embedded, decisions } = &self.watched;
+        let Watched { in_force, clock, connections, changes, embedded, decisions, proxy } = &self.watched;
         let now = clock.now();
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
@@ -416,6 +442,23 @@ impl Collector for DaemonCollector {
             ("tidegate_policy_reloads", told.succeeded),
             ("tidegate_policy_reload_failures", told.failed),
         ];
+        if in_force.config.proxy.is_some() {
+            let out = |upstream: &Upstream| upstream.config.servers.len().saturating_sub(upstream.well());
+            gauges.extend([
+                ("tidegate_proxy_in_flight", proxy.in_flight.load(Ordering::Relaxed) as u64),
+                ("tidegate_proxy_waiting", proxy.waiting.len() as u64),
+                ("tidegate_proxy_tunnels", proxy.tunnels.load(Ordering::Relaxed) as u64),
+                ("tidegate_proxy_servers_out", in_force.routes.upstreams().map(out).sum::<usize>() as u64),
+            ]);
+            let (sum, count, buckets) = self.proxy.upstream_duration.snapshot();
+            let mut histogram = encoder.encode_descriptor(
+                "tidegate_proxy_upstream_duration",
+                help("tidegate_proxy_upstream_duration_seconds"),
+                Some(&Unit::Seconds),
+                MetricType::Histogram,
+            )?;
+            histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
         if let Some(store) = embedded {
             let stats = store.stats();
             gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));

@@ -1,15 +1,19 @@
 //! A running daemon: its listeners, its tasks, and how it ends.
 
+use core::convert::Infallible;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use hyper::service::service_fn;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_engine::Engine;
@@ -20,12 +24,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_rustls::server::TlsStream;
 
 use crate::address::Address;
 use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::connections::{Connections, NotingStream, OpenConnection, Order};
+use crate::connections::{Connections, Line, NotingStream, OpenConnection, Order};
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
 use crate::door::{Serves, answer};
@@ -35,7 +40,9 @@ use crate::listener::{ListenError, Listener, Stream};
 use crate::metrics::{Metrics, Watched};
 use crate::overrides::History;
 use crate::policy_file::PolicyFile;
+use crate::proxy::{self, ProxyState};
 use crate::refused_keys::RefusedKeys;
+use crate::tls::Tls;
 
 /// How long accepting rests after the system had no file or memory for a connection.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -45,6 +52,9 @@ const PAUSE_LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long writing what is left may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// How often the files of certificates are looked at.
+const TLS_LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
@@ -70,6 +80,7 @@ pub struct Handle {
     daemon: Arc<Daemon>,
     http: Vec<Address>,
     admin: Option<Address>,
+    proxy: Option<Address>,
     stop: watch::Sender<bool>,
     acceptors: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
@@ -106,27 +117,41 @@ impl Server {
         let backlog = config.bounds.backlog;
         let mut listeners = Vec::new();
         let mut http = Vec::new();
+        let http_tls = config.http_tls.clone().map(Tls::open).transpose()?.map(Arc::new);
+        let admin_tls = config.admin_tls.clone().map(Tls::open).transpose()?.map(Arc::new);
         for address in &config.http {
             let (listener, bound) = Listener::open(address, backlog).await?;
-            let serves = Serves { callers: true, operators: config.admin.is_none() && bound.is_local() };
+            let operators = config.admin.is_none() && bound.is_local();
+            let serves = Serves { callers: true, operators, proxy: false };
             http.push(bound);
-            listeners.push((listener, serves));
+            listeners.push((listener, serves, http_tls.clone()));
         }
         let mut admin = http.iter().find(|address| address.is_local()).cloned();
         if let Some(address) = &config.admin {
             let (listener, bound) = Listener::open(address, backlog).await?;
             admin = Some(bound);
-            listeners.push((listener, Serves { callers: false, operators: true }));
+            let serves = Serves { callers: false, operators: true, proxy: false };
+            listeners.push((listener, serves, admin_tls.clone()));
+        }
+        let proxy_tls = config.proxy_tls.clone().map(Tls::open).transpose()?.map(Arc::new);
+        let mut proxy = None;
+        if let Some(address) = &config.proxy {
+            let (listener, bound) = Listener::open(address, backlog).await?;
+            proxy = Some(bound);
+            let serves = Serves { callers: true, operators: false, proxy: true };
+            listeners.push((listener, serves, proxy_tls.clone()));
         }
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
         let Beside { fingerprint, embedded, history, decisions } = beside;
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
-        let in_force = InForce::new(engine, config.clone(), &metrics, version);
+        let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
         let in_force = Arc::new(ArcSwap::from_pointee(in_force));
         let changes = Arc::new(Changes::default());
+        let proxy_state = Arc::new(ProxyState::default());
         metrics.watch(Watched {
+            proxy: Arc::clone(&proxy_state),
             in_force: Arc::clone(&in_force),
             clock: Arc::clone(&clock),
             connections: Arc::clone(&connections),
@@ -134,7 +159,10 @@ impl Server {
             embedded: embedded.clone(),
             decisions: decisions.clone(),
         });
+        let stop = watch::Sender::new(false);
         let daemon = Arc::new(Daemon {
+            proxy: proxy_state,
+            stopping: stop.subscribe(),
             in_force,
             asks_store,
             changes,
@@ -149,15 +177,15 @@ impl Server {
             clock,
             config,
         });
-        let stop = watch::Sender::new(false);
         let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
         let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
-        let accept = |(listener, serves): (Listener, Serves)| {
+        let accept = |(listener, serves, tls): (Listener, Serves, Option<Arc<Tls>>)| {
             let room = if serves.callers { &callers } else { &operators };
             tokio::spawn(accept_all(
                 Arc::clone(&daemon),
                 listener,
                 serves,
+                tls,
                 Arc::clone(room),
                 stop.subscribe(),
             ))
@@ -167,8 +195,9 @@ impl Server {
             tokio::spawn(tick(Arc::clone(&daemon))),
             tokio::spawn(sweep(Arc::clone(&daemon))),
             tokio::spawn(watch_clock(Arc::clone(&daemon))),
+            tokio::spawn(refresh_tls([http_tls, admin_tls, proxy_tls].into_iter().flatten().collect())),
         ];
-        Ok(Handle { daemon, http, admin, stop, acceptors, tasks })
+        Ok(Handle { daemon, http, admin, proxy, stop, acceptors, tasks })
     }
 }
 
@@ -187,6 +216,21 @@ impl Handle {
     /// Where operators look; `None` if no listener is for them.
     pub fn admin(&self) -> Option<&Address> {
         self.admin.as_ref()
+    }
+
+    /// Where requests come that are passed on; `None` if there is no reverse proxy.
+    pub fn proxy(&self) -> Option<&Address> {
+        self.proxy.as_ref()
+    }
+
+    /// Permits that requests of the reverse proxy hold at this moment.
+    pub fn proxy_in_flight(&self) -> usize {
+        self.daemon.proxy.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Requests of the reverse proxy that wait at this moment.
+    pub fn proxy_waiting(&self) -> usize {
+        self.daemon.proxy.waiting.len()
     }
 
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call it once.
@@ -266,6 +310,7 @@ async fn accept_all(
     daemon: Arc<Daemon>,
     listener: Listener,
     serves: Serves,
+    tls: Option<Arc<Tls>>,
     room: Arc<Semaphore>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -293,11 +338,23 @@ async fn accept_all(
                 shared.connections_accepted.fetch_add(1, Ordering::Relaxed);
                 let open = daemon.connections.add();
                 let daemon = Arc::clone(&daemon);
+                let tls = tls.clone();
+                let peer = stream.peer();
                 tokio::spawn(async move {
                     let _place = place;
-                    match stream {
-                        Stream::Tcp(stream) => serve(daemon, serves, stream, open).await,
-                        Stream::Unix(stream) => serve(daemon, serves, stream, open).await,
+                    match (stream, tls) {
+                        (Stream::Tcp(stream), None) => serve(daemon, serves, peer, stream, open).await,
+                        (Stream::Unix(stream), None) => serve(daemon, serves, peer, stream, open).await,
+                        (Stream::Tcp(stream), Some(tls)) => {
+                            if let Some(stream) = shake_hands(&daemon, &tls, stream).await {
+                                serve(daemon, serves, peer, stream, open).await;
+                            }
+                        }
+                        (Stream::Unix(stream), Some(tls)) => {
+                            if let Some(stream) = shake_hands(&daemon, &tls, stream).await {
+                                serve(daemon, serves, peer, stream, open).await;
+                            }
+                        }
                     }
                 });
             }
@@ -312,8 +369,54 @@ async fn accept_all(
     }
 }
 
+/// A connection after its TLS handshake, which takes at most as long as a request's headers may.
+async fn shake_hands<S>(daemon: &Daemon, tls: &Tls, stream: S) -> Option<TlsStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = tokio::time::timeout(daemon.config.bounds.header_timeout, tls.acceptor().accept(stream));
+    let error = match handshake.await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "it took too long".to_owned(),
+    };
+    daemon.metrics.broken_tls();
+    tracing::debug!(error, "a TLS handshake failed");
+    None
+}
+
+/// Takes up certificates that were renewed.
+async fn refresh_tls(all: Vec<Arc<Tls>>) {
+    if all.is_empty() {
+        return;
+    }
+    let mut said = None;
+    loop {
+        tokio::time::sleep(TLS_LOOK_EVERY).await;
+        let looked = all.clone();
+        let refreshed = tokio::task::spawn_blocking(move || {
+            looked.iter().map(|tls| tls.refresh()).collect::<Result<Vec<_>, _>>()
+        });
+        match refreshed.await {
+            Ok(Ok(changed)) if changed.contains(&true) => {
+                said = None;
+                tracing::info!("renewed certificates are in use");
+            }
+            Ok(Ok(_)) => said = None,
+            Ok(Err(error)) => {
+                let error = error.to_string();
+                if said.as_ref() != Some(&error) {
+                    tracing::error!(error, "the certificates in use stay");
+                    said = Some(error);
+                }
+            }
+            Err(error) => tracing::error!(%error, "looking at the certificates failed"),
+        }
+    }
+}
+
 /// Serves one connection to its end.
-async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, stream: S, open: OpenConnection)
+async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Option<IpAddr>, stream: S, open: OpenConnection)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -324,9 +427,10 @@ where
         // Idle connections and slow headers are found by the sweep, which costs a request nothing.
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        // Answers are small: copying head and body together costs less than handing the kernel two pieces.
-        .writev(false)
-        .half_close(true)
+        // Small answers: copying head and body together costs less than handing the kernel two pieces.
+        .writev(serves.proxy)
+        // Who waits in line is only known to have gone by the end of what it sends.
+        .half_close(!serves.proxy)
         .max_headers(bounds.headers)
         .max_buf_size(bounds.header_bytes.max(8 << 10));
     builder
@@ -335,19 +439,45 @@ where
         .max_concurrent_streams(bounds.streams)
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
     let line = Arc::clone(&open.line);
+    if serves.proxy {
+        let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
+        let service = service_fn(move |request| {
+            let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));
+            async move { Ok::<_, Infallible>(proxy::answer(&daemon, &line, peer, request).await) }
+        });
+        return run(&daemon, &builder, service, stream, &open.line).await;
+    }
     // One shared thing for each request to hold on to, not two.
     let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line)));
-    let service = service_fn(|request| {
+    let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move {
             let (daemon, line) = &*shared;
             line.request_started();
             let _finished = Finished(line);
-            Ok::<_, core::convert::Infallible>(answer(daemon, serves, request).await)
+            Ok::<_, Infallible>(answer(daemon, serves, request).await)
         }
     });
-    let io = TokioIo::new(NotingStream::new(stream, Arc::clone(&line)));
-    let mut connection = pin!(builder.serve_connection(io, service));
+    run(&daemon, &builder, service, stream, &line).await;
+}
+
+/// Serves one connection until it ends or is told to.
+async fn run<S, T, B>(
+    daemon: &Daemon,
+    builder: &Builder<TokioExecutor>,
+    service: T,
+    stream: S,
+    line: &Arc<Line>,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    T::Future: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+{
+    let io = TokioIo::new(NotingStream::new(stream, Arc::clone(line)));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;
     let mut is_finishing = false;
     let ended = poll_fn(|cx| {

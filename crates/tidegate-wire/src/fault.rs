@@ -46,13 +46,19 @@ pub enum FaultCode {
     StoreUnavailable,
     /// As many permits or refund keys are kept as the bound allows.
     TooManyKept,
+    /// No server of the upstream could be reached; nothing was sent to one.
+    UpstreamUnreachable,
+    /// The server behind the proxy broke off, or did not answer in HTTP.
+    UpstreamBroken,
+    /// The server behind the proxy did not answer in time.
+    UpstreamTimeout,
     /// A defect of the daemon. Nothing is known to be charged.
     Internal,
 }
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::NotAvailable,
@@ -67,6 +73,9 @@ impl FaultCode {
         Self::UriTooLong,
         Self::StoreUnavailable,
         Self::TooManyKept,
+        Self::UpstreamUnreachable,
+        Self::UpstreamBroken,
+        Self::UpstreamTimeout,
         Self::Internal,
     ];
 
@@ -87,6 +96,9 @@ impl FaultCode {
             Self::UriTooLong => "uri_too_long",
             Self::StoreUnavailable => "store_unavailable",
             Self::TooManyKept => "too_many_kept",
+            Self::UpstreamUnreachable => "upstream_unreachable",
+            Self::UpstreamBroken => "upstream_broken",
+            Self::UpstreamTimeout => "upstream_timeout",
             Self::Internal => "internal",
         }
     }
@@ -102,6 +114,8 @@ impl FaultCode {
             Self::UriTooLong => 414,
             Self::HeadersTooLarge => 431,
             Self::Internal => 500,
+            Self::UpstreamUnreachable | Self::UpstreamBroken => 502,
+            Self::UpstreamTimeout => 504,
             Self::StoreUnavailable | Self::TooManyKept => 503,
         }
     }
@@ -115,7 +129,9 @@ impl FaultCode {
             413 => "Content Too Large",
             414 => "URI Too Long",
             431 => "Request Header Fields Too Large",
+            502 => "Bad Gateway",
             503 => "Service Unavailable",
+            504 => "Gateway Timeout",
             _ => "Internal Server Error",
         }
     }

@@ -10,14 +10,14 @@ use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{
     Address, Authorize, Bounds, Decisions, Format, Http, Level, Listen, Listener, Log, Memory,
-    PATH_BYTES_MAX, Sample,
+    PATH_BYTES_MAX, Sample, Tls,
 };
 use crate::problem::{Report, shown};
 use crate::raw::Namespace;
 use crate::raw::service::{
     Authorize as AuthorizeConfig, Bounds as BoundsConfig, Decisions as DecisionsConfig, FormatConfig,
     Http as HttpConfig, LegacyHeadersConfig, LevelConfig, Listen as ListenConfig, Listener as ListenerConfig,
-    Log as LogConfig, Memory as MemoryConfig, SampleConfig, WhenFullConfig,
+    Log as LogConfig, Memory as MemoryConfig, SampleConfig, TlsForm, WhenFullConfig,
 };
 use crate::suggestion::nearest;
 
@@ -27,7 +27,7 @@ pub(super) const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -> Listen {
-    let default = Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false };
+    let default = Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false, tls: None };
     let http = raw.http.as_ref().map(|raw| listener(raw, &path.key("http"), true, report));
     let http = http.unwrap_or(Some(default.clone()));
     let admin = raw.admin.as_ref().and_then(|raw| listener(raw, &path.key("admin"), false, report));
@@ -49,13 +49,24 @@ pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -
         let what = "health and metrics are served nowhere, because http is not on loopback";
         report.warn(&path.key("http"), what, "add `admin: 127.0.0.1:8082` under `listen:`");
     }
-    Listen { http: http.unwrap_or(default), admin }
+    let proxy = raw.proxy.as_ref().and_then(|raw| listener(raw, &path.key("proxy"), true, report));
+    let others = http.iter().chain(&admin).filter(|other| !matches!(other.address, Address::Tcp(tcp) if tcp.port() == 0));
+    if let Some(proxy) = &proxy
+        && others.clone().any(|other| other.address == proxy.address)
+    {
+        let what = format!("proxy listens on {} as another listener does", proxy.address);
+        report.value(&path.key("proxy"), what, "use another port");
+    }
+    Listen { http: http.unwrap_or(default), admin, proxy }
 }
 
 fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'_>) -> Option<Listener> {
-    let (text, insecure, path) = match raw {
-        ListenerConfig::Address(text) => (text, false, path.clone()),
-        ListenerConfig::Form(form) => (&form.address, form.insecure.unwrap_or(false), path.key("address")),
+    let (text, insecure, tls, path) = match raw {
+        ListenerConfig::Address(text) => (text, false, None, path.clone()),
+        ListenerConfig::Form(form) => {
+            let tls = form.tls.as_ref().map(|form| tls(form, &path.key("tls"), report));
+            (&form.address, form.insecure.unwrap_or(false), tls, path.key("address"))
+        }
     };
     let address = match address(text, unix) {
         Ok(address) => address,
@@ -64,21 +75,35 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
             return None;
         }
     };
-    if !address.is_local() && !insecure {
+    let is_guarded = insecure || tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if !address.is_local() && !is_guarded {
         let what = format!("{address} is not on loopback, and nothing is authorized in this version");
         let fix = format!(
-            "listen on 127.0.0.1, or write {{ address: \"{}\", insecure: true }} where a network or a proxy guards it",
+            "listen on 127.0.0.1, set tls.client_ca, or write {{ address: \"{}\", insecure: true }} where a network or a proxy guards it",
             shown(text)
         );
         report.value(&path, what, fix);
     }
-    Some(Listener { address, insecure })
+    Some(Listener { address, insecure, tls })
+}
+
+fn tls(form: &TlsForm, path: &Path, report: &mut Report<'_>) -> Tls {
+    let files =
+        [("cert", Some(&form.cert)), ("key", Some(&form.key)), ("client_ca", form.client_ca.as_ref())];
+    for (name, file) in files {
+        let Some(file) = file else { continue };
+        if file.is_empty() || file.len() > PATH_BYTES_MAX || file.contains('\0') {
+            let what = format!("\"{}\" is not the path of a file", shown(file));
+            report.value(&path.key(name), what, format!("write a path of 1 to {PATH_BYTES_MAX} bytes"));
+        }
+    }
+    Tls { cert: form.cert.clone(), key: form.key.clone(), client_ca: form.client_ca.clone() }
 }
 
 fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
     if let Some(socket) = text.strip_prefix("unix:") {
         if !unix {
-            let what = "a Unix socket is only available for http".to_owned();
+            let what = "a Unix socket is only available for http and proxy".to_owned();
             return Err((what, "use an address with a port, for example 127.0.0.1:8082".to_owned()));
         }
         if socket.is_empty() || socket.len() > Address::SOCKET_PATH_BYTES_MAX || socket.contains('\0') {

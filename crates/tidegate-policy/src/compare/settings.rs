@@ -1,5 +1,6 @@
 //! The settings outside of `namespaces:`, each as one line of text, and which of them need a restart.
 
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use serde::Serialize;
@@ -7,7 +8,8 @@ use tidegate::WhenFull;
 use tidegate::rate::format_span;
 
 use crate::measure::format_size;
-use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind};
+use crate::policy::proxy::Proxy;
+use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind, Tls};
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,8 +26,8 @@ pub struct SettingChange {
 }
 
 /// What a running daemon takes over; everything else is opened, sized or started once.
-const TAKEN_OVER: [&str; 4] =
-    ["authorize.headers", "authorize.namespace", "http.legacy_headers", "log.refusals"];
+const TAKEN_OVER: [&str; 5] =
+    ["proxy", "authorize.headers", "authorize.namespace", "http.legacy_headers", "log.refusals"];
 
 pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     settings(old)
@@ -41,10 +43,11 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
 
 /// Every setting in the order of the reference; always the same paths.
 fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
-    let Policy { listen, store, memory, namespaces: _, authorize, http, log } = policy;
+    let Policy { listen, store, memory, namespaces: _, authorize, proxy, http, log } = policy;
     let mut all = vec![
         ("listen.http", listener(&listen.http)),
         ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
+        ("listen.proxy", listen.proxy.as_ref().map_or_else(none, listener)),
     ];
     all.extend(store_settings(store));
     all.push(("memory.keys", size(memory.keys_bytes)));
@@ -56,6 +59,7 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
     all.push(("authorize.headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", "))));
     all.push(("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none)));
+    all.push(("proxy", proxy_in_words(proxy)));
     let legacy = [("x_rate_limit", http.x_rate_limit_headers), ("rate_limit", http.rate_limit_headers)];
     let legacy: Vec<&str> =
         legacy.into_iter().filter_map(|(name, is_sent)| is_sent.then_some(name)).collect();
@@ -109,7 +113,21 @@ fn store_settings(store: &StoreKind) -> [(&'static str, String); 5] {
 }
 
 fn listener(listener: &Listener) -> String {
-    listener.address.to_string()
+    match &listener.tls {
+        None => listener.address.to_string(),
+        Some(Tls { cert, key, client_ca: None }) => format!("{} with {cert} and {key}", listener.address),
+        Some(Tls { cert, key, client_ca: Some(ca) }) => {
+            format!("{} with {cert} and {key}, clients by {ca}", listener.address)
+        }
+    }
+}
+
+/// The reverse proxy in a line: how much of it there is, and a number made of all of it, which differs when it does.
+fn proxy_in_words(proxy: &Proxy) -> String {
+    let mut hash = std::collections::hash_map::DefaultHasher::new();
+    format!("{proxy:?}").hash(&mut hash);
+    let (upstreams, routes) = (proxy.upstreams.len(), proxy.routes.len());
+    format!("{upstreams} upstreams, {routes} routes ({:08x})", hash.finish() as u32)
 }
 
 fn size(bytes: usize) -> String {

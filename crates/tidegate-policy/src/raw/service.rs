@@ -18,6 +18,8 @@ pub(crate) struct Listen {
     pub(crate) http: Option<Listener>,
     /// Health, metrics and changes. Default: on the http listener if that is on loopback or a socket, otherwise nowhere.
     pub(crate) admin: Option<Listener>,
+    /// The reverse proxy: requests that are passed on as `proxy:` says. Default: nowhere.
+    pub(crate) proxy: Option<Listener>,
 }
 
 /// An address, alone or with what belongs to it.
@@ -38,6 +40,21 @@ pub(crate) struct ListenerForm {
     /// Listens on an address that is not loopback although nothing is authorized. Default: `false`. Danger: whoever
     /// reaches the address may use up, and on admin change, every limit.
     pub(crate) insecure: Option<bool>,
+    /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1. Default: none. Renewed files are taken up within seconds.
+    pub(crate) tls: Option<TlsForm>,
+}
+
+/// The files of a listener's TLS, all in PEM.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "tls")]
+pub(crate) struct TlsForm {
+    /// The certificate, followed by those that lead to a root.
+    pub(crate) cert: String,
+    /// Its private key.
+    pub(crate) key: String,
+    /// Certificates that clients must come from; who brings none of theirs is not served. Default: clients need none.
+    pub(crate) client_ca: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for Listener {

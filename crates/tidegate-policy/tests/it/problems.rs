@@ -74,8 +74,11 @@ fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
             &["t.yaml:1:1: authorization: \"authorization\" is not available in this version; remove it"],
         ),
         (
-            "listen: { http: { address: 127.0.0.1:1, tls: {} } }",
-            &["t.yaml:1:41: listen.http.tls: \"tls\" is not available in this version; remove it"],
+            "listen: { http: { address: 127.0.0.1:1, tls: { cert: \"\" } } }",
+            &[
+                "t.yaml:1:46: listen.http.tls.key: `key` is missing; add `key:`",
+                "t.yaml:1:54: listen.http.tls.cert: \"\" is not the path of a file; write a path of 1 to 4096 bytes",
+            ],
         ),
         (
             "store: { kind: redis }",
@@ -189,13 +192,13 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
         (
             "listen: { http: 0.0.0.0:80 }",
             &[
-                "t.yaml:1:17: listen.http: 0.0.0.0:80 is not on loopback, and nothing is authorized in this version; listen on 127.0.0.1, or write { address: \"0.0.0.0:80\", insecure: true } where a network or a proxy guards it",
+                "t.yaml:1:17: listen.http: 0.0.0.0:80 is not on loopback, and nothing is authorized in this version; listen on 127.0.0.1, set tls.client_ca, or write { address: \"0.0.0.0:80\", insecure: true } where a network or a proxy guards it",
             ],
         ),
         (
             "listen: { admin: { address: \"[::]:80\", insecure: false } }",
             &[
-                "t.yaml:1:29: listen.admin.address: [::]:80 is not on loopback, and nothing is authorized in this version; listen on 127.0.0.1, or write { address: \"[::]:80\", insecure: true } where a network or a proxy guards it",
+                "t.yaml:1:29: listen.admin.address: [::]:80 is not on loopback, and nothing is authorized in this version; listen on 127.0.0.1, set tls.client_ca, or write { address: \"[::]:80\", insecure: true } where a network or a proxy guards it",
             ],
         ),
         (

@@ -88,7 +88,7 @@ async fn a_bad_chunk_ends_the_request_and_holds_nothing() {
 async fn heads_beyond_their_bounds_are_told_so() {
     let (server, seen) = well().await;
     let world = world(to(&[server], route("api"))).await;
-    let many: String = (0..200).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let many = "x-many: 1\r\n".repeat(200);
     assert_eq!(world.through("/", &many).await.status, 431);
     let long = format!("x-long: {}\r\n", "a".repeat(64 << 10));
     let mut client = world.proxied().await;

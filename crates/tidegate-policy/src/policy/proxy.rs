@@ -1,0 +1,174 @@
+//! Checked settings of the reverse proxy.
+//!
+//! What only the proxy itself takes apart (addresses of servers, patterns of paths, where attributes are found) stays
+//! text that has been checked.
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+
+use tidegate::{Class, Cost, Matcher};
+
+/// The reverse proxy.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Proxy {
+    /// Where requests may go, in alphabetical order of names.
+    pub upstreams: Vec<Upstream>,
+    /// The networks of trusted proxies in front, at most 1024, each an address or a CIDR block.
+    pub trusted: Vec<String>,
+    /// Whether they name the client in `Forwarded` rather than `X-Forwarded-For`.
+    pub forwarded: bool,
+    /// Whether a path is brought into its plainer spelling rather than rejected.
+    pub normalise: bool,
+    /// How tokens are checked.
+    pub jwt: Option<Jwt>,
+    /// Which requests go where; the first that matches counts.
+    pub routes: Vec<Route>,
+    /// How many requests may wait at a time; default [`Proxy::WAITING_DEFAULT`].
+    pub waiting: usize,
+    /// Whether every request gets a line in the log.
+    pub access_log: bool,
+}
+
+impl Default for Proxy {
+    fn default() -> Self {
+        Self {
+            upstreams: Vec::new(),
+            trusted: Vec::new(),
+            forwarded: false,
+            normalise: false,
+            jwt: None,
+            routes: Vec::new(),
+            waiting: Self::WAITING_DEFAULT,
+            access_log: false,
+        }
+    }
+}
+
+impl Proxy {
+    /// How many requests may wait at a time unless told otherwise.
+    pub const WAITING_DEFAULT: usize = 1024;
+    /// The most routes, and the most trusted networks.
+    pub const COUNT_MAX: usize = 1024;
+    /// The most servers of an upstream.
+    pub const SERVERS_MAX: usize = 256;
+}
+
+/// Servers that are as good as one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Upstream {
+    /// Its name.
+    pub name: String,
+    /// The servers as `http://HOST:PORT`, at least one.
+    pub servers: Vec<String>,
+    /// Whether they speak HTTP/2 without being asked.
+    pub http2: bool,
+    /// How long connecting may take; default 5 s.
+    pub connect_timeout: Duration,
+    /// Idle connections kept to each server; default 64.
+    pub idle_connections: usize,
+    /// Failures in a row after which a server is left out; default 3, 0 never.
+    pub failures: u32,
+    /// How long it is left out; default 10 s.
+    pub out_for: Duration,
+    /// How servers are asked whether they are well.
+    pub health: Option<Health>,
+}
+
+/// How servers are asked whether they are well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// The path, which begins with `/`.
+    pub path: String,
+    /// How often; default 5 s.
+    pub interval: Duration,
+    /// How long an answer may take; default 1 s.
+    pub timeout: Duration,
+}
+
+/// How tokens are checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Jwt {
+    /// What says that a token is true.
+    pub trust: Trust,
+    /// The issuer that tokens must name.
+    pub issuer: Option<String>,
+    /// The audiences of which tokens must name one; none is any.
+    pub audiences: Vec<String>,
+    /// How far clocks may differ; default a minute.
+    pub leeway: Duration,
+}
+
+/// What says that a token is true. Paths have 1 to [`super::PATH_BYTES_MAX`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// A file with a shared secret.
+    SecretFile(String),
+    /// A file with public keys in PEM.
+    KeysFile(String),
+    /// A file with a JSON Web Key Set.
+    JwksFile(String),
+    /// Nothing: somebody in front has verified it.
+    Unverified,
+}
+
+/// Which requests go to an upstream, and on what terms.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Route {
+    /// Its name.
+    pub name: String,
+    /// The pattern of its paths, which begins with `/`.
+    pub path: Option<String>,
+    /// What the host must look like.
+    pub host: Option<Matcher>,
+    /// Its methods; none is any.
+    pub methods: Vec<String>,
+    /// The name of one of [`Proxy::upstreams`].
+    pub upstream: String,
+    /// The namespace whose limits apply, one of [`super::Policy::namespaces`].
+    pub namespace: Option<String>,
+    /// The attributes, each with where it is found. At most [`tidegate::Attributes::MAX`].
+    pub attributes: Vec<(String, String)>,
+    /// The header that says the class, in lower case.
+    pub class_header: Option<String>,
+    /// The class of requests that do not say theirs.
+    pub class: Class,
+    /// The name of one of [`Route::attributes`], which says who pays.
+    pub tenant: Option<String>,
+    /// The header with the milliseconds that the caller waits, in lower case.
+    pub deadline_header: Option<String>,
+    /// Units of every request; default 1.
+    pub cost: Cost,
+    /// Bytes of body that weigh one unit more.
+    pub cost_body_bytes: Option<NonZeroU64>,
+    /// The header of an answer that names the true cost, in lower case.
+    pub cost_header: Option<String>,
+    /// How long a refused request may wait; default 0, not at all.
+    pub wait: Duration,
+    /// From the last of the request to the first of the answer; default a minute.
+    pub first_byte: Duration,
+    /// Between two pieces of a body; default a minute.
+    pub idle: Duration,
+    /// From the head of the request to the end of the answer.
+    pub total: Option<Duration>,
+    /// When a request is sent again.
+    pub retry: Retry,
+    /// What refusals say: a media type and a body.
+    pub refusal: Option<(String, String)>,
+}
+
+/// When a request is sent again, once, to another server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// Never.
+    Off,
+    /// When nothing was sent.
+    Connect,
+    /// Then, and when no answer came and repeating is safe.
+    #[default]
+    Idempotent,
+}

@@ -1,0 +1,282 @@
+//! The reverse proxy as it is written: its upstreams, and which requests go where on what terms.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::limit::inner;
+use super::matching::MatcherConfig;
+
+/// The reverse proxy. It takes requests on `listen.proxy`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "proxy")]
+pub(crate) struct Proxy {
+    /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT`, or a mapping. Default: `{}`.
+    pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
+    /// The networks of proxies in front, whose word about the client's address counts. At most 1024. Default: `[]`.
+    /// Danger: whoever is in one of them may say that it is somebody else.
+    pub(crate) trusted: Option<Vec<String>>,
+    /// The header in which they say it. Default: `x_forwarded_for`.
+    pub(crate) client_header: Option<ClientHeaderConfig>,
+    /// What happens to a path that has a plainer spelling, as `/a/../b` or `/%61`. Default: `reject`.
+    pub(crate) paths: Option<PathsConfig>,
+    /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such attributes are absent.
+    pub(crate) jwt: Option<Jwt>,
+    /// Which requests go where. The first that matches counts; what none takes is answered 404. At most 1024. Default:
+    /// `[]`.
+    pub(crate) routes: Option<Vec<RouteConfig>>,
+    /// How many requests may wait at a time for limits or permits, 0 to 1000000; more are refused at once. Default:
+    /// `1024`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) waiting: Option<u32>,
+    /// Whether every request gets a line in the log, of target `tidegate::access`. Default: `false`.
+    pub(crate) access_log: Option<bool>,
+}
+
+/// The servers of an upstream, or those with what belongs to them.
+#[derive(Debug)]
+pub(crate) enum UpstreamEntry {
+    Servers(Vec<String>),
+    Form(UpstreamForm),
+}
+
+/// Servers that are as good as one another, with what belongs to them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "upstream")]
+pub(crate) struct UpstreamForm {
+    /// The servers as `http://HOST:PORT`, taken in turn. 1 to 256.
+    pub(crate) servers: Vec<String>,
+    /// Whether they speak HTTP/2 without being asked. Default: `false`, which is HTTP/1.1.
+    pub(crate) http2: Option<bool>,
+    /// How long connecting may take, 1ms to 1h. After it another server is tried, once. Default: `5s`.
+    pub(crate) connect_timeout: Option<String>,
+    /// How many idle connections are kept to each server, 0 to 10000. Default: `64`.
+    #[schemars(range(min = 0, max = 10_000))]
+    pub(crate) idle_connections: Option<u32>,
+    /// How many requests have to fail in a row for a server to be left out, 0 to 1000; 0 never leaves one out. Default:
+    /// `3`.
+    #[schemars(range(min = 0, max = 1000))]
+    pub(crate) failures: Option<u32>,
+    /// How long it is left out, 1ms to 1h. Default: `10s`.
+    pub(crate) out_for: Option<String>,
+    /// How servers are asked whether they are well. Default: none, only by the requests they get.
+    pub(crate) health: Option<Health>,
+}
+
+/// How servers are asked whether they are well: a GET that is answered with 200 to 399.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "health")]
+pub(crate) struct Health {
+    /// The path, from `/`.
+    pub(crate) path: String,
+    /// How often, 10ms to 1h. Default: `5s`.
+    pub(crate) interval: Option<String>,
+    /// How long an answer may take, 1ms to 1h. Default: `1s`.
+    pub(crate) timeout: Option<String>,
+}
+
+/// The header in which proxies in front name the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "client_header")]
+pub(crate) enum ClientHeaderConfig {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+/// What happens to a path that has a plainer spelling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "paths")]
+pub(crate) enum PathsConfig {
+    /// It is answered 400: servers read it in different ways.
+    #[default]
+    Reject,
+    /// The plainer spelling is matched and sent on.
+    Normalise,
+}
+
+/// How tokens (JWT) are checked. Exactly one of `secret_file`, `keys_file`, `jwks_file` and `unverified` is needed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "jwt")]
+pub(crate) struct Jwt {
+    /// A file with the secret that the issuer shares, at least 32 bytes.
+    pub(crate) secret_file: Option<String>,
+    /// A file with public keys in PEM.
+    pub(crate) keys_file: Option<String>,
+    /// A file with a JSON Web Key Set.
+    pub(crate) jwks_file: Option<String>,
+    /// Takes tokens without looking at who signed them. Default: `false`. Danger: anybody can write such a token; only
+    /// for a proxy behind a gateway that has verified it.
+    pub(crate) unverified: Option<bool>,
+    /// The issuer that tokens must name. Default: any.
+    pub(crate) issuer: Option<String>,
+    /// The audiences of which tokens must name one. Default: `[]`, which is any.
+    pub(crate) audiences: Option<Vec<String>>,
+    /// How far the clocks of issuer and proxy may differ, 0s to 1h. Default: `1m`.
+    pub(crate) leeway: Option<String>,
+}
+
+/// Which requests go to an upstream, and on what terms.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "route")]
+pub(crate) struct RouteConfig {
+    /// Its name in metrics and logs, 1 to 128 bytes. Default: `route-N`, counted from 0.
+    pub(crate) name: Option<String>,
+    /// Which requests it takes. Default: `{}`, which is all of them.
+    #[serde(rename = "match")]
+    pub(crate) matches: Option<RouteMatch>,
+    /// The upstream, one of `proxy.upstreams`.
+    pub(crate) upstream: String,
+    /// The namespace whose limits apply. Default: none, and then nothing is refused.
+    pub(crate) namespace: Option<String>,
+    /// The attributes, each with where it is found: `header.NAME`, `cookie.NAME`, `query.NAME`, `path`, `path.N`,
+    /// `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. What is not found is absent; what is found
+    /// twice is answered 400. Default: `{}`.
+    pub(crate) attributes: Option<BTreeMap<String, String>>,
+    /// How much a request matters. Default: `{}`.
+    pub(crate) class: Option<ClassForm>,
+    /// The attribute that says who pays. Default: none.
+    pub(crate) tenant: Option<String>,
+    /// The header with how many milliseconds the caller waits, beside `grpc-timeout`. Default: none.
+    pub(crate) deadline: Option<String>,
+    /// What a request weighs. Default: `{}`, which is one unit.
+    pub(crate) cost: Option<CostForm>,
+    /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers and before its body is
+    /// read. Default: `0s`, which is not at all.
+    pub(crate) wait: Option<String>,
+    /// How long each part of a request may take.
+    pub(crate) timeouts: Option<TimeoutsForm>,
+    /// When a request is sent again, once, to another server. Default: `idempotent`.
+    pub(crate) retry: Option<RetryConfig>,
+    /// What refusals say instead of the usual body. Default: none.
+    pub(crate) refusal: Option<RefusalForm>,
+}
+
+/// Which requests a route takes; all that is given must hold.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "route_match")]
+pub(crate) struct RouteMatch {
+    /// The path, decoded: `/v1/check` for that one, `/v1/*` for all that begin with `/v1/`. A `*` before the end stands
+    /// for a part of one segment. At most 1024 bytes. Default: any.
+    pub(crate) path: Option<String>,
+    /// The host, in lower case and without a port: a value, a list of values, or a form as under `match` of a limit.
+    /// Default: any.
+    pub(crate) host: Option<MatcherConfig>,
+    /// The methods. Default: `[]`, which is any.
+    pub(crate) method: Option<Vec<String>>,
+}
+
+/// How much a request matters.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "route_class")]
+pub(crate) struct ClassForm {
+    /// Where it says so, as `header.NAME`. Default: nowhere. Danger: whoever may send the header may say that its
+    /// requests matter most.
+    pub(crate) from: Option<String>,
+    /// The class of a request that does not. Default: `sheddable_plus`.
+    pub(crate) default: Option<ClassConfig>,
+}
+
+/// A class, the most important first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "class")]
+pub(crate) enum ClassConfig {
+    CriticalPlus,
+    Critical,
+    #[default]
+    SheddablePlus,
+    Sheddable,
+}
+
+/// What a request weighs, in units of the limits.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "route_cost")]
+pub(crate) struct CostForm {
+    /// Units of every request, at least 1. Default: `1`.
+    #[schemars(range(min = 1))]
+    pub(crate) units: Option<u64>,
+    /// The size of body that weighs one unit more, rounded up, 1B to 1TiB. Default: none. A body of unknown length is
+    /// charged when it has passed.
+    pub(crate) body: Option<String>,
+    /// The header of an answer that names the true cost as a whole number; it is charged instead when the answer has
+    /// ended, and not passed on. Default: none.
+    pub(crate) from_response: Option<String>,
+}
+
+/// How long each part of a request may take.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "timeouts")]
+pub(crate) struct TimeoutsForm {
+    /// From the last of the request that was sent on to the first of the answer, 1ms to 1d. After it: 504. Default:
+    /// `1m`.
+    pub(crate) first_byte: Option<String>,
+    /// Between two pieces of a body, either way, 1ms to 1d. After it the request is answered 408 and an answer breaks
+    /// off. Default: `1m`.
+    pub(crate) idle: Option<String>,
+    /// From the head of the request to the end of the answer, 1ms to 7d. Default: none.
+    pub(crate) total: Option<String>,
+}
+
+/// When a request is sent again, once, to another server of its upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "retry")]
+pub(crate) enum RetryConfig {
+    /// Never.
+    Off,
+    /// When no connection could be had, so that nothing was sent.
+    Connect,
+    /// Then, and when no answer came to a request without a body whose method may be repeated.
+    #[default]
+    Idempotent,
+}
+
+/// A body of refusals.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "refusal")]
+pub(crate) struct RefusalForm {
+    /// Its media type. Default: `text/plain; charset=utf-8`.
+    pub(crate) content_type: Option<String>,
+    /// The body, sent as it is.
+    pub(crate) body: String,
+}
+
+impl<'de> Deserialize<'de> for UpstreamEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            list @ Value::Array(_) => inner(list).map(Self::Servers),
+            form => inner(form).map(Self::Form),
+        }
+    }
+}
+
+impl JsonSchema for UpstreamEntry {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "upstream_entry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<UpstreamForm>();
+        json_schema!({
+            "description": "A list of servers, or those with what belongs to them.",
+            "anyOf": [{ "type": "array", "items": { "type": "string" } }, form],
+        })
+    }
+}

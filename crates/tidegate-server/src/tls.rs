@@ -1,0 +1,232 @@
+//! TLS of a listener: certificates from files, taken up again when the files change.
+//!
+//! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, who brings no certificate of it is not served.
+
+use core::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+/// The files of a listener's TLS, all in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate of the listener, followed by those that lead to a root.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Certificates that clients must come from. `None` asks clients for none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Why TLS could not be set up, or not be taken up again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{} cannot be read; see whether it is there and readable for this user", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A file holds nothing of what it should.
+    #[error("{} holds no {what} in PEM; name a file that does", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+        /// What was found instead.
+        #[source]
+        source: Option<pem::Error>,
+    },
+    /// The parts do not go together, or are malformed.
+    #[error("{} and {} make no TLS: {source}", cert.display(), key.display())]
+    Unusable {
+        /// The file of the certificate.
+        cert: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: rustls::Error,
+    },
+    /// The certificates for clients cannot be used.
+    #[error("{} cannot be used to check clients: {why}", path.display())]
+    ClientCa {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// TLS as it is now.
+pub(crate) struct Tls {
+    files: TlsFiles,
+    now: ArcSwap<Loaded>,
+}
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// What the files held.
+    texts: Vec<Vec<u8>>,
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(crate) fn open(files: TlsFiles) -> Result<Self, TlsError> {
+        let loaded = files.load()?;
+        Ok(Self { files, now: ArcSwap::from_pointee(loaded) })
+    }
+
+    /// What new connections are accepted with.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.now.load().config))
+    }
+
+    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what there was.
+    pub(crate) fn refresh(&self) -> Result<bool, TlsError> {
+        let texts = self.files.read()?;
+        if self.now.load().texts == texts {
+            return Ok(false);
+        }
+        self.now.store(Arc::new(self.files.loaded(texts)?));
+        Ok(true)
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl TlsFiles {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        [&self.cert, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path)
+    }
+
+    fn read(&self) -> Result<Vec<Vec<u8>>, TlsError> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+        };
+        self.paths().map(read).collect()
+    }
+
+    fn load(&self) -> Result<Loaded, TlsError> {
+        self.loaded(self.read()?)
+    }
+
+    fn loaded(&self, texts: Vec<Vec<u8>>) -> Result<Loaded, TlsError> {
+        let chain = certificates(&self.cert, &texts[0])?;
+        let key = PrivateKeyDer::from_pem_slice(&texts[1]).map_err(|source| TlsError::Missing {
+            path: self.key.clone(),
+            what: "private key",
+            source: Some(source),
+        })?;
+        let unusable = |source| TlsError::Unusable { cert: self.cert.clone(), key: self.key.clone(), source };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?;
+        let builder = match (&self.client_ca, texts.get(2)) {
+            (Some(path), Some(text)) => {
+                let failed = |why: String| TlsError::ClientCa { path: path.clone(), why };
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path, text)? {
+                    roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().map_err(|error| failed(error.to_string()))?)
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Loaded { config: Arc::new(config), texts })
+    }
+}
+
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let missing = |source| TlsError::Missing { path: path.to_owned(), what: "certificate", source };
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let all = all.map_err(|error| missing(Some(error)))?;
+    if all.is_empty() { Err(missing(None)) } else { Ok(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tidegate-tls-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn files(&self) -> TlsFiles {
+            TlsFiles { cert: self.0.join("cert.pem"), key: self.0.join("key.pem"), client_ca: None }
+        }
+
+        /// A certificate for localhost that nobody vouches for.
+        fn issue(&self) {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            fs::write(self.0.join("cert.pem"), made.cert.pem()).unwrap();
+            fs::write(self.0.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn files_that_change_are_taken_up_and_broken_ones_leave_what_there_was() {
+        let folder = Folder::new("refresh");
+        folder.issue();
+        let tls = Tls::open(folder.files()).unwrap();
+        assert!(!tls.refresh().unwrap(), "nothing has changed");
+        let before = Arc::as_ptr(&tls.now.load().config);
+        fs::write(folder.0.join("cert.pem"), "half").unwrap();
+        let error = tls.refresh().unwrap_err();
+        assert!(error.to_string().contains("cert.pem holds no certificate"), "{error}");
+        assert_eq!(Arc::as_ptr(&tls.now.load().config), before);
+        folder.issue();
+        assert!(tls.refresh().unwrap());
+        assert_ne!(Arc::as_ptr(&tls.now.load().config), before);
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_files_is_said_with_their_names() {
+        let folder = Folder::new("wrong");
+        let said = |files: TlsFiles| Tls::open(files).unwrap_err().to_string();
+        assert!(said(folder.files()).contains("cert.pem cannot be read"));
+        folder.issue();
+        fs::write(folder.0.join("key.pem"), "").unwrap();
+        assert!(said(folder.files()).contains("key.pem holds no private key"));
+        folder.issue();
+        let cert = fs::read(folder.0.join("cert.pem")).unwrap();
+        folder.issue();
+        fs::write(folder.0.join("cert.pem"), cert).unwrap();
+        assert!(said(folder.files()).contains("make no TLS"), "the key of another certificate");
+        folder.issue();
+        let files = TlsFiles { client_ca: Some(folder.0.join("key.pem")), ..folder.files() };
+        assert!(said(files).contains("key.pem holds no certificate"));
+    }
+}

@@ -1,0 +1,136 @@
+//! TLS on a listener: who speaks it is served, who does not or brings the wrong certificate disturbs nobody.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tidegate_server::tls::TlsFiles;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::client::Client;
+use crate::lasting::Folder;
+use crate::world::{World, api, loopback};
+
+/// A certificate authority of the test's own.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, in PEM.
+struct Issued {
+    cert: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn issue(&self, purpose: ExtendedKeyUsagePurpose) -> Issued {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.extended_key_usages = vec![purpose];
+        let key = KeyPair::generate().unwrap();
+        let cert = params.signed_by(&key, &self.0).unwrap();
+        Issued { cert: cert.pem(), key: key.serialize_pem() }
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        roots
+    }
+}
+
+/// The files of a listener with a certificate of this authority.
+fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> TlsFiles {
+    let write = |name: &str, text: &str| -> PathBuf {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
+    TlsFiles {
+        cert: write("cert.pem", &issued.cert),
+        key: write("key.pem", &issued.key),
+        client_ca: clients.map(|clients| write("clients.pem", &clients.0.pem())),
+    }
+}
+
+async fn connect(
+    world: &World,
+    server: &Authority,
+    client: Option<&Issued>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(server.roots());
+    let config = match client {
+        None => builder.with_no_client_auth(),
+        Some(issued) => builder
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(issued.cert.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
+    let stream = TcpStream::connect(world.address()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+#[tokio::test]
+async fn a_listener_with_tls_serves_https_and_tells_plain_text_nothing() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let mut config = loopback();
+    config.http_tls = Some(files(&folder, &authority, None));
+    let world = World::with([api()], config).await;
+    let mut client = Client::over(connect(&world, &authority, None).await.unwrap());
+    let answer = client.post("/v1/check", r#"{"namespace":"api","attributes":{"user":"ada"}}"#).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // Somebody who speaks plain text, and somebody who trusts another authority.
+    let mut plain = world.client().await;
+    plain.send("GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await;
+    assert!(plain.answer().await.is_none());
+    assert!(connect(&world, &Authority::new(), None).await.is_err());
+    let page = client.get("/metrics").await.body;
+    assert!(page.contains("tidegate_faults_total{error=\"tls_handshake\"} 2\n"), "{page}");
+}
+
+#[tokio::test]
+async fn with_a_ca_for_clients_only_its_clients_are_served() {
+    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let mut config = loopback();
+    config.http_tls = Some(files(&folder, &server, Some(&clients)));
+    let world = World::with([api()], config).await;
+    let served = |issued: Option<Issued>| {
+        let (world, server) = (&world, &server);
+        async move {
+            // In TLS 1.3 a client learns only with the first answer that it was turned away.
+            let Ok(stream) = connect(world, server, issued.as_ref()).await else { return false };
+            let mut client = Client::over(stream);
+            client.try_send("GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await.is_ok()
+                && client.answer().await.is_some()
+        }
+    };
+    assert!(served(Some(clients.issue(ExtendedKeyUsagePurpose::ClientAuth))).await);
+    assert!(!served(None).await, "no certificate");
+    assert!(!served(Some(server.issue(ExtendedKeyUsagePurpose::ClientAuth))).await, "another authority's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let mut config = loopback();
+    config.http_tls = Some(files(&folder, &authority, None));
+    config.bounds.header_timeout = Duration::from_secs(3);
+    let world = World::with([api()], config).await;
+    let mut silent = world.client().await;
+    assert!(silent.is_ended().await);
+}
