@@ -50,6 +50,16 @@ pub(crate) struct Serve {
     /// Where callers ask, instead of listen.http of the configuration [example: 127.0.0.1:0]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<tidegate_server::Address>,
+    /// A service to stand in front of, as a reverse proxy: what the limits admit is passed on to it
+    ///
+    /// Without --config the limits are those of a built-in example: fifty requests a second for each address, two
+    /// hundred at a time in all. With --config they are those of its only namespace, which may count by `ip`, `method`,
+    /// `path` and `host`; a `proxy:` section says more.
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: Option<String>,
+    /// Where requests come that are passed on to --upstream
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000", requires = "upstream")]
+    pub(crate) proxy: tidegate_server::Address,
     /// How log lines are written, instead of log.format of the configuration
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,

@@ -5,8 +5,11 @@ use std::fmt::Write;
 use tidegate_policy::Policy;
 use tidegate_server::{Address, Handle};
 
-/// The lines, for a daemon that has started. `is_example` when nobody gave a configuration.
-pub(crate) fn lines(policy: &Policy, handle: &Handle, is_example: bool) -> String {
+use crate::arguments::Serve;
+
+/// The lines, for a daemon that has started.
+pub(crate) fn lines(policy: &Policy, handle: &Handle, arguments: &Serve) -> String {
+    let is_example = arguments.config.is_none();
     let mut text = String::new();
     let version = env!("CARGO_PKG_VERSION");
     let what = if is_example { ", with the built-in example" } else { "" };
@@ -21,6 +24,26 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, is_example: bool) -> Strin
         None => {
             let _ = writeln!(text, "  operators  nowhere: set listen.admin to see metrics and limits");
         }
+    }
+    if let Some(proxy) = handle.proxy() {
+        match &arguments.upstream {
+            Some(upstream) => writeln!(text, "  proxy      {} -> {upstream}", url(proxy)),
+            None => writeln!(text, "  proxy      {}", url(proxy)),
+        }
+        .expect("a string takes every text");
+    }
+    if let (Some(proxy), true) = (handle.proxy(), is_example) {
+        let curl = curl(proxy);
+        let _ = writeln!(text, "\nTry it:\n\n  # passed on to the service");
+        let _ = writeln!(text, "  {curl}/");
+        let _ =
+            writeln!(text, "\n  # more than a hundred at once: some are refused, and say when to come back");
+        let plain = curl.trim_start_matches("curl -i ");
+        let _ = writeln!(text, "  curl -so /dev/null -w '%{{http_code}} ' '{plain}/?[1-150]'; echo");
+        if let Some(operators) = handle.admin() {
+            let _ = writeln!(text, "\n  # what was decided so far\n  {}/metrics", self::curl(operators));
+        }
+        return text;
     }
     let Some(check) = example_check(policy) else { return text };
     let Some(callers) = handle.http().first() else { return text };

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use tidegate_policy::policy::{Format, Policy};
-use tidegate_server::{Handle, from_policy};
+use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::{Address, Handle, ServerConfig, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
@@ -25,7 +26,8 @@ pub(crate) fn run(arguments: &Serve) -> Exit {
             }
         }
     } else {
-        let checked = tidegate_policy::parse("built-in example", Policy::example(), &|_| None)
+        let text = if arguments.upstream.is_some() { Policy::upstream_example() } else { Policy::example() };
+        let checked = tidegate_policy::parse("built-in example", text, &|_| None)
             .expect("the built-in example is valid, which a test sees to");
         (None, checked)
     };
@@ -66,7 +68,7 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Ex
         }
     };
     // A closed standard output is no reason not to serve.
-    let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, arguments.config.is_none()));
+    let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, arguments));
     let _ = io::stdout().flush();
     if let Some(Source { file, .. }) = source {
         handle.follow(file, policy.clone());
@@ -92,7 +94,40 @@ async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<Handle
         }
         config.http = vec![address.clone()];
     }
+    if let Some(url) = &arguments.upstream {
+        stand_before(url, policy, &mut config, &arguments.proxy)?;
+    }
     from_policy::serve(policy, text, config).await.map_err(|error| chain(&error))
+}
+
+/// Has the daemon pass requests on to the service at `url`, by the limits of the policy's only namespace.
+fn stand_before(
+    url: &str,
+    policy: &Policy,
+    config: &mut ServerConfig,
+    proxy: &Address,
+) -> Result<(), String> {
+    if config.proxy.is_some() {
+        return Err("--upstream does not go with a configuration that has a proxy of its own; \
+                    name the service under proxy.upstreams"
+            .to_owned());
+    }
+    if !proxy.is_local() {
+        return Err(format!(
+            "--proxy {proxy} is reachable from other machines; say so with `listen.proxy` and `insecure: true` in a \
+             configuration"
+        ));
+    }
+    let [namespace] = policy.namespaces.as_slice() else {
+        return Err(format!(
+            "--upstream needs a configuration with one namespace, and this one has {}; write `proxy.routes` instead",
+            policy.namespaces.len()
+        ));
+    };
+    config.proxying = ProxyConfig::to_upstream(url, &namespace.name).map_err(|error| chain(&error))?;
+    config.keeps_proxying = true;
+    config.proxy = Some(proxy.clone());
+    Ok(())
 }
 
 /// The signals that end the daemon, and the one that has it read its policy again.

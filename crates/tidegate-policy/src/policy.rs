@@ -7,8 +7,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-pub use tidegate::limit::OnStoreFailure;
 use self::proxy::Proxy;
+pub use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, Rate, WhenFull};
 
 /// A checked configuration.
@@ -40,6 +40,12 @@ impl Policy {
     /// second for each API key.
     pub const fn example() -> &'static str {
         include_str!("example.yaml")
+    }
+
+    /// The configuration that `tidegate serve --upstream` runs without a config: fifty requests a second for each
+    /// address, two hundred at a time in all.
+    pub const fn upstream_example() -> &'static str {
+        include_str!("upstream.yaml")
     }
 
     /// The namespace called `name`.

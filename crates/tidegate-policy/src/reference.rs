@@ -48,7 +48,7 @@ fn sections() -> Vec<Section> {
     vec![
         Section::of::<Config>("The file"),
         Section::of::<Listen>("listen"),
-        Section::of::<ListenerForm>("listen.http, listen.admin"),
+        Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy"),
         Section::of::<TlsForm>("listen.http.tls, listen.admin.tls"),
         Section::of::<Store>("store"),
         Section::of::<Memory>("memory"),

@@ -14,9 +14,9 @@ use tidegate_store::{NoteChange, StoreError};
 use tokio::sync::Notify;
 use utoipa::ToSchema;
 
-use crate::config::{NotAHeader, ServerConfig};
+use crate::config::ServerConfig;
 use crate::daemon::Daemon;
-use crate::from_policy;
+use crate::from_policy::{self, ConfigError};
 use crate::in_force::{InForce, PolicyVersion};
 
 /// The turn to change something, and what came of earlier changes.
@@ -64,9 +64,9 @@ pub enum ReloadError {
     /// Its limits make no engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// It maps something that is no header.
+    /// It makes no configuration of a daemon.
     #[error(transparent)]
-    Header(#[from] NotAHeader),
+    Config(#[from] ConfigError),
     /// What must outlive the process could not be written.
     #[error("what was renamed could not be stored: {0}")]
     Store(#[from] StoreError),
@@ -103,8 +103,12 @@ impl Daemon {
         fingerprint: String,
     ) -> Result<Comparison, ReloadError> {
         let _turn = self.changes.turn.lock().await;
-        let config = from_policy::server_config(new)?;
+        let mut config = from_policy::server_config(new)?;
         let before = self.in_force.load_full();
+        if before.config.keeps_proxying {
+            config.proxying = before.config.proxying.clone();
+            config.keeps_proxying = true;
+        }
         let now = self.clock.now();
         let (engine, report) = before.engine.reconfigured(from_policy::namespaces(new))?;
         self.store_notes(&engine, &report.notes).await?;

@@ -31,6 +31,8 @@ pub struct ServerConfig {
     pub proxy_tls: Option<TlsFiles>,
     /// Which requests are passed on, where to and on what terms. Default none.
     pub proxying: ProxyConfig,
+    /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
+    pub keeps_proxying: bool,
     /// The bounds of every listener.
     pub bounds: Bounds,
     /// Which headers of a gateway subrequest are attributes. Default none.
@@ -55,6 +57,7 @@ impl Default for ServerConfig {
             proxy: None,
             proxy_tls: None,
             proxying: ProxyConfig::default(),
+            keeps_proxying: false,
             bounds: Bounds::default(),
             authorize_headers: AuthorizeHeaders::default(),
             authorize_namespace: None,

@@ -20,6 +20,7 @@ use crate::decisions::Decisions;
 use crate::follow::fingerprint;
 use crate::listener::ListenError;
 use crate::tls::TlsFiles;
+use crate::proxy::{ProxyError, proxy_config};
 use crate::server::{Beside, Handle, Server, random_seed};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
@@ -50,6 +51,18 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// Why a policy makes no configuration of a daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// It maps something that is no header.
+    #[error(transparent)]
+    Header(#[from] NotAHeader),
+    /// Its reverse proxy cannot be had.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
 }
 
 /// Starts a daemon that decides by `policy` on the clock of the machine, listening and answering as `config` says, which
@@ -177,7 +190,7 @@ pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
 }
 
 /// How a daemon with this policy listens and answers.
-pub fn server_config(policy: &Policy) -> Result<ServerConfig, NotAHeader> {
+pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
     let mut statuses = Statuses::default();
     for namespace in &policy.namespaces {
         for (limit, status) in &namespace.statuses {
@@ -187,9 +200,10 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, NotAHeader> {
     Ok(ServerConfig {
         http: vec![address(&policy.listen.http.address)],
         admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
-        proxy: None,
-        proxy_tls: None,
-        proxying: crate::proxy::ProxyConfig::default(),
+        proxy: policy.listen.proxy.as_ref().map(|listener| address(&listener.address)),
+        proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        proxying: proxy_config(&policy.proxy, policy.http.bounds.attribute_bytes)?,
+        keeps_proxying: false,
         http_tls: policy.listen.http.tls.as_ref().map(tls_files),
         admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         bounds: bounds(&policy.http.bounds),

@@ -16,6 +16,7 @@ mod body;
 mod config;
 mod counts;
 mod forward;
+mod from_policy;
 mod headers;
 mod page;
 mod routes;
@@ -30,5 +31,7 @@ pub use config::{
     UpstreamConfig,
 };
 pub(crate) use counts::{ProxyMetrics, ProxyState};
+pub use from_policy::ProxyError;
+pub(crate) use from_policy::proxy_config;
 pub(crate) use routes::Routes;
 pub(crate) use upstream::Upstream;

@@ -9,4 +9,5 @@ mod kill;
 mod process;
 mod serve;
 mod swaps;
+mod upstream;
 mod validate;

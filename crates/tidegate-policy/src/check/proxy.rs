@@ -93,7 +93,10 @@ fn between(
         Ok(given) if (least..=most).contains(&given) => return given,
         Ok(_) => {
             let what = format!("{name} \"{}\" is out of range", shown(text));
-            let format = tidegate::rate::format_span;
+            let format = |span: Duration| match span {
+                Duration::ZERO => "0s".to_owned(),
+                span => tidegate::rate::format_span(span),
+            };
             let fix = format!("use a span from {} to {}", format(least), format(most));
             report.value(&path.key(name), what, fix);
         }
@@ -146,9 +149,7 @@ fn upstream(name: &str, entry: &UpstreamEntry, path: &Path, report: &mut Report<
 
 /// Whether `text` is `http://HOST:PORT`, the port left out for 80.
 fn server_url(text: &str) -> Result<(), (String, String)> {
-    let wrong = |what: &str, fix: &str| {
-        Err((format!("server \"{}\" {what}", shown(text)), fix.to_owned()))
-    };
+    let wrong = |what: &str, fix: &str| Err((format!("server \"{}\" {what}", shown(text)), fix.to_owned()));
     let Some((scheme, rest)) = text.split_once("://") else {
         return wrong("has no scheme", &format!("write http://{}", shown(text)));
     };
@@ -230,7 +231,11 @@ fn jwt(raw: &JwtConfig, path: &Path, report: &mut Report<'_>) -> Option<Jwt> {
     let leeway = between(leeway, Duration::from_mins(1), (Duration::ZERO, HOUR), path, report);
     if count != 1 {
         let what = format!("{count} ways to know that a token is true");
-        report.value(path, what, "give one of `secret_file`, `keys_file`, `jwks_file` and `unverified: true`");
+        report.value(
+            path,
+            what,
+            "give one of `secret_file`, `keys_file`, `jwks_file` and `unverified: true`",
+        );
         return None;
     }
     Some(Jwt {
@@ -296,13 +301,7 @@ fn route(
         cost: Cost::ONE,
         cost_body_bytes: None,
         cost_header: None,
-        wait: between(
-            ("wait", raw.wait.as_ref()),
-            Duration::ZERO,
-            (Duration::ZERO, HOUR),
-            path,
-            report,
-        ),
+        wait: between(("wait", raw.wait.as_ref()), Duration::ZERO, (Duration::ZERO, HOUR), path, report),
         first_byte: Duration::from_mins(1),
         idle: Duration::from_mins(1),
         total: None,
@@ -319,12 +318,11 @@ fn route(
     if let Some(raw) = &raw.class {
         let at = path.key("class").key("from");
         if let Some(from) = &raw.from {
-            match from.strip_prefix("header.") {
-                Some(name) => route.class_header = header(Some(name), &at, report),
-                None => {
-                    let what = format!("\"{}\" is not where a class is found", shown(from));
-                    report.value(&at, what, "write header.NAME");
-                }
+            if let Some(name) = from.strip_prefix("header.") {
+                route.class_header = header(Some(name), &at, report);
+            } else {
+                let what = format!("\"{}\" is not where a class is found", shown(from));
+                report.value(&at, what, "write header.NAME");
             }
         }
         route.class = class(raw.default.unwrap_or_default());
@@ -380,7 +378,11 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
             let what = format!("path \"{}\" does not begin with /", shown(pattern));
             report.value(&at, what, format!("write /{}", shown(pattern)));
         } else if pattern.len() > 1024 {
-            report.value(&at, format!("a path of {} bytes", pattern.len()), "use at most 1024, or end it with *");
+            report.value(
+                &at,
+                format!("a path of {} bytes", pattern.len()),
+                "use at most 1024, or end it with *",
+            );
         } else if pattern.contains(|c: char| c.is_ascii_control() || c == '\\')
             || parts.any(|part| matches!(part, "" | "." | ".."))
             || matches!(last, "." | "..")

@@ -50,7 +50,10 @@ pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -
         report.warn(&path.key("http"), what, "add `admin: 127.0.0.1:8082` under `listen:`");
     }
     let proxy = raw.proxy.as_ref().and_then(|raw| listener(raw, &path.key("proxy"), true, report));
-    let others = http.iter().chain(&admin).filter(|other| !matches!(other.address, Address::Tcp(tcp) if tcp.port() == 0));
+    let others = http
+        .iter()
+        .chain(&admin)
+        .filter(|other| !matches!(other.address, Address::Tcp(tcp) if tcp.port() == 0));
     if let Some(proxy) = &proxy
         && others.clone().any(|other| other.address == proxy.address)
     {

@@ -8,6 +8,7 @@ mod documents;
 mod limits;
 mod numbers;
 mod problems;
+mod proxy;
 mod published;
 mod renaming;
 mod settings;

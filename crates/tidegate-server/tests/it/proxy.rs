@@ -3,6 +3,7 @@
 mod answers;
 mod forwarding;
 mod hostile;
+mod policy;
 mod upstream;
 mod waiting;
 

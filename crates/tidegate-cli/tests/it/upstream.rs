@@ -1,0 +1,78 @@
+//! `tidegate serve --upstream`: everything from one command, for a service that has no gateway.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::command::{TemporaryFile, run};
+use crate::process::{Daemon, answer, post, send};
+
+/// A service that greets, on a port of its own, for as long as the test runs.
+fn service() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(&stream);
+                loop {
+                    let mut line = String::new();
+                    if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                        return;
+                    }
+                    if line == "\r\n" {
+                        let greeting = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhello\n";
+                        if (&stream).write_all(greeting).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn one_command_stands_in_front_of_a_service_and_admits_what_its_limits_do() {
+    let upstream = service();
+    let mut daemon =
+        Daemon::start(&["--upstream", &upstream, "--proxy", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
+    let callers = daemon.address();
+    let line = daemon.read_until("proxy ");
+    let proxy = line.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    assert!(line.contains(&format!("-> {upstream}")), "{line}");
+    let mut stream = TcpStream::connect(&proxy).unwrap();
+    let mut statuses = Vec::new();
+    let (first, last) = loop {
+        send(&mut stream, "GET /hello HTTP/1.1\r\nhost: t\r\n\r\n");
+        let (status, text) = answer(&mut stream);
+        statuses.push((status, text));
+        assert!(statuses.len() < 10_000, "a hundred at once are admitted, and fifty a second");
+        if status != 200 {
+            break (statuses[0].1.clone(), statuses.pop().unwrap().1);
+        }
+    };
+    assert!(statuses.len() >= 100, "{} were admitted", statuses.len());
+    assert!(first.ends_with("hello\n") && first.contains("ratelimit: \"per-address\";r=99"), "{first}");
+    assert!(last.contains("\"reason\":\"rate_exceeded\"") && last.contains("retry-after: 1\r\n"), "{last}");
+    // The API counts on the same counter.
+    let peek = r#"{"namespace":"web","attributes":{"ip":"127.0.0.1"},"cost":100,"peek":true}"#;
+    assert_eq!(post(&callers, "/v1/check", peek).0, 429);
+    drop(stream);
+    daemon.signal("TERM");
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+#[test]
+fn an_upstream_that_cannot_be_is_told_why() {
+    let two = TemporaryFile::new("namespaces: { a: {}, b: {} }\n");
+    for (arguments, hint) in [
+        (&["serve", "--upstream", "ftp://x"][..], "http://HOST:PORT"),
+        (&["serve", "--upstream", "http://127.0.0.1:1", "--proxy", "0.0.0.0:1"], "insecure: true"),
+        (&["serve", "--upstream", "http://127.0.0.1:1", "--config", two.as_str()], "one namespace"),
+    ] {
+        let (code, _, err) = run(arguments);
+        assert_eq!(code, 4, "{arguments:?}: {err}");
+        assert!(err.contains(hint), "{arguments:?}: {err}");
+    }
+}

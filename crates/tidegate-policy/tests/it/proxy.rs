@@ -1,0 +1,171 @@
+//! The reverse proxy: what may be written, and what is told to whoever writes something else.
+
+use std::time::Duration;
+
+use tidegate::Class;
+use tidegate_policy::parse;
+use tidegate_policy::policy::proxy::{Retry, Trust};
+
+fn problems(text: &str) -> Vec<String> {
+    let problems = parse("t.yaml", text, &|_| None).unwrap_err();
+    problems.problems.iter().map(|one| format!("{}: {}; {}", one.path, one.what, one.fix)).collect()
+}
+
+const NAMESPACE: &str = "namespaces: { api: { limits: [{ name: all, rate: 1/s }] } }\n";
+
+#[test]
+fn the_design_s_example_is_read_as_it_stands() {
+    let text = format!(
+        "{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}
+proxy:
+  upstreams: {{ app: [http://127.0.0.1:3000] }}
+  trusted: [10.0.0.0/8]
+  jwt: {{ keys_file: /run/keys.pem, issuer: us }}
+  routes:
+    - match: {{ path: \"/v1/*\" }}
+      upstream: app
+      namespace: api
+      attributes: {{ api_key: header.x-api-key, user: jwt.sub, session: cookie.sid, method: method, ip: client_ip }}
+      class: {{ from: header.x-class, default: sheddable_plus }}
+"
+    );
+    let checked = parse("t.yaml", &text, &|_| None).unwrap();
+    assert_eq!(checked.warnings, []);
+    let proxy = &checked.policy.proxy;
+    assert_eq!(checked.policy.listen.proxy.as_ref().unwrap().address.to_string(), "127.0.0.1:8000");
+    assert_eq!(proxy.upstreams[0].servers, ["http://127.0.0.1:3000"]);
+    assert_eq!(proxy.trusted, ["10.0.0.0/8"]);
+    assert_eq!(proxy.jwt.as_ref().unwrap().trust, Trust::KeysFile("/run/keys.pem".to_owned()));
+    let route = &proxy.routes[0];
+    assert_eq!((route.name.as_str(), route.path.as_deref()), ("route-0", Some("/v1/*")));
+    assert_eq!((route.upstream.as_str(), route.namespace.as_deref()), ("app", Some("api")));
+    assert_eq!(route.attributes.len(), 5);
+    assert_eq!((route.class_header.as_deref(), route.class), (Some("x-class"), Class::SheddablePlus));
+    assert_eq!((route.wait, route.retry, route.total), (Duration::ZERO, Retry::Idempotent, None));
+}
+
+#[test]
+fn everything_may_be_said() {
+    let text = format!(
+        "{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}
+proxy:
+  upstreams:
+    app:
+      servers: [http://a:1, \"http://[::1]:2\"]
+      http2: true
+      connect_timeout: 2s
+      idle_connections: 0
+      failures: 0
+      out_for: 1m
+      health: {{ path: /healthz, interval: 1s, timeout: 100ms }}
+  client_header: forwarded
+  paths: normalise
+  jwt: {{ unverified: true, audiences: [a], leeway: 0s }}
+  waiting: 0
+  access_log: true
+  routes:
+    - name: all
+      match: {{ host: {{ suffix: .example }}, method: [GET, HEAD] }}
+      upstream: app
+      namespace: api
+      attributes: {{ user: 'jwt.org.\"a.b\"', kind: '\"shop\"', first: path.0 }}
+      tenant: user
+      deadline: X-Wait-Ms
+      cost: {{ units: 2, body: 1KiB, from_response: X-Cost }}
+      wait: 2s
+      timeouts: {{ first_byte: 10s, idle: 5s, total: 1h }}
+      retry: connect
+      refusal: {{ content_type: text/html, body: <p>no }}
+"
+    );
+    let checked = parse("t.yaml", &text, &|_| None).unwrap();
+    let proxy = &checked.policy.proxy;
+    assert!(proxy.forwarded && proxy.normalise && proxy.access_log && proxy.waiting == 0);
+    let upstream = &proxy.upstreams[0];
+    assert!(upstream.http2 && upstream.failures == 0 && upstream.idle_connections == 0);
+    let route = &proxy.routes[0];
+    assert_eq!(route.methods, ["GET", "HEAD"]);
+    assert!(route.host.as_ref().unwrap().matches(Some("shop.example")));
+    assert_eq!((route.cost.units(), route.cost_body_bytes.unwrap().get()), (2, 1024));
+    assert_eq!(
+        (route.cost_header.as_deref(), route.deadline_header.as_deref()),
+        (Some("x-cost"), Some("x-wait-ms"))
+    );
+    assert_eq!((route.wait, route.total), (Duration::from_secs(2), Some(Duration::from_hours(1))));
+    assert_eq!(route.refusal.as_ref().unwrap().0, "text/html");
+}
+
+#[test]
+fn what_cannot_work_is_told_with_its_place_and_a_fix() {
+    let text = format!(
+        "{NAMESPACE}proxy:
+  upstreams: {{ app: [127.0.0.1:3000, https://a, http://a/x, http://a:0, ftp://a], none: [] }}
+  trusted: [10.0.0.0/8, lots]
+  jwt: {{ secret_file: s, keys_file: k }}
+  routes:
+    - {{ upstream: ap, namespace: apl, wait: 2h }}
+    - match: {{ path: v1/*, method: [get] }}
+      upstream: app
+      attributes: {{ user: headers.x, key: header., claim: jwt. }}
+      tenant: usr
+      class: {{ from: query.class }}
+      deadline: no header
+      cost: {{ body: 0B }}
+      timeouts: {{ idle: 0s }}
+    - {{ name: route-1, upstream: app, match: {{ path: /a/../b }} }}
+"
+    );
+    let all = problems(&text).join("\n");
+    for expected in [
+        "proxy.upstreams.app[0]: server \"127.0.0.1:3000\" has no scheme; write http://127.0.0.1:3000",
+        "proxy.upstreams.app[1]: server \"https://a\" wants TLS",
+        "proxy.upstreams.app[2]: server \"http://a/x\" has more than a host and a port",
+        "proxy.upstreams.app[3]: server \"http://a:0\" has no port",
+        "proxy.upstreams.app[4]: server \"ftp://a\" is of a scheme that is not http",
+        "proxy.upstreams.none: upstream \"none\" has 0 servers; list 1 to 256",
+        "proxy.trusted[1]: ",
+        "proxy.jwt: 2 ways to know that a token is true; give one of",
+        "proxy.routes[0].upstream: upstream \"ap\" is not under `proxy.upstreams:`; did you mean app?",
+        "proxy.routes[0].namespace: namespace \"apl\" is not under `namespaces:`; did you mean api?",
+        "proxy.routes[0].wait: wait \"2h\" is out of range; use a span from 0s to 1h",
+        "proxy.routes[1].match.path: path \"v1/*\" does not begin with /; write /v1/*",
+        "proxy.routes[1].match.method[0]: \"get\" is not a method; write it in capitals",
+        "proxy.routes[1].attributes.user: \"headers.x\" says no part of a request; write header.NAME",
+        "proxy.routes[1].attributes.key: \"header.\" says no part of a request",
+        "proxy.routes[1].attributes.claim: \"jwt.\" says no part of a request",
+        "proxy.routes[1].tenant: tenant \"usr\" is not under `attributes:`; did you mean user?",
+        "proxy.routes[1].class.from: \"query.class\" is not where a class is found; write header.NAME",
+        "proxy.routes[1].deadline: \"no header\" is not the name of a header",
+        "proxy.routes[1].cost.body: ",
+        "proxy.routes[1].timeouts.idle: idle \"0s\" is out of range; use a span from 1ms to 1d",
+        "proxy.routes[2].name: route \"route-1\" stands twice, first at routes[1]; rename one of them",
+        "proxy.routes[2].match.path: path \"/a/../b\" has a shape that no path has which is let in",
+    ] {
+        assert!(all.contains(expected), "{expected}\n{all}");
+    }
+}
+
+#[test]
+fn a_claim_without_a_way_to_check_it_is_a_problem() {
+    let text = format!(
+        "{NAMESPACE}proxy: {{ upstreams: {{ a: [http://a] }}, routes: [{{ upstream: a, attributes: {{ user: jwt.sub }} }}] }}"
+    );
+    assert_eq!(
+        problems(&text),
+        [
+            "proxy.routes[0].attributes.user: \"jwt.sub\" needs a token, and nothing says how to check one; add `jwt:` under `proxy:`"
+        ]
+    );
+}
+
+#[test]
+fn routes_and_a_listener_belong_together() {
+    let warning = |text: &str| {
+        let checked = parse("t.yaml", text, &|_| None).unwrap();
+        checked.warnings.iter().map(|one| one.what.clone()).collect::<Vec<_>>()
+    };
+    let text = format!("{NAMESPACE}proxy: {{ upstreams: {{ a: [http://a] }}, routes: [{{ upstream: a }}] }}");
+    assert_eq!(warning(&text), ["there are routes, and no listener that takes requests for them"]);
+    let text = format!("{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}");
+    assert_eq!(warning(&text), ["there is no route, so every request is answered 404"]);
+}

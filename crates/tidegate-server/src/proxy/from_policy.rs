@@ -1,0 +1,177 @@
+//! From a checked policy to the configuration of the proxy.
+
+use std::path::Path;
+
+use http::{HeaderName, HeaderValue, Method};
+use tidegate_policy::policy::proxy as policy;
+
+use super::attributes::{AttributeSource, AttributesError, NotASource, RequestAttributes};
+use super::class::ClassSource;
+use super::client_address::{ClientAddress, ClientHeader, NotANetwork, TooManyTrusted};
+use super::config::{
+    NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, ServerUrl, UpstreamConfig,
+};
+use super::deadline::{Deadline, Unreadable};
+use super::jwt::{KeyError, KeySet, TokenReader, Trust};
+use super::path::{NotAPattern, PathPattern, PathRules, Unusual};
+
+/// The largest file with keys in bytes.
+const KEYS_BYTES_MAX: u64 = 1 << 20;
+
+/// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is left is in files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProxyError {
+    /// A server is none.
+    #[error(transparent)]
+    Server(#[from] NotAServer),
+    /// A trusted network is none.
+    #[error(transparent)]
+    Network(#[from] NotANetwork),
+    /// Too many of them.
+    #[error(transparent)]
+    Trusted(#[from] TooManyTrusted),
+    /// A pattern of paths is none.
+    #[error(transparent)]
+    Pattern(#[from] NotAPattern),
+    /// A source of an attribute is none.
+    #[error(transparent)]
+    Source(#[from] NotASource),
+    /// Attributes cannot be so.
+    #[error(transparent)]
+    Attributes(#[from] AttributesError),
+    /// Something is no header, or no value of one.
+    #[error("\"{0}\" cannot stand in a header; use letters, digits and hyphens")]
+    Header(String),
+    /// A method is none.
+    #[error("\"{0}\" is not a method; write it in capitals, for example GET")]
+    Method(String),
+    /// The file with keys cannot be read.
+    #[error("the keys of proxy.jwt cannot be read from {path}: {source}")]
+    File {
+        /// Where it is.
+        path: String,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file with keys holds none.
+    #[error("the keys of proxy.jwt in {path} cannot be used: {source}")]
+    Keys {
+        /// Where it is.
+        path: String,
+        /// What is wrong with them.
+        #[source]
+        source: KeyError,
+    },
+}
+
+/// The proxy of a policy. Reads the files with keys that it names.
+pub(crate) fn proxy_config(
+    policy: &policy::Proxy,
+    attribute_bytes: usize,
+) -> Result<ProxyConfig, ProxyError> {
+    let mut config = ProxyConfig {
+        waiting: policy.waiting,
+        access_log: policy.access_log,
+        tokens: policy.jwt.as_ref().map(tokens).transpose()?,
+        ..ProxyConfig::default()
+    };
+    if policy.normalise {
+        config.paths = PathRules { unusual: Unusual::Normalise, ..PathRules::default() };
+    }
+    let header = if policy.forwarded { ClientHeader::Forwarded } else { ClientHeader::XForwardedFor };
+    let trusted = policy.trusted.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
+    config.client_address = ClientAddress::new(trusted, header)?;
+    config.upstreams = policy.upstreams.iter().map(upstream).collect::<Result<_, _>>()?;
+    config.routes = policy.routes.iter().map(|one| route(one, attribute_bytes)).collect::<Result<_, _>>()?;
+    Ok(config)
+}
+
+fn upstream(policy: &policy::Upstream) -> Result<UpstreamConfig, ProxyError> {
+    let servers = policy.servers.iter().map(|url| url.parse::<ServerUrl>());
+    let mut config = UpstreamConfig::new(policy.name.clone(), servers.collect::<Result<Vec<_>, _>>()?);
+    config.http2 = policy.http2;
+    config.connect_timeout = policy.connect_timeout;
+    config.idle_connections = policy.idle_connections;
+    config.failures = policy.failures;
+    config.out_for = policy.out_for;
+    config.probe = policy.health.as_ref().map(|health| Probe {
+        path: health.path.clone(),
+        interval: health.interval,
+        timeout: health.timeout,
+    });
+    Ok(config)
+}
+
+fn tokens(policy: &policy::Jwt) -> Result<TokenReader, ProxyError> {
+    let keys = |path: &String, read: fn(&[u8]) -> Result<KeySet, KeyError>| {
+        let contents =
+            contents(Path::new(path)).map_err(|source| ProxyError::File { path: path.clone(), source })?;
+        read(&contents).map(Trust::Keys).map_err(|source| ProxyError::Keys { path: path.clone(), source })
+    };
+    let trust = match &policy.trust {
+        policy::Trust::SecretFile(path) => keys(path, KeySet::from_secret)?,
+        policy::Trust::KeysFile(path) => {
+            keys(path, |contents| KeySet::from_pem(core::str::from_utf8(contents).unwrap_or_default()))?
+        }
+        policy::Trust::JwksFile(path) => keys(path, KeySet::from_jwks)?,
+        policy::Trust::Unverified => Trust::Unverified,
+    };
+    let reader = TokenReader::new(trust).leeway(policy.leeway).audiences(policy.audiences.iter().cloned());
+    Ok(match &policy.issuer {
+        Some(issuer) => reader.issuer(issuer.clone()),
+        None => reader,
+    })
+}
+
+fn contents(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut contents = Vec::new();
+    let mut file = std::fs::File::open(path)?.take(KEYS_BYTES_MAX + 1);
+    file.read_to_end(&mut contents)?;
+    if contents.len() as u64 > KEYS_BYTES_MAX {
+        return Err(std::io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(contents)
+}
+
+fn route(policy: &policy::Route, attribute_bytes: usize) -> Result<RouteConfig, ProxyError> {
+    let mut config = RouteConfig::new(policy.name.clone(), policy.upstream.clone());
+    config.path = policy.path.as_deref().map(PathPattern::parse).transpose()?;
+    config.host = policy.host.clone();
+    let method =
+        |name: &String| Method::from_bytes(name.as_bytes()).map_err(|_| ProxyError::Method(name.clone()));
+    config.methods = policy.methods.iter().map(method).collect::<Result<_, _>>()?;
+    config.namespace.clone_from(&policy.namespace);
+    let source = |(name, source): &(String, String)| Ok((name.clone(), AttributeSource::parse(source)?));
+    let sources = policy.attributes.iter().map(source).collect::<Result<Vec<_>, NotASource>>()?;
+    config.attributes = RequestAttributes::new(sources)?.with_value_bytes_max(attribute_bytes);
+    if let Some(tenant) = &policy.tenant {
+        config.attributes = config.attributes.with_tenant(tenant.clone())?;
+    }
+    config.class = ClassSource { header: header(policy.class_header.as_ref())?, default: policy.class };
+    config.deadline = Deadline::new(header(policy.deadline_header.as_ref())?, Unreadable::default());
+    config.cost.units = policy.cost;
+    config.cost.body_bytes = policy.cost_body_bytes;
+    config.cost.from_response = header(policy.cost_header.as_ref())?;
+    config.wait = policy.wait;
+    config.timeouts.first_byte = policy.first_byte;
+    config.timeouts.idle = policy.idle;
+    config.timeouts.total = policy.total;
+    config.retries = match policy.retry {
+        policy::Retry::Off => Retries::Off,
+        policy::Retry::Connect => Retries::Connect,
+        policy::Retry::Idempotent => Retries::Idempotent,
+    };
+    if let Some((media, body)) = &policy.refusal {
+        let content_type = HeaderValue::from_str(media).map_err(|_| ProxyError::Header(media.clone()))?;
+        config.refusal_page = Some(RefusalPage { content_type, body: body.clone().into() });
+    }
+    Ok(config)
+}
+
+fn header(name: Option<&String>) -> Result<Option<HeaderName>, ProxyError> {
+    let parse = |name: &String| HeaderName::try_from(name).map_err(|_| ProxyError::Header(name.clone()));
+    name.map(parse).transpose()
+}
