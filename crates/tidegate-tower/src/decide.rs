@@ -88,7 +88,7 @@ pub(crate) fn begin(settings: &Arc<Settings>, head: &Head<'_>) -> Begun {
     settings.engine.tick_if_due(now);
     match settings.begin(head, now, speech) {
         Ok(begun) => begun,
-        Err(fault) => Begun::Decided(Verdict::Answer(settings.fault(&fault, speech))),
+        Err(fault) => Begun::Decided(Verdict::Answer(answer::fault(&fault, speech))),
     }
 }
 
@@ -207,11 +207,6 @@ impl Settings {
             None => response,
         }
     }
-
-    #[expect(clippy::unused_self, reason = "beside `refusal`, and answers may come to depend on settings")]
-    fn fault(&self, fault: &Fault, speech: Speech) -> Response<Bytes> {
-        answer::fault(fault, speech)
-    }
 }
 
 /// One attribute of a request, if it is within its bound.
@@ -243,7 +238,7 @@ async fn decide_later(settings: Arc<Settings>, owned: Owned, cause: Cause) -> Ve
         Ok(Decision::Refuse(refusal)) => {
             Verdict::Answer(settings.refusal(&refusal, settings.clock.now(), speech))
         }
-        Err(fault) => Verdict::Answer(settings.fault(&fault, speech)),
+        Err(fault) => Verdict::Answer(answer::fault(&fault, speech)),
     }
 }
 

@@ -102,6 +102,17 @@ async fn a_place_that_somebody_gives_back_goes_to_who_waits() {
 }
 
 #[tokio::test]
+async fn a_place_that_is_given_back_before_one_stands_in_line_is_not_missed() {
+    let world = single().with(|layer| layer.wait(SECOND));
+    let held = spawn(&world, request()).await.unwrap();
+    // Refused already, and not yet in line.
+    let mut call = world.layer.layer(service_fn(prompt));
+    let mut waits = Box::pin(tower::Service::call(&mut call, request()));
+    drop(held);
+    assert!(poll(&mut waits).is_ready());
+}
+
+#[tokio::test]
 async fn a_place_in_flight_is_waited_for_by_all_alike() {
     let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
     let world = World::new(builder([]).overload(overload)).with(|layer| layer.wait(SECOND));
