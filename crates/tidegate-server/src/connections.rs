@@ -36,6 +36,8 @@ struct Watched {
     idle_since: Instant,
     /// Since when bytes have come that are not yet a request.
     head_since: Option<Instant>,
+    /// Since when its client has taken nothing of what is to be written, and how often it had gone on by then.
+    stuck_since: Option<(Instant, u64)>,
     /// When it was asked to end.
     asked: Option<Instant>,
 }
@@ -48,6 +50,10 @@ pub(crate) struct Line {
     started: AtomicU64,
     finished: AtomicU64,
     is_http2: AtomicBool,
+    /// Whether something is to be written that the client does not take.
+    is_stuck: AtomicBool,
+    /// How often it went on after that.
+    freed: AtomicU64,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
@@ -67,6 +73,16 @@ pub(crate) enum Order {
 // All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made visible by the
 // mutex of the waker.
 impl Line {
+    /// Something was written, or could not be.
+    #[inline]
+    fn wrote(&self, is_stuck: bool) {
+        // Only a change is stored, so that a client that reads costs one load.
+        if self.is_stuck.load(Ordering::Relaxed) != is_stuck {
+            self.is_stuck.store(is_stuck, Ordering::Relaxed);
+            self.freed.fetch_add(u64::from(!is_stuck), Ordering::Relaxed);
+        }
+    }
+
     /// How many times bytes have come.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
@@ -147,6 +163,7 @@ impl Connections {
             finished: 0,
             idle_since: Instant::now(),
             head_since: None,
+            stuck_since: None,
             asked: None,
         };
         self.open().insert(id, watched);
@@ -197,8 +214,27 @@ impl Connections {
 }
 
 impl Watched {
+    /// Whether the client has taken nothing for as long as a connection may be idle.
+    fn is_stuck(&mut self, now: Instant, bounds: &Bounds) -> bool {
+        if !self.line.is_stuck.load(Ordering::Relaxed) {
+            self.stuck_since = None;
+            return false;
+        }
+        let freed = self.line.freed.load(Ordering::Relaxed);
+        let (since, before) = *self.stuck_since.get_or_insert((now, freed));
+        if before != freed {
+            self.stuck_since = Some((now, freed));
+            return false;
+        }
+        now.duration_since(since) >= bounds.idle_timeout
+    }
+
     /// Looks at one connection; whether it was told to end.
     fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
+        if self.is_stuck(now, bounds) {
+            self.line.tell(Order::Close);
+            return self.asked.replace(now).is_none();
+        }
         let line = &self.line;
         let finished = line.finished.load(Ordering::Relaxed);
         if line.in_flight() > 0 || finished != self.finished {
@@ -233,7 +269,7 @@ impl Watched {
     }
 }
 
-/// A stream that notes on its line when bytes arrive.
+/// A stream that notes on its line when bytes arrive, and when they cannot be sent.
 #[derive(Debug)]
 pub(crate) struct NotingStream<S> {
     stream: S,
@@ -266,7 +302,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for NotingStream<S> {
     #[inline]
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.line.wrote(result.is_pending());
+        result
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -287,7 +325,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for NotingStream<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.line.wrote(result.is_pending());
+        result
     }
 }
 
@@ -338,6 +378,24 @@ mod tests {
         assert_eq!(connections.sweep(after(10), &bounds()), 1);
         assert_eq!((order(&slow.line), order(&busy.line)), (Order::Close, Order::Serve));
         assert_eq!(connections.in_flight(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_of_its_answer_is_cut_off_and_a_slow_one_is_not() {
+        let connections = Arc::new(Connections::default());
+        let (deaf, slow) = (connections.add(), connections.add());
+        let start = Instant::now();
+        for open in [&deaf, &slow] {
+            open.line.request_started();
+            open.line.wrote(true);
+        }
+        for second in (0..75).step_by(5) {
+            slow.line.wrote(false);
+            slow.line.wrote(true);
+            assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
+        }
+        assert_eq!(connections.sweep(start + Duration::from_secs(75), &bounds()), 1);
+        assert_eq!((order(&deaf.line), order(&slow.line)), (Order::Close, Order::Serve));
     }
 
     #[tokio::test(start_paused = true)]

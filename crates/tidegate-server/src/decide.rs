@@ -253,15 +253,33 @@ pub(crate) async fn decide_apart(
     let (daemon, in_force) = (Arc::clone(daemon), Arc::clone(in_force));
     let (tell, told) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
-        let desk = Desk { daemon: &daemon, in_force: &in_force };
-        let decision = desk.carry(pending).await;
-        if let Err(Decision::Admit(permit)) = tell.send(decision) {
-            let settled = in_force.engine.settle(permit, Outcome::Cancelled, daemon.clock.now());
-            // An error leaves it charged: less is admitted, never more.
-            let _ = desk.finish(settled).await;
-        }
+        let decision = Desk { daemon: &daemon, in_force: &in_force }.carry(pending).await;
+        // Nobody may be there to be told, now or when it is looked for: either way it is dropped.
+        let _ = tell.send(Unclaimed { daemon, in_force, decision: Some(decision) });
     });
-    told.await.map_err(|_| Fault::new(FaultCode::Internal, "the request could not be decided"))
+    let undecided = || Fault::new(FaultCode::Internal, "the request could not be decided");
+    let unclaimed = told.await;
+    unclaimed.ok().and_then(|mut unclaimed| unclaimed.decision.take()).ok_or_else(undecided)
+}
+
+/// A decision on its way to whoever asked; what it admits is given back if it does not arrive.
+struct Unclaimed {
+    daemon: Arc<Daemon>,
+    in_force: Arc<InForce>,
+    decision: Option<Decision>,
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        let Some(Decision::Admit(permit)) = self.decision.take() else { return };
+        let settled = self.in_force.engine.settle(permit, Outcome::Cancelled, self.daemon.clock.now());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (daemon, in_force) = (Arc::clone(&self.daemon), Arc::clone(&self.in_force));
+        runtime.spawn(async move {
+            // An error leaves it charged: less is admitted, never more.
+            let _ = Desk { daemon: &daemon, in_force: &in_force }.finish(settled).await;
+        });
+    }
 }
 
 impl Daemon {

@@ -25,7 +25,7 @@ mod upstream;
 mod visit;
 mod waiting;
 
-pub(crate) use answer::answer;
+pub(crate) use answer::{Peer, answer};
 pub use config::{
     NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, RouteCost, ServerUrl, Timeouts,
     UpstreamConfig,

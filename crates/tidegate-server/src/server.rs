@@ -6,7 +6,6 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,7 +39,7 @@ use crate::listener::{ListenError, Listener, Stream};
 use crate::metrics::{Metrics, Watched};
 use crate::overrides::History;
 use crate::policy_file::PolicyFile;
-use crate::proxy::{self, ProxyState};
+use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
 use crate::tls::Tls;
 
@@ -339,7 +338,7 @@ async fn accept_all(
                 let open = daemon.connections.add();
                 let daemon = Arc::clone(&daemon);
                 let tls = tls.clone();
-                let peer = stream.peer();
+                let peer = Peer { address: stream.peer(), is_tls: tls.is_some() };
                 tokio::spawn(async move {
                     let _place = place;
                     match (stream, tls) {
@@ -416,7 +415,7 @@ async fn refresh_tls(all: Vec<Arc<Tls>>) {
 }
 
 /// Serves one connection to its end.
-async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Option<IpAddr>, stream: S, open: OpenConnection)
+async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Peer, stream: S, open: OpenConnection)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

@@ -50,11 +50,20 @@ impl From<Rejection> for Unforwarded {
     }
 }
 
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Its address; `None` on a Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether it speaks TLS.
+    pub(crate) is_tls: bool,
+}
+
 /// Answers one request of the connection `line` that came from `peer`.
 pub(crate) async fn answer(
     daemon: &Arc<Daemon>,
     line: &Arc<Line>,
-    peer: Option<IpAddr>,
+    peer: Peer,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     let is_http1 = request.version() < http::Version::HTTP_2;
@@ -119,7 +128,7 @@ pub(super) fn reply_to(daemon: &Daemon, unforwarded: Unforwarded) -> Reply {
 async fn begin(
     daemon: &Arc<Daemon>,
     in_force: &Arc<InForce>,
-    peer: Option<IpAddr>,
+    peer: Peer,
     request: Request<Incoming>,
     visit: &mut Visit,
 ) -> Result<Errand, Unforwarded> {
@@ -143,7 +152,7 @@ async fn begin(
 async fn admit<'r>(
     daemon: &Arc<Daemon>,
     in_force: &'r Arc<InForce>,
-    peer: Option<IpAddr>,
+    peer: Peer,
     head: &mut Parts,
     upload: &RequestBody,
     visit: &mut Visit,
@@ -158,7 +167,7 @@ async fn admit<'r>(
     let sent: Box<str> = head.uri.path().into();
     let path = PlainPath::read(&sent, config.paths)?;
     // Whoever reaches a Unix socket is on this machine.
-    let near = peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let near = peer.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let client = config.client_address.of(&head.headers, near);
     visit.told.client = Some(client);
     let Some(route) = in_force.routes.find(&head.method, path.matched(), host.as_deref()) else {
@@ -187,8 +196,8 @@ async fn admit<'r>(
 /// Who sent a request, as the next server is told.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
-    /// The other end of the connection; `None` for a Unix socket.
-    pub(super) peer: Option<IpAddr>,
+    /// The other end of the connection.
+    pub(super) peer: Peer,
     /// Whether it is a proxy whose word counts.
     pub(super) is_trusted: bool,
 }

@@ -79,7 +79,7 @@ pub struct UpstreamConfig {
     pub servers: Vec<ServerUrl>,
     /// Whether they speak HTTP/2 without being asked. Default no: HTTP/1.1.
     pub http2: bool,
-    /// How long connecting may take, name look-up included. Default 5 s. After it another server is tried, once.
+    /// How long connecting may take. Default 5 s. After it another server is tried, once.
     pub connect_timeout: Duration,
     /// How many idle connections are kept to each server. Default 64; 0 keeps none. Above it the oldest is closed.
     pub idle_connections: usize,
@@ -260,7 +260,7 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of a body, either way. Default 60 s. After it the request: 408; the answer breaks off.
     pub idle: Duration,
-    /// From admission to the end of the answer. Default none. After it: 504, or the answer breaks off.
+    /// From the head of the request to the end of the answer. Default none. After it: 504, or the answer breaks off.
     pub total: Option<Duration>,
 }
 

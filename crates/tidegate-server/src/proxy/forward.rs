@@ -57,8 +57,13 @@ impl Errand {
     ) -> Self {
         let version = head.version;
         let host = head.headers.get(http::header::HOST).cloned();
-        let sender =
-            Sender { peer: origin.peer, is_trusted: origin.is_trusted, host: host.as_ref(), version };
+        let sender = Sender {
+            peer: origin.peer.address,
+            is_tls: origin.peer.is_tls,
+            is_trusted: origin.is_trusted,
+            host: host.as_ref(),
+            version,
+        };
         let protocol = headers::request(&mut head.headers, sender);
         let upstream = Arc::clone(&route.upstream);
         // A body and a change of protocol do not go together, and HTTP/2 has no such change.

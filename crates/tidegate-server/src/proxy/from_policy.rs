@@ -139,7 +139,7 @@ fn contents(path: &Path) -> std::io::Result<Vec<u8>> {
 fn route(policy: &policy::Route, attribute_bytes: usize) -> Result<RouteConfig, ProxyError> {
     let mut config = RouteConfig::new(policy.name.clone(), policy.upstream.clone());
     config.path = policy.path.as_deref().map(PathPattern::parse).transpose()?;
-    config.host = policy.host.clone();
+    config.host.clone_from(&policy.host);
     let method =
         |name: &String| Method::from_bytes(name.as_bytes()).map_err(|_| ProxyError::Method(name.clone()));
     config.methods = policy.methods.iter().map(method).collect::<Result<_, _>>()?;

@@ -37,6 +37,8 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 pub(crate) struct Sender<'a> {
     /// The other end of the connection; `None` on a Unix socket.
     pub(crate) peer: Option<IpAddr>,
+    /// Whether it speaks TLS.
+    pub(crate) is_tls: bool,
     /// Whether what it says of earlier senders counts.
     pub(crate) is_trusted: bool,
     /// The host that was asked for.
@@ -90,7 +92,8 @@ pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>) -> Option<Hea
         let _ = write!(value, "{}", peer.to_canonical());
         insert(headers, X_FORWARDED_FOR, value);
     }
-    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
+    let scheme = if sender.is_tls { "https" } else { "http" };
+    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static(scheme));
     if let Some(host) = sender.host {
         headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
     }
@@ -161,7 +164,13 @@ mod tests {
     }
 
     fn sender(is_trusted: bool) -> Sender<'static> {
-        Sender { peer: Some("10.0.0.9".parse().unwrap()), is_trusted, host: None, version: Version::HTTP_11 }
+        Sender {
+            peer: Some("10.0.0.9".parse().unwrap()),
+            is_tls: false,
+            is_trusted,
+            host: None,
+            version: Version::HTTP_11,
+        }
     }
 
     #[test]

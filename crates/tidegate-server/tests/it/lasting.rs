@@ -123,6 +123,11 @@ impl Lasting {
         self.get("/v1/limits").await.json()["policy"].clone()
     }
 
+    /// Where its reverse proxy listens.
+    pub(crate) fn proxy(&self) -> std::net::SocketAddr {
+        self.handle.as_ref().unwrap().proxy().unwrap().tcp().unwrap()
+    }
+
     pub(crate) async fn client(&self) -> Client {
         Client::connect(self.handle.as_ref().unwrap().http()[0].tcp().unwrap()).await
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod forwarding;
 mod hostile;
+mod http2;
 mod policy;
 mod upstream;
 mod waiting;

@@ -7,6 +7,7 @@ use tidegate_server::{ManualClock, from_policy};
 use super::get;
 use super::upstream::well;
 use crate::client::Client;
+use crate::lasting::{Kept, Lasting};
 use crate::world::START;
 
 fn policy(text: &str) -> tidegate_policy::Policy {
@@ -64,4 +65,26 @@ proxy:
 ";
     let config = from_policy::server_config(&policy(text)).unwrap();
     assert_eq!(config.proxying.routes.len(), 3);
+}
+
+#[tokio::test]
+async fn a_reload_sends_the_next_request_elsewhere_and_one_with_problems_does_not() {
+    let (one, one_seen) = well().await;
+    let (other, other_seen) = well().await;
+    let to = |server: &str, upstream: &str| {
+        format!(
+            "  api: {{ limits: [] }}\nlisten: {{ proxy: 127.0.0.1:0 }}
+proxy: {{ upstreams: {{ app: [http://{server}] }}, routes: [{{ upstream: {upstream}, namespace: api }}] }}\n"
+        )
+    };
+    let daemon = Lasting::start(Kept::Memory, &to(&one.to_string(), "app"), START).await;
+    let mut client = Client::connect(daemon.proxy()).await;
+    assert_eq!(client.get("/").await.status, 200);
+    assert_eq!(daemon.reload(&to(&other.to_string(), "app")).await, None);
+    assert_eq!(client.get("/").await.status, 200, "on the same connection");
+    assert_eq!((one_seen.lock().unwrap().len(), other_seen.lock().unwrap().len()), (1, 1));
+    let problems = daemon.reload(&to(&one.to_string(), "apq")).await.unwrap();
+    assert!(problems.contains("did you mean app?"), "{problems}");
+    assert_eq!(client.get("/").await.status, 200);
+    assert_eq!((one_seen.lock().unwrap().len(), other_seen.lock().unwrap().len()), (1, 2));
 }
