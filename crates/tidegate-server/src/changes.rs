@@ -171,6 +171,7 @@ impl Daemon {
         let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
         self.in_force.store(Arc::clone(&now));
         self.metrics.forget(&before.metrics, &now.metrics);
+        self.metrics.proxy.forget(&before.routes, &now.routes);
     }
 
     /// Writes notes, if there are any and a store that outlives the process.

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::attributes::Context;
 use super::body::{AnswerBody, RequestBody};
@@ -82,8 +83,20 @@ pub(crate) async fn answer(
         is_wanted: routes.config.access_log,
     };
     let mut visit = Visit::new(UnderWay::new(Arc::clone(line)), Arc::clone(&routes.other), told);
-    let mut answer = match begin(daemon, &in_force, peer, request, &mut visit).await {
-        Ok(errand) => forward(daemon, visit, errand).await,
+    // Costs nothing unless somebody collects spans.
+    let span = tracing::debug_span!(
+        target: "tidegate::proxy",
+        "proxied",
+        route = tracing::field::Empty,
+        decision = tracing::field::Empty,
+        upstream_ms = tracing::field::Empty,
+        status = tracing::field::Empty,
+    );
+    let begun = begin(daemon, &in_force, peer, request, &mut visit).instrument(span.clone()).await;
+    span.record("route", visit.counts.route());
+    span.record("decision", visit.told.decision);
+    let mut answer = match begun {
+        Ok(errand) => forward(daemon, visit, errand, &span).instrument(span.clone()).await,
         Err(unforwarded) => {
             let reply = reply_to(daemon, unforwarded);
             visit.told.status = reply.status().as_u16();
@@ -91,6 +104,7 @@ pub(crate) async fn answer(
             whole(reply)
         }
     };
+    span.record("status", answer.status().as_u16());
     // Relaxed: a caller that misses it is told with its next answer, or when the grace is over.
     if is_http1 && !daemon.is_ready.load(core::sync::atomic::Ordering::Relaxed) {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

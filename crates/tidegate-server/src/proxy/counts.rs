@@ -8,8 +8,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::routes::Routes;
+use super::visit::Ending;
 use super::waiting::WaitingRoom;
 use crate::histogram::Histogram;
+
+/// What may go wrong with a server, and that another was asked.
+const FAILURES: [&str; 4] = ["connect", "broken", "late", "retried"];
 
 const USUAL_STATUSES: [u16; 4] = [200, 204, 304, 429];
 
@@ -69,6 +74,27 @@ impl ProxyMetrics {
             requests: self.requests.clone(),
             endings: self.endings.clone(),
             usual: Default::default(),
+        }
+    }
+
+    /// Drops the series of routes and upstreams that were in force and no longer are: a page grows with the policy, not
+    /// with its history.
+    pub(crate) fn forget(&self, before: &Routes, now: &Routes) {
+        for route in before.names().filter(|name| !now.names().any(|known| known == *name)) {
+            for status in 100..1000 {
+                self.requests.remove(&RequestLabels { route: route.into(), status });
+            }
+            for ending in Ending::ALL {
+                self.endings.remove(&EndingLabels { route: route.into(), ending: ending.as_str() });
+            }
+        }
+        let named = |routes: &'_ Routes, name: &str| routes.upstreams().any(|one| one.config.name == name);
+        for upstream in before.upstreams().map(|upstream| upstream.config.name.as_str()) {
+            if !named(now, upstream) {
+                for failure in FAILURES {
+                    self.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
+                }
+            }
         }
     }
 

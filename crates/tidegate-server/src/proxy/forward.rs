@@ -122,6 +122,7 @@ pub(super) async fn forward(
     daemon: &Arc<Daemon>,
     mut visit: Visit,
     mut errand: Errand,
+    span: &tracing::Span,
 ) -> Response<AnswerBody> {
     let total = errand.timeouts.total.map(|total| visit.told.started + total);
     let until = [total, visit.told.until].into_iter().flatten().min();
@@ -131,6 +132,7 @@ pub(super) async fn forward(
             let took = sent.elapsed();
             daemon.metrics.proxy.upstream_duration.observe(took);
             visit.told.upstream = Some(took);
+            span.record("upstream_ms", took.as_secs_f64() * 1e3);
             pass_on(daemon, visit, errand, response, until)
         }
         Err(failure) => {

@@ -66,6 +66,11 @@ impl Routes {
         })
     }
 
+    /// The names of the routes.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|route| route.config.name.as_str())
+    }
+
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
         self.upstreams.iter().map(|upstream| &**upstream)
     }

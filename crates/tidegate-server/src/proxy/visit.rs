@@ -35,7 +35,9 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    const fn as_str(self) -> &'static str {
+    pub(super) const ALL: [Self; 4] = [Self::Whole, Self::Broken, Self::Late, Self::Abandoned];
+
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "whole",
             Self::Broken => "broken",

@@ -5,6 +5,7 @@ mod forwarding;
 mod hostile;
 mod http2;
 mod policy;
+mod store;
 mod upstream;
 mod waiting;
 

@@ -1,0 +1,80 @@
+//! Limits that a store decides, for requests whose clients do not wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::algorithm::Concurrency;
+use tidegate::limit::Consistency;
+use tidegate::{Algorithm, Limit};
+use tidegate_engine::NamespaceConfig;
+use tidegate_server::{Clock, ManualClock};
+use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, Note, NoteKind, Store, StoreError};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::upstream::well;
+use super::{get, route, to};
+use crate::world::{START, World, fixed, loopback};
+
+/// A store that says when it is asked, and answers when it is let.
+struct Slow {
+    store: MemoryStore,
+    asked: mpsc::UnboundedSender<()>,
+    lets: Arc<Semaphore>,
+}
+
+impl Store for Slow {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let answer = self.store.run(batch).await;
+        let _ = self.asked.send(());
+        self.lets.acquire().await.unwrap().forget();
+        answer
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        self.store.notes(kind).await
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
+    let one = Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30)).unwrap());
+    let limits = vec![
+        Limit::new("one", one).key(["user"]).consistency(Consistency::Exact),
+        fixed("few", 2, Duration::from_hours(1)).key(["user"]).consistency(Consistency::Exact),
+    ];
+    let namespace = NamespaceConfig { name: "api".to_owned(), limits };
+    let (server, seen) = well().await;
+    let mut config = loopback();
+    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.proxying = to(&[server], route("api"));
+    config.bounds.store_timeout = Duration::from_mins(1);
+    let clock = Arc::new(ManualClock::new(START));
+    let time = Arc::clone(&clock);
+    let (asked, mut was_asked) = mpsc::unbounded_channel();
+    let lets = Arc::new(Semaphore::new(0));
+    let store = MemoryStore::new(MemoryConfig::new([5, 6, 7, 8]), move || time.now());
+    let store = Slow { store, asked, lets: Arc::clone(&lets) };
+    let world = World::asking([namespace], config, clock, Arc::new(store)).await;
+    for _ in 0..5 {
+        let mut client = world.proxied().await;
+        client.send(get("/", "x-user: ada\r\n")).await;
+        // Both limits are charged in the store, and nobody knows it yet.
+        was_asked.recv().await.unwrap();
+        drop(client);
+        // The server notices when the connection ends, and the store answers after that.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        lets.add_permits(1);
+        // It is asked to take them back.
+        was_asked.recv().await.unwrap();
+        lets.add_permits(1);
+    }
+    assert_eq!(seen.lock().unwrap().len(), 0);
+    lets.add_permits(1000);
+    for _ in 0..2 {
+        assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200, "nothing of them is left");
+        // The answer to being told that it is over.
+        was_asked.recv().await.unwrap();
+        was_asked.recv().await.unwrap();
+    }
+    assert_eq!(world.through("/", "x-user: ada\r\n").await.json()["limit"], "few");
+}
