@@ -3,6 +3,8 @@
 //! What is named by it outlives the process, so it must not come from a hasher that is seeded anew at each start or that
 //! may change with its version. The two keys are fixed and public: it tells names apart, it keeps no secret.
 
+use siphasher::sip::SipHasher24;
+
 const KEYS: [[u64; 2]; 2] =
     [[0x7469_6465_6761_7465, 0x6e61_6d65_732d_6869], [0x7469_6465_6761_7465, 0x6e61_6d65_732d_6c6f]];
 
@@ -18,44 +20,7 @@ pub(crate) fn name_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u128 {
 }
 
 fn sip([k0, k1]: [u64; 2], bytes: &[u8]) -> u64 {
-    let mut v = [
-        k0 ^ 0x736f_6d65_7073_6575,
-        k1 ^ 0x646f_7261_6e64_6f6d,
-        k0 ^ 0x6c79_6765_6e65_7261,
-        k1 ^ 0x7465_6462_7974_6573,
-    ];
-    let mut take = |word: u64| {
-        v[3] ^= word;
-        round(&mut v);
-        round(&mut v);
-        v[0] ^= word;
-    };
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        take(u64::from_le_bytes(*word));
-    }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    last[7] = bytes.len() as u8;
-    take(u64::from_le_bytes(last));
-    v[2] ^= 0xff;
-    for _ in 0..4 {
-        round(&mut v);
-    }
-    v[0] ^ v[1] ^ v[2] ^ v[3]
-}
-
-fn round(v: &mut [u64; 4]) {
-    v[0] = v[0].wrapping_add(v[1]);
-    v[1] = v[1].rotate_left(13) ^ v[0];
-    v[0] = v[0].rotate_left(32);
-    v[2] = v[2].wrapping_add(v[3]);
-    v[3] = v[3].rotate_left(16) ^ v[2];
-    v[0] = v[0].wrapping_add(v[3]);
-    v[3] = v[3].rotate_left(21) ^ v[0];
-    v[2] = v[2].wrapping_add(v[1]);
-    v[1] = v[1].rotate_left(17) ^ v[2];
-    v[2] = v[2].rotate_left(32);
+    SipHasher24::new_with_keys(k0, k1).hash(bytes)
 }
 
 #[cfg(test)]
