@@ -11,9 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_rustls::server::TlsStream;
 
 use crate::bounds::Bounds;
 
@@ -54,6 +58,8 @@ pub(crate) struct Line {
     is_stuck: AtomicBool,
     /// How often it went on after that.
     freed: AtomicU64,
+    /// Requests that wait in line, with their bodies unread.
+    held: AtomicU64,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
@@ -73,6 +79,20 @@ pub(crate) enum Order {
 // All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made visible by the
 // mutex of the waker.
 impl Line {
+    /// A request waits in line until the guard is dropped: meanwhile the sweep sees whether its client is still there,
+    /// which nobody who does not read can.
+    pub(crate) fn hold(&self) -> HeldRequest<'_> {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        HeldRequest(self)
+    }
+
+    /// Has the connection look around.
+    fn poke(&self) {
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake_by_ref();
+        }
+    }
+
     /// Something was written, or could not be.
     #[inline]
     fn wrote(&self, is_stuck: bool) {
@@ -127,6 +147,53 @@ impl Line {
             1 => Order::Finish,
             _ => Order::Close,
         }
+    }
+}
+
+/// A request that waits in line.
+#[derive(Debug)]
+pub(crate) struct HeldRequest<'a>(&'a Line);
+
+impl Drop for HeldRequest<'_> {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream of which it can be told without reading that nothing more will come.
+pub(crate) trait Hearing {
+    /// Whether the other end has said its last, unread bytes aside.
+    fn has_ended(&self) -> bool;
+}
+
+/// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not looked for.
+fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
+}
+
+impl Hearing for TcpStream {
+    fn has_ended(&self) -> bool {
+        is_read_closed(self.ready(Interest::PRIORITY))
+    }
+}
+
+impl Hearing for UnixStream {
+    fn has_ended(&self) -> bool {
+        is_read_closed(self.ready(Interest::PRIORITY))
+    }
+}
+
+impl<S: Hearing> Hearing for TlsStream<S> {
+    fn has_ended(&self) -> bool {
+        self.get_ref().0.has_ended()
+    }
+}
+
+/// A side of a tunnel, whose end is read.
+impl Hearing for TokioIo<Upgraded> {
+    fn has_ended(&self) -> bool {
+        false
     }
 }
 
@@ -231,6 +298,9 @@ impl Watched {
 
     /// Looks at one connection; whether it was told to end.
     fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
+        if self.line.held.load(Ordering::Relaxed) > 0 {
+            self.line.poke();
+        }
         if self.is_stuck(now, bounds) {
             self.line.tell(Order::Close);
             return self.asked.replace(now).is_none();
@@ -299,7 +369,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for NotingStream<S> {
+impl<S: AsyncWrite + Hearing + Unpin> AsyncWrite for NotingStream<S> {
     #[inline]
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -308,6 +378,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for NotingStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.line.held.load(Ordering::Relaxed) > 0 && self.stream.has_ended() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -29,7 +29,7 @@ use crate::address::Address;
 use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::connections::{Connections, Line, NotingStream, OpenConnection, Order};
+use crate::connections::{Connections, Hearing, Line, NotingStream, OpenConnection, Order};
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
 use crate::door::{Serves, answer};
@@ -417,7 +417,7 @@ async fn refresh_tls(all: Vec<Arc<Tls>>) {
 /// Serves one connection to its end.
 async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Peer, stream: S, open: OpenConnection)
 where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
     let bounds = &daemon.config.bounds;
     let mut builder = Builder::new(TokioExecutor::new());
@@ -468,7 +468,7 @@ async fn run<S, T, B>(
     stream: S,
     line: &Arc<Line>,
 ) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
     T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     T::Future: Send + 'static,
     B: Body + Send + 'static,

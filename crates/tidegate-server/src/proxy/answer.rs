@@ -290,6 +290,8 @@ async fn decide(
         let latest = read_at.saturating_add(config.wait);
         let until = request.deadline.map_or(latest, |deadline| deadline.min(latest));
         let willing = Willing { until, head_bytes: head_bytes(head) };
+        let line = visit.under_way.line();
+        let _held = line.hold();
         let decision = decide_in_time(daemon, in_force, &request, willing).await?;
         visit.told.waited = visit.told.started.elapsed();
         decision

@@ -58,6 +58,13 @@ impl UnderWay {
     }
 }
 
+impl UnderWay {
+    /// The connection it came on.
+    pub(crate) fn line(&self) -> Arc<Line> {
+        Arc::clone(&self.0)
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.request_finished();
@@ -116,7 +123,7 @@ impl Drop for Held {
 /// What one request holds.
 pub(crate) struct Visit {
     /// Counted as under way on its connection until all of it has gone.
-    _under_way: UnderWay,
+    pub(crate) under_way: UnderWay,
     pub(crate) held: Option<Held>,
     pub(crate) counts: Arc<RouteCounts>,
     pub(crate) told: Told,
@@ -151,7 +158,7 @@ pub(crate) struct Told {
 impl Visit {
     pub(crate) const fn new(under_way: UnderWay, counts: Arc<RouteCounts>, told: Told) -> Self {
         Self {
-            _under_way: under_way,
+            under_way,
             held: None,
             counts,
             told,

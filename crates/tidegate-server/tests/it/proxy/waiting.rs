@@ -156,6 +156,20 @@ async fn a_client_that_leaves_while_its_body_lies_unread_is_noticed_too() {
 }
 
 #[tokio::test]
+async fn a_client_that_leaves_with_much_of_its_body_unread_is_noticed_too() {
+    let (server, mut at_work) = handed().await;
+    let world = world(to(&[server], patient("parallel"))).await;
+    let _first = world.asked("/", "x-user: ada\r\n").await;
+    let _working = at_work.recv().await.unwrap();
+    let mut client = world.proxied().await;
+    client.send("POST / HTTP/1.1\r\nhost: t\r\nx-user: ada\r\ncontent-length: 100000000\r\n\r\n").await;
+    world.until_waiting(1).await;
+    client.send("a".repeat(100_000)).await;
+    drop(client);
+    world.until_waiting(0).await;
+}
+
+#[tokio::test]
 async fn only_so_many_wait() {
     let (server, mut at_work) = handed().await;
     let mut config: ProxyConfig = to(&[server], patient("parallel"));
