@@ -35,6 +35,12 @@ impl Store for Slow {
     }
 }
 
+/// Waits until the store is asked, and not for ever.
+async fn next(asked: &mut mpsc::UnboundedReceiver<()>) {
+    let asked = tokio::time::timeout(Duration::from_secs(10), asked.recv());
+    asked.await.expect("the store is asked").unwrap();
+}
+
 #[tokio::test]
 async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
     let one = Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30)).unwrap());
@@ -59,13 +65,13 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
         let mut client = world.proxied().await;
         client.send(get("/", "x-user: ada\r\n")).await;
         // Both limits are charged in the store, and nobody knows it yet.
-        was_asked.recv().await.unwrap();
+        next(&mut was_asked).await;
         drop(client);
         // The server notices when the connection ends, and the store answers after that.
         tokio::time::sleep(Duration::from_millis(20)).await;
         lets.add_permits(1);
         // It is asked to take them back.
-        was_asked.recv().await.unwrap();
+        next(&mut was_asked).await;
         lets.add_permits(1);
     }
     assert_eq!(seen.lock().unwrap().len(), 0);
@@ -73,8 +79,8 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
     for _ in 0..2 {
         assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200, "nothing of them is left");
         // The answer to being told that it is over.
-        was_asked.recv().await.unwrap();
-        was_asked.recv().await.unwrap();
+        next(&mut was_asked).await;
+        next(&mut was_asked).await;
     }
     assert_eq!(world.through("/", "x-user: ada\r\n").await.json()["limit"], "few");
 }
