@@ -286,7 +286,7 @@ pub struct Log {
     pub level: Level,
     /// How lines are written; default [`Format::Text`].
     pub format: Format,
-    /// The most lines about refusals; `None` writes none. Default 10 a second.
+    /// The most lines about refusals, for each reason; `None` writes none. Default 10 a second.
     pub refusals: Option<Rate>,
     /// The decision log; `None`, which is the default, writes none.
     pub decisions: Option<Decisions>,

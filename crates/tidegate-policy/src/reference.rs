@@ -49,7 +49,7 @@ fn sections() -> Vec<Section> {
         Section::of::<Config>("The file"),
         Section::of::<Listen>("listen"),
         Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy"),
-        Section::of::<TlsForm>("listen.http.tls, listen.admin.tls"),
+        Section::of::<TlsForm>("listen.http.tls, listen.admin.tls, listen.proxy.tls"),
         Section::of::<Store>("store"),
         Section::of::<Memory>("memory"),
         Section::of::<Namespace>("namespaces.NAME"),

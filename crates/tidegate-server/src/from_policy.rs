@@ -19,9 +19,9 @@ use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
 use crate::follow::fingerprint;
 use crate::listener::ListenError;
-use crate::tls::TlsFiles;
 use crate::proxy::{ProxyError, proxy_config};
 use crate::server::{Beside, Handle, Server, random_seed};
+use crate::tls::TlsFiles;
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(1);

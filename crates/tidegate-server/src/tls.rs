@@ -148,7 +148,8 @@ impl TlsFiles {
                     roots.add(certificate).map_err(|error| failed(error.to_string()))?;
                 }
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| failed(error.to_string()))?)
+                builder
+                    .with_client_cert_verifier(verifier.build().map_err(|error| failed(error.to_string()))?)
             }
             _ => builder.with_no_client_auth(),
         };

@@ -69,7 +69,8 @@ async fn connect(
     client: Option<&Issued>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let builder = builder.with_root_certificates(server.roots());
     let config = match client {
         None => builder.with_no_client_auth(),
@@ -109,7 +110,7 @@ async fn with_a_ca_for_clients_only_its_clients_are_served() {
     let mut config = loopback();
     config.http_tls = Some(files(&folder, &server, Some(&clients)));
     let world = World::with([api()], config).await;
-    let served = |issued: Option<Issued>| {
+    let is_served = |issued: Option<Issued>| {
         let (world, server) = (&world, &server);
         async move {
             // In TLS 1.3 a client learns only with the first answer that it was turned away.
@@ -119,9 +120,9 @@ async fn with_a_ca_for_clients_only_its_clients_are_served() {
                 && client.answer().await.is_some()
         }
     };
-    assert!(served(Some(clients.issue(ExtendedKeyUsagePurpose::ClientAuth))).await);
-    assert!(!served(None).await, "no certificate");
-    assert!(!served(Some(server.issue(ExtendedKeyUsagePurpose::ClientAuth))).await, "another authority's");
+    assert!(is_served(Some(clients.issue(ExtendedKeyUsagePurpose::ClientAuth))).await);
+    assert!(!is_served(None).await, "no certificate");
+    assert!(!is_served(Some(server.issue(ExtendedKeyUsagePurpose::ClientAuth))).await, "another authority's");
 }
 
 #[tokio::test(start_paused = true)]
