@@ -23,6 +23,9 @@ pub(crate) enum Command {
     ///
     /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second signal ends it at once.
     ///
+    /// It follows its configuration: a changed file is taken over within a second, whole or not at all, and what was used
+    /// stays used. SIGHUP has it look at once, and open the decision log anew.
+    ///
     /// The environment variable `TIDEGATE_LOG` goes before log.level, as in `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
