@@ -4,11 +4,12 @@ use serde::Deserialize;
 use tidegate::{Algorithm, Limit};
 
 use crate::check;
+use crate::parse::{failed, read_tree};
 use crate::problem::{Problems, Report};
 use crate::raw::limit::NumbersConfig;
 use crate::schema;
 use crate::shape;
-use crate::tree::{self, Position};
+use crate::tree::Position;
 
 /// What the text is called in messages.
 const NAME: &str = "override";
@@ -21,13 +22,7 @@ const NAME: &str = "override";
 /// are told for a file called `override`.
 pub fn parse_numbers(limit: &Limit, text: &str) -> Result<Algorithm, Problems> {
     let mut report = Report::new(NAME);
-    let root = match tree::read(text) {
-        Ok(root) => root,
-        Err(unreadable) => {
-            report.unreadable(unreadable.at, unreadable.what, unreadable.fix);
-            return Err(failed(report));
-        }
-    };
+    let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
     report.locate_in(&root);
     // What comes in a request must not learn of the environment.
     let value = shape::shape(schema::numbers(), &root, &|_| None, &mut report);
@@ -50,12 +45,5 @@ pub fn parse_numbers(limit: &Limit, text: &str) -> Result<Algorithm, Problems> {
             report.unreadable(Position::START, what, "change them in the policy");
             Err(failed(report))
         }
-    }
-}
-
-fn failed(report: Report<'_>) -> Problems {
-    match report.finish() {
-        Err(problems) => problems,
-        Ok(problems) => Problems { problems, truncated: false },
     }
 }

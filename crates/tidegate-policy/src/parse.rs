@@ -8,7 +8,7 @@ use crate::problem::{Problem, Problems, Report};
 use crate::raw::Config;
 use crate::schema;
 use crate::shape;
-use crate::tree::{self, Position};
+use crate::tree::{self, Node, Position};
 
 /// Settings that work, and what is probably not meant in them.
 #[derive(Clone, Debug)]
@@ -27,13 +27,7 @@ pub struct Checked {
 /// [`crate::bounds`], stops at the first.
 pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Checked, Problems> {
     let mut report = Report::new(name);
-    let root = match tree::read(text) {
-        Ok(root) => root,
-        Err(unreadable) => {
-            report.unreadable(unreadable.at, unreadable.what, unreadable.fix);
-            return Err(failed(report));
-        }
-    };
+    let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
     report.locate_in(&root);
     let value = shape::shape(schema::compiled(), &root, env, &mut report);
     if report.is_full() {
@@ -74,7 +68,14 @@ pub fn parse_bytes(
     }
 }
 
-fn failed(report: Report<'_>) -> Problems {
+/// The document in `text`; what makes it none is reported.
+pub(crate) fn read_tree(text: &str, report: &mut Report<'_>) -> Option<Node> {
+    tree::read(text)
+        .map_err(|unreadable| report.unreadable(unreadable.at, unreadable.what, unreadable.fix))
+        .ok()
+}
+
+pub(crate) fn failed(report: Report<'_>) -> Problems {
     match report.finish() {
         Err(problems) => problems,
         Ok(problems) => Problems { problems, truncated: false },
