@@ -163,10 +163,7 @@ impl Gate {
         };
         let mut probe = Probe::unread(0, found);
         self.assess(&mut probe, cost, now);
-        if probe.answer == Answer::Admit
-            && probe.algorithm.is_counter()
-            && let Ok(charge) = self.charge_word(&mut probe, cost, now)
-        {
+        if let Some(charge) = self.charge_only(&mut probe, cost, now) {
             return Decision::Admit(Permit::of_one(charge, cost, now));
         }
         self.conclude(&mut smallvec![probe], values, cost, now)
@@ -252,13 +249,19 @@ impl Gate {
         }
         // The usual request meets one limit; its permit is built where it is returned, not moved there.
         if let [probe] = probes.as_mut_slice()
-            && probe.answer == Answer::Admit
-            && probe.algorithm.is_counter()
-            && let Ok(charge) = self.charge_word(probe, cost, now)
+            && let Some(charge) = self.charge_only(probe, cost, now)
         {
             return Decision::Admit(Permit::of_one(charge, cost, now));
         }
         self.conclude(probes, values, cost, now)
+    }
+
+    /// Charges the only limit of a request, if it admits and one word is its whole state.
+    #[expect(clippy::inline_always, reason = "as `Gate::charge_word`")]
+    #[inline(always)]
+    fn charge_only(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) -> Option<Charge> {
+        let is_word = probe.answer == Answer::Admit && probe.algorithm.is_counter();
+        if is_word { self.charge_word(probe, cost, now).ok() } else { None }
     }
 
     /// Charges all of the limits that were assessed, or none.
