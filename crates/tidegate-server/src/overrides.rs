@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
-use tidegate_engine::{EngineError, OverrideState, RuntimeOverride};
+use tidegate_engine::{Engine, EngineError, OverrideState, RuntimeOverride};
 use tidegate_store::{Note, NoteChange, NoteKind, StoreError};
 use tidegate_wire::operation::read;
 use tidegate_wire::{Fault, FaultCode};
@@ -250,10 +250,7 @@ impl Desk<'_> {
                 namespace: address.namespace.clone(),
                 limit: address.limit.clone(),
                 when: object(&address.when),
-                before: engine
-                    .overrides(now)
-                    .find(|(known, _)| address.names(known))
-                    .map(|(known, _)| known.numbers_in_words()),
+                before: address.find(engine, now).map(|(known, _)| known.numbers_in_words()),
                 after: Some(one.numbers_in_words()),
                 reason: one.reason.clone(),
                 by: one.by.clone(),
@@ -267,8 +264,7 @@ impl Desk<'_> {
         self.tell(entry);
         let now = self.daemon.clock.now();
         let in_force = self.daemon.in_force.load_full();
-        let answer = in_force.engine.overrides(now).find(|(one, _)| address.names(one));
-        match answer {
+        match address.find(&in_force.engine, now) {
             Some((one, state)) => Ok(reply::json(StatusCode::OK, &describe(one, &state))),
             None => Err(Fault::new(FaultCode::Internal, "the override was taken away in the meantime")),
         }
@@ -287,8 +283,7 @@ impl Desk<'_> {
         let mut entry = None;
         let mut removed = None;
         let changed = self.daemon.change_engine(|engine, now| {
-            let known = engine.overrides(now).find(|(one, _)| address.names(one)).map(|(one, _)| one.clone());
-            let Some(known) = known else {
+            let Some((known, _)) = address.find(engine, now) else {
                 let detail = format_args!(
                     "limit \"{}\" of namespace \"{}\" has no override for these attributes",
                     address.limit, address.namespace
@@ -310,7 +305,7 @@ impl Desk<'_> {
                 engine.without_override(&address.namespace, &address.limit, &address.when)?;
             let notes = vec![note, audit_note(&audit, now)];
             entry = Some(audit);
-            removed = Some(known);
+            removed = Some(known.clone());
             Ok((engine, notes))
         });
         changed.await.map_err(|error: Unchanged| self.fault(error))?;
@@ -381,11 +376,13 @@ impl Address {
         Ok(Self { namespace: decoded(namespace)?, limit: decoded(limit)?, when })
     }
 
-    /// Whether it is the address of this override.
-    fn names(&self, one: &RuntimeOverride) -> bool {
-        let mut when = one.when.clone();
-        when.sort();
-        one.namespace == self.namespace && one.limit == self.limit && when == self.when
+    /// The override at this address, if there is one, and whether it applies at `now`.
+    fn find<'e>(&self, engine: &'e Engine, now: Timestamp) -> Option<(&'e RuntimeOverride, OverrideState)> {
+        engine.overrides(now).find(|(one, _)| {
+            let mut when = one.when.clone();
+            when.sort();
+            one.namespace == self.namespace && one.limit == self.limit && when == self.when
+        })
     }
 }
 
