@@ -20,9 +20,7 @@ pub(crate) struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
     pub(crate) fn new(content: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tidegate-cli-it-{}-{number}.yaml", std::process::id()));
+        let path = unused_path(".yaml");
         std::fs::write(&path, content).unwrap();
         Self(path)
     }
@@ -40,4 +38,32 @@ impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// A folder that is gone when the test is, with all that is in it.
+pub(crate) struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    pub(crate) fn new() -> Self {
+        let path = unused_path("");
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A path that no other test of this run has, with this ending.
+fn unused_path(ending: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("tidegate-cli-it-{}-{number}{ending}", std::process::id()))
 }

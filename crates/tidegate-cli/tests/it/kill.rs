@@ -7,14 +7,13 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::TemporaryFile;
+use crate::command::{TemporaryFile, TemporaryFolder};
 use crate::draws::Draws;
 use crate::process::{Daemon, try_answer};
 
@@ -214,28 +213,19 @@ impl Client<'_> {
     }
 }
 
-/// A folder that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn killed_at_two_hundred_random_moments_no_charge_is_lost_or_doubled_and_no_refund_given_twice() {
     let seed = Draws::seed("TIDEGATE_KILL_SEED");
     let rounds = std::env::var("TIDEGATE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
     println!("TIDEGATE_KILL_SEED={seed} TIDEGATE_KILLS={rounds}");
-    let folder = Folder(std::env::temp_dir().join(format!("tidegate-kill-{}", std::process::id())));
+    let folder = TemporaryFolder::new();
     let file = TemporaryFile::new(&format!(
         "listen: {{ http: 127.0.0.1:0 }}\nlog: {{ level: warn }}\nmemory: {{ keys: 1MiB }}\n\
          store: {{ kind: embedded, path: {}, durability: sync }}\n\
          namespaces: {{ api: {{ limits: [\
          {{ name: yearly, key: [user], calendar: {{ limit: {LIMIT}, unit: year, zone: UTC }} }}, \
          {{ name: running, key: [user], fixed: {{ limit: {LIMIT}, window: 365d }} }}] }} }}\n",
-        folder.0.display()
+        folder.path().join("data").display()
     ));
     let accounts: Vec<Mutex<Account>> = (0..USERS).map(|_| Mutex::default()).collect();
     let (number, answered) = (AtomicU64::new(0), AtomicU64::new(0));

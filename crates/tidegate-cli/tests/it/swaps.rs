@@ -3,27 +3,20 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::command::tidegate;
+use crate::command::{TemporaryFolder, tidegate};
 use crate::draws::Draws;
 use crate::process::{Daemon, answer};
 
-/// A folder that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 const LIMIT: u64 = 1_000_000_000;
 const USERS: usize = 4;
+
+/// The policies of the tests, in a folder.
+struct Folder(TemporaryFolder);
 
 impl Folder {
     /// One limit decided here and one in files, both with numbers of their own in every version.
@@ -35,17 +28,17 @@ impl Folder {
              namespaces: {{ api: {{ limits: [\
              {{ name: here, key: [user], consistency: local, fixed: {{ limit: {limit}, window: 365d }} }}, \
              {{ name: stored, key: [user], calendar: {{ limit: {limit}, unit: year, zone: UTC }} }}] }} }}\n",
-            self.0.join("data").display()
+            self.0.path().join("data").display()
         )
     }
 
     /// Swaps the link that leads to the policy, as a `ConfigMap` is updated.
     fn swap(&self, version: u64, text: &str) {
-        let folder = self.0.join(format!("v{version}"));
+        let folder = self.0.path().join(format!("v{version}"));
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("policy.yaml"), text).unwrap();
-        symlink(&folder, self.0.join("..new")).unwrap();
-        std::fs::rename(self.0.join("..new"), self.0.join("..data")).unwrap();
+        symlink(&folder, self.0.path().join("..new")).unwrap();
+        std::fs::rename(self.0.path().join("..new"), self.0.path().join("..data")).unwrap();
     }
 }
 
@@ -59,10 +52,9 @@ fn request(stream: &mut TcpStream, head: &str, body: &str) -> (u16, Value) {
 #[test]
 fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_no_counter() {
     let seconds = std::env::var("TIDEGATE_SWAP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
-    let folder = Folder(std::env::temp_dir().join(format!("tidegate-swaps-{}", std::process::id())));
-    std::fs::create_dir(&folder.0).unwrap();
+    let folder = Folder(TemporaryFolder::new());
     folder.swap(0, &folder.policy(0));
-    let path = folder.0.join("policy.yaml");
+    let path = folder.0.path().join("policy.yaml");
     symlink("..data/policy.yaml", &path).unwrap();
     let mut daemon = Daemon::start(&["--config", path.to_str().unwrap()]);
     let address = daemon.address();
@@ -131,9 +123,8 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
 
 #[test]
 fn a_second_daemon_on_the_same_directory_is_told_who_has_it() {
-    let folder = Folder(std::env::temp_dir().join(format!("tidegate-second-{}", std::process::id())));
-    std::fs::create_dir(&folder.0).unwrap();
-    let path = folder.0.join("policy.yaml");
+    let folder = Folder(TemporaryFolder::new());
+    let path = folder.0.path().join("policy.yaml");
     std::fs::write(&path, folder.policy(0)).unwrap();
     let mut first = Daemon::start(&["--config", path.to_str().unwrap()]);
     let _ = first.address();
