@@ -10,7 +10,6 @@ use tidegate_store_redb::RedbStore;
 use tokio::sync::watch;
 
 use crate::changes::Changes;
-use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
@@ -19,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::overrides::History;
 use crate::proxy::ProxyState;
 use crate::refused_keys::RefusedKeys;
+use tidegate_clock::Clock;
 
 /// How long the last lines of the decision log may take at the end.
 const DECISIONS_CLOSE_MAX: Duration = Duration::from_secs(5);

@@ -13,7 +13,6 @@ use tidegate_store_redb::{Durability, OpenError, RedbConfig, RedbStore};
 
 use crate::address::Address;
 use crate::bounds::Bounds;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
 use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
@@ -22,6 +21,7 @@ use crate::listener::ListenError;
 use crate::proxy::{ProxyError, proxy_config};
 use crate::server::{Beside, Handle, Server, random_seed};
 use crate::tls::TlsFiles;
+use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(1);

@@ -23,7 +23,6 @@ use tidegate_store_redb::RedbStore;
 use tidegate_wire::FaultCode;
 
 use crate::changes::Changes;
-use crate::clock::Clock;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
 use crate::histogram::Histogram;
@@ -31,6 +30,7 @@ use crate::in_force::InForce;
 use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::route::Route;
+use tidegate_clock::Clock;
 
 /// The media type of the page.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -27,7 +27,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::address::Address;
 use crate::changes::Changes;
-use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::connections::{Connections, Hearing, Line, NotingStream, OpenConnection, Order};
 use crate::daemon::Daemon;
@@ -42,6 +41,7 @@ use crate::policy_file::PolicyFile;
 use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
 use crate::tls::Tls;
+use tidegate_clock::Clock;
 
 /// How long accepting rests after the system had no file or memory for a connection.
 const ACCEPT_REST: Duration = Duration::from_millis(50);

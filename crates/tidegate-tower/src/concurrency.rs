@@ -7,10 +7,10 @@ use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_overload::{Overload, OverloadConfig, OverloadError};
 use tower_layer::Layer;
 
-use crate::clock::Clock;
 use crate::extract::Extract;
 use crate::layer::AdmitLayer;
 use crate::service::Admit;
+use tidegate_clock::Clock;
 
 /// The namespace of an engine that has no limits.
 const NAMESPACE: &str = "service";

@@ -13,11 +13,11 @@ use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
 use tower_layer::Layer;
 
-use crate::clock::{Clock, SystemClock};
 use crate::extract::{Extract, Head};
 use crate::handle::EngineHandle;
 use crate::queue::Queue;
 use crate::service::Admit;
+use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to the store may take unless told otherwise.
 pub const STORE_TIMEOUT: Duration = Duration::from_millis(50);

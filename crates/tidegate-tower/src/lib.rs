@@ -35,7 +35,6 @@ pub mod concurrency;
 pub mod service;
 
 pub mod body;
-pub mod clock;
 pub mod handle;
 
 mod answer;
@@ -45,9 +44,9 @@ mod queue;
 mod store;
 
 pub use body::AdmitBody;
-pub use clock::{Clock, ManualClock, SystemClock};
 pub use concurrency::ConcurrencyLayer;
 pub use extract::{Extract, Head, Rejection};
 pub use handle::EngineHandle;
 pub use layer::AdmitLayer;
 pub use service::{Admit, AdmitFuture};
+pub use tidegate_clock::{Clock, ManualClock, SystemClock};

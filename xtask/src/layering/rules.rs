@@ -50,10 +50,18 @@ pub(crate) const CRATES: &[Rule] = &[
         may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-store", "tidegate-engine"],
     },
     Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate", "tidegate-store"] },
+    Rule { name: "tidegate-clock", kind: Edge, may_use: &["tidegate"] },
     Rule {
         name: "tidegate-tower",
         kind: Edge,
-        may_use: &["tidegate", "tidegate-overload", "tidegate-store", "tidegate-engine", "tidegate-wire"],
+        may_use: &[
+            "tidegate",
+            "tidegate-clock",
+            "tidegate-overload",
+            "tidegate-store",
+            "tidegate-engine",
+            "tidegate-wire",
+        ],
     },
     Rule { name: "tidegate-client", kind: Edge, may_use: &["tidegate-wire"] },
     Rule {
@@ -64,6 +72,7 @@ pub(crate) const CRATES: &[Rule] = &[
             "tidegate-capacity",
             "tidegate-overload",
             "tidegate-store",
+            "tidegate-clock",
             "tidegate-wire",
             "tidegate-engine",
             "tidegate-policy",

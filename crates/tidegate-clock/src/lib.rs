@@ -1,4 +1,6 @@
-//! Where the daemon's time comes from: the only place that reads a clock for decisions.
+//! Where the time of a daemon or a layer comes from: the only place that reads a clock for decisions.
+
+#![forbid(unsafe_code)]
 
 use core::fmt;
 use core::future::Future;
