@@ -18,6 +18,7 @@ mod oracle;
 use core::time::Duration;
 
 pub use bucket::Bucket;
+pub(crate) use bucket::Clock as BucketClock;
 pub use calendar::{Calendar, CivilUnit, Weekday};
 pub use fixed::{Fixed, WindowStart};
 pub use rolling::{Concurrency, Rolling};

@@ -11,6 +11,7 @@
 //! [`Counter::undo`]: crate::algorithm::Counter::undo
 
 mod build;
+mod carried;
 mod charge;
 mod decide;
 mod elsewhere;
@@ -28,6 +29,7 @@ use core::fmt;
 use std::sync::Arc;
 
 pub use build::{GateBuilder, GateError};
+pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
 pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
 pub use operations::{Peek, TableFull};

@@ -42,6 +42,7 @@ pub use algorithm::{Algorithm, AlgorithmError};
 pub use attributes::Attributes;
 pub use class::Class;
 pub use cost::Cost;
+pub use gate::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use gate::{Decision, Gate, GateBuilder, GateError, LimitStatus, Peek, Permit};
 pub use limit::Limit;
 pub use matcher::Matcher;

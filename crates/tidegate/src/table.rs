@@ -23,6 +23,7 @@
 //! in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such keys.
 
 mod blocks;
+mod carried_specs;
 mod specs;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 
 pub(crate) use blocks::Blocks;
+pub(crate) use carried_specs::CarriedSpecs;
 pub(crate) use specs::{Spec, SpecId, Specs};
 
 use crate::algorithm::State;
@@ -126,6 +128,7 @@ pub struct KeyTable {
     hasher: ahash::RandomState,
     config: TableConfig,
     pub(crate) specs: Specs,
+    pub(crate) carried_specs: CarriedSpecs,
     pub(crate) blocks: Blocks,
     pub(crate) rings: Rings,
     pub(crate) permits: Permits,
@@ -240,6 +243,7 @@ impl KeyTable {
             ),
             config,
             specs: Specs::new(config.seed[0]),
+            carried_specs: CarriedSpecs::new(config.seed[2]),
             blocks: Blocks::new(config.seed[1]),
             rings: Rings::new(ring_bytes / 4 * 3),
             permits: Permits::new(ring_bytes / 4),

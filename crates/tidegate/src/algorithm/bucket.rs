@@ -79,12 +79,38 @@ impl Bucket {
         if drain_ns(held, rate) > u128::from(duration_nanos(WINDOW_MAX)) {
             return Err(AlgorithmError::DrainTooLong { burst: held, rate });
         }
-        let scale = Scale::of(rate);
+        Ok(Self::on_scale(rate, burst, debt, Scale::of(rate)))
+    }
+
+    fn on_scale(rate: Rate, burst: u64, debt: u64, scale: Scale) -> Self {
         // At most 366 days of 4 ticks a nanosecond, below 2^57; the report debt is 101 times that, below 2^64.
         let full = scale.ticks(burst);
-        let overdrawn = scale.ticks(held);
+        let overdrawn = scale.ticks(burst.saturating_add(debt));
         let deepest = full.saturating_add(full.saturating_mul(REPORT_DEBT_LIMITS)).max(overdrawn);
-        Ok(Self { rate, burst, debt, scale, full, overdrawn, deepest })
+        Self { rate, burst, debt, scale, full, overdrawn, deepest }
+    }
+
+    /// How its state tells time.
+    pub(crate) const fn clock(&self) -> Clock {
+        self.scale.clock
+    }
+
+    /// The same bucket on a clock of four ticks a nanosecond, which buckets of every rate can share. A unit is rounded up to
+    /// a whole tick, so the bucket refills slower by less than a quarter of a nanosecond for each unit, and never faster.
+    pub(crate) fn on_shared_clock(&self) -> Self {
+        Self::on_scale(self.rate, self.burst, self.debt, Scale::shared(self.rate))
+    }
+
+    /// The state of a key whose bucket has changed and whose instant is kept: what is used drains when it would have
+    /// drained, and is as many units as drain until then.
+    pub(crate) fn keep_instant(&self, state: State, from: Clock, now: Timestamp) -> State {
+        if from == self.scale.clock {
+            return state;
+        }
+        if from.instant(state.to_bits()) <= now {
+            return State::EMPTY;
+        }
+        State::from_bits(self.scale.clock.read_from(from, state.to_bits()))
     }
 
     /// The rate it refills at.
@@ -234,22 +260,21 @@ fn drain_ns(units: u64, rate: Rate) -> u128 {
 struct Scale {
     /// Ticks in a unit, at least 1.
     unit: u64,
-    /// Ticks the clock makes in `per_ns` nanoseconds; at most 4 and at least 1 a nanosecond.
-    ticks: u64,
-    per_ns: u64,
-    clock: Ratio,
+    clock: Clock,
 }
 
 impl Scale {
     fn of(rate: Rate) -> Self {
-        let divisor = gcd(rate.units(), rate.per_ns());
-        let (units, per_ns) = (rate.units() / divisor, rate.per_ns() / divisor);
+        let (units, per_ns) = lowest_terms(rate);
         // A span is below 2^55, so neither product overflows; `units <= per_ns`, so a unit is at least 4 ticks.
         let unit = if units <= 4 { per_ns } else { 4 * per_ns / units };
-        let ticks = units * unit;
-        let divisor = gcd(ticks, per_ns);
-        let (ticks, per_ns) = (ticks / divisor, per_ns / divisor);
-        Self { unit, ticks, per_ns, clock: Ratio::new(ticks, per_ns) }
+        Self { unit, clock: Clock::new(units * unit, per_ns) }
+    }
+
+    /// Units of `rate` on a clock that does not depend on it.
+    fn shared(rate: Rate) -> Self {
+        let (units, per_ns) = lowest_terms(rate);
+        Self { unit: (4 * per_ns).div_ceil(units), clock: Clock::new(4, 1) }
     }
 
     /// `units` in ticks, saturating.
@@ -258,14 +283,40 @@ impl Scale {
         units.saturating_mul(self.unit)
     }
 
-    /// What the clock reads at `now`: ticks since 1970, saturating.
     #[inline]
     fn level(&self, now: Timestamp) -> u64 {
-        self.clock.of(now.as_nanos())
+        self.clock.level(now)
+    }
+
+    fn instant(&self, level: u64) -> Timestamp {
+        self.clock.instant(level)
+    }
+}
+
+/// How a state tells time. States on one clock can be read without knowing how much a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Clock {
+    /// Ticks it makes in `per_ns` nanoseconds; at most 4 and at least 1 a nanosecond.
+    ticks: u64,
+    per_ns: u64,
+    ratio: Ratio,
+}
+
+impl Clock {
+    fn new(ticks: u64, per_ns: u64) -> Self {
+        let divisor = gcd(ticks, per_ns);
+        let (ticks, per_ns) = (ticks / divisor, per_ns / divisor);
+        Self { ticks, per_ns, ratio: Ratio::new(ticks, per_ns) }
+    }
+
+    /// What the clock reads at `now`: ticks since 1970, saturating.
+    #[inline]
+    pub(crate) fn level(&self, now: Timestamp) -> u64 {
+        self.ratio.of(now.as_nanos())
     }
 
     /// The first instant at which the clock reads at least `level`.
-    fn instant(&self, level: u64) -> Timestamp {
+    pub(crate) fn instant(&self, level: u64) -> Timestamp {
         let nanos = if self.per_ns == 1 {
             level.div_ceil(self.ticks)
         } else {
@@ -274,6 +325,23 @@ impl Scale {
         };
         Timestamp::from_nanos(nanos)
     }
+
+    /// What it reads when `other` reads `level`, rounded up to a whole tick, saturating.
+    fn read_from(self, other: Self, level: u64) -> u64 {
+        if self.per_ns > 1 && other.per_ns > 1 {
+            // The product of both does not fit; a nanosecond that is rounded up, and a tick, are nothing to a bucket.
+            return self.level(other.instant(level)).saturating_add(1);
+        }
+        // One of the two spans is 1 and the other below 2^55, and there are at most 4 ticks a nanosecond.
+        let (up, down) = (self.ticks * other.per_ns, u128::from(other.ticks) * u128::from(self.per_ns));
+        u64::try_from((u128::from(level) * u128::from(up)).div_ceil(down)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A rate as units each so many nanoseconds, in lowest terms.
+fn lowest_terms(rate: Rate) -> (u64, u64) {
+    let divisor = gcd(rate.units(), rate.per_ns());
+    (rate.units() / divisor, rate.per_ns() / divisor)
 }
 
 fn gcd(mut a: u64, mut b: u64) -> u64 {

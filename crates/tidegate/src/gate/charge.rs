@@ -15,9 +15,9 @@ use crate::time::Timestamp;
 pub(crate) struct Charge {
     pub(crate) key: KeyHash,
     /// The word of the key before the charge, where the word is the state.
-    before: State,
+    pub(super) before: State,
     /// The word after the charge; for a ring or permits, their handle.
-    after: State,
+    pub(super) after: State,
     pub(crate) spec: SpecId,
     pub(crate) limit: u16,
     pub(crate) kind: ChargeKind,
@@ -45,9 +45,9 @@ pub(crate) enum Beside {
 
 /// What stands behind a key, and whether this charge put it there.
 #[derive(Clone, Copy)]
-struct Backing<H> {
-    handle: H,
-    is_new: bool,
+pub(super) struct Backing<H> {
+    pub(super) handle: H,
+    pub(super) is_new: bool,
 }
 
 impl Charge {
@@ -79,12 +79,15 @@ macro_rules! with_counter {
 }
 
 impl Gate {
-    /// The state of a probe's key under the probe's own numbers.
-    #[inline]
-    pub(super) fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
-        self.table.state(probe, now)
+    /// Takes back every charge of a permit, last one first, as if the request had never come. The permit may be of
+    /// another gate over the same table.
+    pub fn take_back(&self, permit: Permit, now: Timestamp) {
+        permit.take_back(&self.table, now);
     }
+}
 
+/// What needs no gate: a charge is brought to its end also when the limit it was made under is gone.
+impl KeyTable {
     /// Decides a probe by what was last read of its counter.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
@@ -104,14 +107,14 @@ impl Gate {
     fn verdict_beside(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> Verdict {
         match algorithm {
             Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
-                .and_then(|ring| self.table.rings.decide(ring, rolling, cost, now))
+                .and_then(|ring| self.rings.decide(ring, rolling, cost, now))
                 .unwrap_or(if cost.units() <= rolling.limit() {
                     Verdict::Admit
                 } else {
                     Verdict::Never { largest: rolling.limit() }
                 }),
             Algorithm::Concurrency(concurrency) => PermitsHandle::from_bits(state.to_bits())
-                .and_then(|permits| self.table.permits.decide(permits, concurrency, now))
+                .and_then(|permits| self.permits.decide(permits, concurrency, now))
                 .unwrap_or(if concurrency.limit() > 0 {
                     Verdict::Admit
                 } else {
@@ -123,7 +126,7 @@ impl Gate {
 
     /// Units left at `now` of the counter of a probe that has been looked at.
     pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
-        remaining(&self.table, probe.algorithm, self.state(probe, now), now)
+        remaining(self, probe.algorithm, self.state(probe, now), now)
     }
 
     /// Charges a probe whose answer was to admit; decides anew whenever the counter has changed.
@@ -137,13 +140,13 @@ impl Gate {
     ) -> Result<(), Answer> {
         match probe.algorithm {
             Algorithm::Rolling(rolling) => {
-                let (backing, charge) = self.table.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
+                let (backing, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
                 let Backing { handle: ring, is_new } = backing;
                 let beside = Beside::Ring { ring, charge, is_new };
                 permit.push_beside(Charge::beside(probe, ring.to_bits().get()), beside);
             }
             Algorithm::Concurrency(concurrency) => {
-                let (backing, slot) = self.table.acquire(probe, concurrency, now)?;
+                let (backing, slot) = self.acquire(probe, concurrency, now)?;
                 let Backing { handle: permits, is_new } = backing;
                 let beside = Beside::Permit { permits, slot, is_new };
                 permit.push_beside(Charge::beside(probe, permits.to_bits().get()), beside);
@@ -165,11 +168,11 @@ impl Gate {
         now: Timestamp,
     ) -> Result<Charge, Answer> {
         loop {
-            match self.table.write(probe.key, probe.entry, probe.spec, probe.next, now) {
+            match self.write(probe.key, probe.entry, probe.spec, probe.next, now) {
                 Ok(_) => return Ok(Charge::new(probe, probe.before, probe.next, ChargeKind::Word)),
                 Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
                 Err(Unwritten::Moved) => {
-                    probe.entry = self.table.look(probe.key);
+                    probe.entry = self.look(probe.key);
                     self.answer(probe, cost, now);
                     if probe.answer != Answer::Admit {
                         return Err(probe.answer);
@@ -179,18 +182,9 @@ impl Gate {
         }
     }
 
-    /// Takes back every charge of a permit, last one first, as if the request had never come. The permit may be of
-    /// another gate over the same table.
-    pub fn take_back(&self, permit: Permit, now: Timestamp) {
-        permit.take_back(&self.table, now);
-    }
-}
-
-/// What needs no gate: a charge is brought to its end also when the limit it was made under is gone.
-impl KeyTable {
     /// The state of a probe's key under the probe's own numbers.
     #[inline]
-    fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
+    pub(super) fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
         let Some(spec) = probe.entry.spec() else { return State::EMPTY };
         if spec == probe.spec {
             return probe.entry.state();
@@ -200,8 +194,8 @@ impl KeyTable {
         from.map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
     }
 
-    /// The ring of a probe's key, made if there is none.
-    fn charge_ring(
+    /// Charges the ring of a probe's key, made if there is none.
+    pub(super) fn charge_ring(
         &self,
         probe: &mut Probe<'_>,
         rolling: &Rolling,
@@ -305,26 +299,77 @@ impl KeyTable {
         }
     }
 
-    /// Charges a probe whether or not there is room. Work that is already done holds no permit.
+    /// Charges a probe whether or not there is room; the state that leaves. Work that is already done holds no permit.
     pub(super) fn charge_firmly(
         &self,
         probe: &mut Probe<'_>,
         cost: Cost,
         now: Timestamp,
-    ) -> Result<(), Answer> {
+    ) -> Result<State, Answer> {
         if let Algorithm::Rolling(rolling) = probe.algorithm {
             probe.entry = self.look(probe.key);
-            return self.charge_ring(probe, rolling, cost, now, Firmness::Report).map(|_| ());
+            let (backing, _) = self.charge_ring(probe, rolling, cost, now, Firmness::Report)?;
+            return Ok(State::from_bits(backing.handle.to_bits().get()));
         }
         loop {
             probe.entry = self.look(probe.key);
             let state = self.state(probe, now);
             let next =
-                with_counter!(probe.algorithm, counter => counter.charge(state, cost, now), return Ok(()));
+                with_counter!(probe.algorithm, counter => counter.charge(state, cost, now), return Ok(state));
             match self.write(probe.key, probe.entry, probe.spec, next, now) {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(next),
                 Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
                 Err(Unwritten::Moved) => {}
+            }
+        }
+    }
+
+    /// Brings the word of a key back to what `earlier` makes of it; `None` leaves it. A key that has gone has drained, and
+    /// with it whatever is to be given back.
+    fn restore(&self, key: KeyHash, now: Timestamp, mut earlier: impl FnMut(SpecId, State) -> Option<State>) {
+        loop {
+            let entry = self.look(key);
+            let Some(spec) = entry.spec() else { return };
+            let Some(restored) = earlier(spec, entry.state()) else { return };
+            let done = if restored == State::EMPTY {
+                self.clear(entry).is_ok()
+            } else {
+                self.write(key, entry, spec, restored, now).is_ok()
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Takes back what was charged to a probe's word, by the numbers the probe brought.
+    pub(super) fn undo_word(&self, probe: &mut Probe<'_>, charged: &Charged, now: Timestamp) {
+        let (own, algorithm) = (probe.spec, probe.algorithm);
+        let mut is_foreign = false;
+        self.restore(probe.key, now, |spec, state| {
+            if spec != own {
+                is_foreign = true;
+                return None;
+            }
+            with_counter!(algorithm, counter => Some(counter.undo(state, charged, now)), None)
+        });
+        if is_foreign {
+            // Somebody brought other numbers meanwhile.
+            self.refund_units(probe, charged.cost, now);
+        }
+    }
+
+    /// Forgets what is used of a key; whether anything was.
+    pub(super) fn forget(&self, key: KeyHash, now: Timestamp) -> bool {
+        loop {
+            let entry = self.look(key);
+            if entry.is_absent() {
+                return false;
+            }
+            let used = !self.is_drained_entry(entry, now);
+            if self.clear(entry).is_ok() {
+                self.reclaim_backing(entry);
+                return used;
             }
         }
     }
@@ -356,8 +401,9 @@ fn room_again(now: Timestamp) -> Timestamp {
     now.saturating_add(core::time::Duration::from_secs(1))
 }
 
+/// Whether a charge is refused where there is no room.
 #[derive(Clone, Copy)]
-enum Firmness {
+pub(super) enum Firmness {
     Check,
     Report,
 }
@@ -409,30 +455,16 @@ impl Charge {
         }
         let charged = Charged { before: self.before, after: self.after, cost };
         let Some(Spec::Algorithm(algorithm)) = table.specs.get(self.spec) else { return };
-        loop {
-            let entry = table.look(self.key);
-            // A key that has gone has drained, and the charge with it. Under new numbers the states mean something
-            // else: what has not yet drained of the charge under its own is given back in units.
-            let (spec, state) = match entry.spec() {
-                None => return,
-                Some(spec) => (spec, entry.state()),
-            };
-            let restored = if spec == self.spec {
-                with_counter!(algorithm, counter => counter.undo(state, &charged, now), return)
-            } else {
-                let Some(Spec::Algorithm(newer)) = table.specs.get(spec) else { return };
-                let Some(left) = self.left_under(algorithm, newer, cost, now) else { return };
-                with_counter!(newer, counter => counter.refund(state, left, now), return)
-            };
-            let done = if restored == State::EMPTY {
-                table.clear(entry).is_ok()
-            } else {
-                table.write(self.key, entry, spec, restored, now).is_ok()
-            };
-            if done {
-                return;
+        table.restore(self.key, now, |spec, state| {
+            if spec == self.spec {
+                return with_counter!(algorithm, counter => Some(counter.undo(state, &charged, now)), None);
             }
-        }
+            // Under new numbers the states mean something else: what has not yet drained of the charge under its own is
+            // given back in units.
+            let Some(Spec::Algorithm(newer)) = table.specs.get(spec) else { return None };
+            let left = self.left_under(algorithm, newer, cost, now)?;
+            with_counter!(newer, counter => Some(counter.refund(state, left, now)), None)
+        });
     }
 
     /// What is still there at `now` of this charge of `cost`, made under `algorithm`, after the numbers have changed to

@@ -257,11 +257,11 @@ impl Gate {
     }
 
     /// Charges the only limit of a request, if it admits and one word is its whole state.
-    #[expect(clippy::inline_always, reason = "as `Gate::charge_word`")]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::charge_word`")]
     #[inline(always)]
     fn charge_only(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) -> Option<Charge> {
         let is_word = probe.answer == Answer::Admit && probe.algorithm.is_counter();
-        if is_word { self.charge_word(probe, cost, now).ok() } else { None }
+        if is_word { self.table.charge_word(probe, cost, now).ok() } else { None }
     }
 
     /// Charges all of the limits that were assessed, or none.
@@ -327,7 +327,7 @@ impl Gate {
             return;
         }
         probe.entry = self.table.look(probe.key);
-        self.answer(probe, cost, now);
+        self.table.answer(probe, cost, now);
     }
 
     /// Refuses, with the consequences that the policy attaches to it.
@@ -414,7 +414,7 @@ impl Gate {
             reason,
             retry,
             limit: probe.algorithm.limit(),
-            remaining: self.remaining(probe, now),
+            remaining: self.table.remaining(probe, now),
             window: probe.algorithm.window(),
         }
     }
@@ -439,7 +439,7 @@ impl Gate {
         now: Timestamp,
         permit: &mut Permit,
     ) -> Result<(), Answer> {
-        match self.charge_decided(probe, cost, now, permit) {
+        match self.table.charge_decided(probe, cost, now, permit) {
             Err(Answer::Full { .. }) if self.table.when_full() == WhenFull::Admit => {
                 self.table.count_full();
                 permit.push(Charge::none(probe, ChargeKind::Uncounted));

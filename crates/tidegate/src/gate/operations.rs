@@ -9,7 +9,6 @@ use crate::cost::Cost;
 use crate::limit::Mode;
 use crate::refusal::Refusal;
 use crate::scope::{Keyed, Values};
-use crate::table::KeyHash;
 use crate::time::Timestamp;
 
 /// What a request would meet.
@@ -114,23 +113,9 @@ impl Gate {
             let was_blocked = self.blocked_until(probe.key, now).is_some();
             // Lifting an existing block overwrites its word and cannot fail for lack of room.
             let _ = self.block_key(compiled, probe.key, Timestamp::MIN, now);
-            forgotten += usize::from(self.forget(probe.key, now) || was_blocked);
+            forgotten += usize::from(self.table.forget(probe.key, now) || was_blocked);
         }
         forgotten
-    }
-
-    fn forget(&self, key: KeyHash, now: Timestamp) -> bool {
-        loop {
-            let entry = self.table.look(key);
-            if entry.is_absent() {
-                return false;
-            }
-            let used = !self.table.is_drained_entry(entry, now);
-            if self.table.clear(entry).is_ok() {
-                self.table.reclaim_backing(entry);
-                return used;
-            }
-        }
     }
 
     /// Refuses the key of a request under one limit until an instant, with reason `blocked`; an instant that has
@@ -168,7 +153,7 @@ impl Gate {
             return None;
         }
         let limit = self.limit_of(probe);
-        let state = self.state(probe, now);
+        let state = self.table.state(probe, now);
         Some(LimitStatus {
             name: &limit.limit.name,
             limit: probe.algorithm.limit(),

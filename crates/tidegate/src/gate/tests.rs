@@ -1,4 +1,5 @@
 mod atomicity;
+mod carried;
 mod changes;
 mod operations;
 mod scopes;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::KeyTable;
-use crate::algorithm::{Algorithm, Counter, State};
+use crate::algorithm::{Algorithm, BucketClock, Counter, State};
 use crate::permits::PermitsHandle;
 use crate::ring::RingHandle;
 use crate::sync::{Mutex, lock};
@@ -22,12 +22,15 @@ pub(crate) enum Spec {
     Algorithm(Algorithm),
     /// As an instant: the key is blocked until then.
     BlockedUntil,
+    /// As that of a bucket on this clock whose rate and burst come with each request.
+    Bucket(BucketClock),
 }
 
 impl Spec {
     pub(super) fn is_drained(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
         match self {
             Self::BlockedUntil => state.to_bits() <= now.as_nanos(),
+            Self::Bucket(clock) => state.to_bits() <= clock.level(now),
             Self::Algorithm(Algorithm::Rolling(_)) => match RingHandle::from_bits(state.to_bits()) {
                 Some(ring) => table.rings.is_drained(ring, now),
                 None => true,
@@ -46,6 +49,7 @@ impl Spec {
     pub(super) fn drains_at(&self, state: State, table: &KeyTable, now: Timestamp) -> Timestamp {
         match self {
             Self::BlockedUntil => Timestamp::from_nanos(state.to_bits()).max(now),
+            Self::Bucket(clock) => clock.instant(state.to_bits()).max(now),
             Self::Algorithm(Algorithm::Rolling(rolling)) => RingHandle::from_bits(state.to_bits())
                 .and_then(|ring| table.rings.reset_at(ring, rolling, now))
                 .unwrap_or(now),
@@ -89,7 +93,11 @@ impl Spec {
 
     /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with other numbers.
     pub(crate) fn carry_over(&self, state: State, to: &Algorithm, now: Timestamp) -> State {
-        let Self::Algorithm(from) = self else { return State::EMPTY };
+        let from = match (self, to) {
+            (Self::Algorithm(from), _) => from,
+            (Self::Bucket(clock), Algorithm::Bucket(to)) => return to.keep_instant(state, *clock, now),
+            _ => return State::EMPTY,
+        };
         match (from, to) {
             (Algorithm::Bucket(from), Algorithm::Bucket(to)) => to.carry_over(state, from, now),
             (Algorithm::Fixed(from), Algorithm::Fixed(to)) => to.carry_over(state, from, now),

@@ -1,0 +1,365 @@
+//! Limits that arrive with the request: whoever asks says what the limit is.
+//!
+//! `CL.THROTTLE`, Envoy's limit override and descriptor files are of this kind. The numbers of such a limit are not part
+//! of its counter's identity: a counter is a namespace, the kind of the limit with its window, and a key, and what is
+//! used stays used when other numbers come. Of a bucket the instant is kept at which it is full again, as redis-cell
+//! does; of a window the count.
+
+use core::hash::Hasher;
+use core::time::Duration;
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::charge::{Backing, Beside, Firmness, remaining, reset_at};
+use super::decide::{Answer, Probe};
+use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
+use crate::cost::Cost;
+use crate::ring::RingHandle;
+use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
+use crate::time::Timestamp;
+
+/// A limit that arrives with a request, and what the request weighs under it.
+#[derive(Clone, Debug)]
+pub struct CarriedLimit<'a> {
+    /// What makes its counter its own, besides the namespace, the algorithm and the window: parts of any bytes, in order.
+    pub key: Cow<'a, [&'a [u8]]>,
+    /// How it counts. Not [`Algorithm::Concurrency`], whose permits nobody would give back.
+    pub algorithm: Cow<'a, Algorithm>,
+    /// What the request weighs in units; 0 only looks, and is admitted unless more is used than the limit.
+    pub cost: u64,
+}
+
+/// How several carried limits are charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charging {
+    /// All of them, or none.
+    #[default]
+    AllOrNone,
+    /// Each by itself; one that refuses is not charged.
+    Each,
+    /// Each by itself, and one that refuses is charged all the same, as for work already done: the debt this leaves is bounded
+    /// by [`crate::algorithm::REPORT_DEBT_LIMITS`].
+    Always,
+}
+
+/// What one carried limit says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CarriedStatus {
+    /// Its answer.
+    pub verdict: Verdict,
+    /// Whether that is because the table has no room for another key.
+    pub is_table_full: bool,
+    /// The largest number of units it admits at once.
+    pub limit: u64,
+    /// Units used afterwards, rounded up; above the limit when in debt, or when a lower limit came.
+    pub used: u64,
+    /// Units left afterwards, rounded down.
+    pub remaining: u64,
+    /// When nothing is used any more, if nothing else is charged; `now` if nothing is.
+    pub reset_at: Timestamp,
+    /// The span it counts over.
+    pub window: Option<Duration>,
+}
+
+/// What became of a request with carried limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Carried {
+    /// Whether all of them admit.
+    pub is_admitted: bool,
+    /// What each says, in their order.
+    pub limits: SmallVec<[CarriedStatus; 1]>,
+}
+
+/// Why a carried limit cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CarryError {
+    /// Its permits would have nobody to give them back.
+    #[error("a concurrency limit cannot arrive with a request; write it into the policy")]
+    Concurrency,
+    /// Too many different windows arrived.
+    #[error(
+        "more than 65536 different windows arrived with requests; use fewer, or write the limits into the policy"
+    )]
+    TooManyWindows,
+}
+
+impl CarriedLimit<'_> {
+    /// What makes two carried limits of one key the same counter, as bytes that no limit of a policy has.
+    pub fn identity(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(40);
+        // Where a limit of a policy has the length of its name.
+        bytes.extend(u64::MAX.to_be_bytes());
+        bytes.extend(self.algorithm.name().as_bytes());
+        bytes.push(0);
+        match &*self.algorithm {
+            Algorithm::Bucket(_) | Algorithm::Concurrency(_) => {}
+            Algorithm::Calendar(calendar) => bytes.extend(calendar.unit().as_str().as_bytes()),
+            Algorithm::SlidingCounter(_) => bytes.extend(b"approximate"),
+            Algorithm::Rolling(rolling) => bytes.extend(rolling.window().as_nanos().to_be_bytes()),
+            Algorithm::Fixed(fixed) => {
+                bytes.extend(fixed.window().as_nanos().to_be_bytes());
+                bytes.push(u8::from(fixed.start() == WindowStart::FirstHit));
+            }
+        }
+        bytes
+    }
+
+    /// The key as bytes that no other key gives, for a store that keeps whole keys.
+    pub fn key_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        for part in &*self.key {
+            bytes.extend((part.len() as u64).to_be_bytes());
+            bytes.extend(*part);
+        }
+        bytes
+    }
+
+    fn hash(&self, namespace: &str, table: &KeyTable) -> KeyHash {
+        let mut hasher = table.hasher();
+        // Where the key of a limit of a policy has the hash of an identity.
+        hasher.write_u64(u64::MAX);
+        for part in [namespace.as_bytes(), &self.identity()].into_iter().chain(self.key.iter().copied()) {
+            hasher.write_u64(part.len() as u64);
+            hasher.write(part);
+        }
+        KeyHash(hasher.finish())
+    }
+}
+
+/// A carried limit as it is charged.
+struct Line<'l> {
+    probe: Probe<'l>,
+    cost: Option<Cost>,
+    /// What was charged, to be taken back.
+    charge: Option<Held>,
+    /// The state that counts for its status.
+    state: State,
+}
+
+/// A charge that can be taken back.
+enum Held {
+    Word { before: State, after: State },
+    Ring(Beside),
+}
+
+impl KeyTable {
+    /// Charges limits that arrived with a request of `namespace`, as `charging` says.
+    ///
+    /// `now` may step back or ahead; see [`Algorithm`]. An error means that nothing was charged.
+    pub fn carry(
+        &self,
+        namespace: &str,
+        limits: &[CarriedLimit<'_>],
+        charging: Charging,
+        now: Timestamp,
+    ) -> Result<Carried, CarryError> {
+        let mut numbers: SmallVec<[Numbers<'_>; 1]> = SmallVec::with_capacity(limits.len());
+        for limit in limits {
+            numbers.push(self.numbers_of(limit)?);
+        }
+        let mut lines: SmallVec<[Line<'_>; 1]> = SmallVec::with_capacity(limits.len());
+        for (limit, Numbers { algorithm, spec }) in limits.iter().zip(&numbers) {
+            let probe = Probe::of_key(0, limit.hash(namespace, self), algorithm, *spec);
+            lines.push(Line { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY });
+        }
+        for line in &mut lines {
+            self.assess_carried(line, now);
+        }
+        let mut is_admitted = true;
+        if charging == Charging::AllOrNone {
+            is_admitted = lines.iter().all(Line::is_admitted) && self.carry_all(&mut lines, now);
+        } else {
+            let is_alone = lines.len() == 1;
+            for line in &mut lines {
+                if !is_alone {
+                    // One before it may have charged the same counter.
+                    self.assess_carried(line, now);
+                }
+                let is_refused = !self.charge_carried(line, now);
+                is_admitted &= !is_refused;
+                if let (true, Charging::Always, Some(cost)) = (is_refused, charging, line.cost) {
+                    match self.charge_firmly(&mut line.probe, cost, now) {
+                        Ok(state) => line.state = state,
+                        Err(answer) => line.probe.answer = answer,
+                    }
+                }
+            }
+        }
+        for line in &lines {
+            if matches!(line.probe.answer, Answer::Full { .. }) {
+                self.count_full();
+            }
+        }
+        let limits = lines.iter().map(|line| self.carried_status(line, now)).collect();
+        Ok(Carried { is_admitted, limits })
+    }
+
+    /// Gives the cost of a carried limit back, never more than is used.
+    pub fn refund_carried(
+        &self,
+        namespace: &str,
+        limit: &CarriedLimit<'_>,
+        now: Timestamp,
+    ) -> Result<CarriedStatus, CarryError> {
+        let Numbers { algorithm, spec } = self.numbers_of(limit)?;
+        let mut probe = Probe::of_key(0, limit.hash(namespace, self), &algorithm, spec);
+        if let Some(cost) = Cost::new(limit.cost) {
+            self.refund_units(&mut probe, cost, now);
+        }
+        let mut line = Line { probe, cost: None, charge: None, state: State::EMPTY };
+        self.assess_carried(&mut line, now);
+        Ok(self.carried_status(&line, now))
+    }
+
+    /// Forgets what is used of a carried limit; whether anything was.
+    pub fn reset_carried(&self, namespace: &str, limit: &CarriedLimit<'_>, now: Timestamp) -> bool {
+        self.forget(limit.hash(namespace, self), now)
+    }
+
+    /// The algorithm that a carried limit is decided by, and the spec of its states.
+    fn numbers_of<'l>(&self, limit: &'l CarriedLimit<'_>) -> Result<Numbers<'l>, CarryError> {
+        let find = |spec, max| self.carried_specs.find(&self.specs, spec, max);
+        let algorithm = Cow::Borrowed(&*limit.algorithm);
+        let spec = match &*limit.algorithm {
+            Algorithm::Concurrency(_) => return Err(CarryError::Concurrency),
+            Algorithm::Bucket(bucket) => {
+                if let Some(spec) = find(Spec::Bucket(bucket.clock()), CarriedSpecs::WITH_OWN_CLOCK_MAX) {
+                    return Ok(Numbers { algorithm, spec });
+                }
+                let bucket = bucket.on_shared_clock();
+                let spec =
+                    find(Spec::Bucket(bucket.clock()), usize::MAX).ok_or(CarryError::TooManyWindows)?;
+                return Ok(Numbers { algorithm: Cow::Owned(Algorithm::Bucket(bucket)), spec });
+            }
+            // A window is read without its limit.
+            Algorithm::Fixed(fixed) => match Fixed::new(0, fixed.window(), fixed.start()) {
+                Ok(fixed) => Spec::Algorithm(Algorithm::Fixed(fixed)),
+                Err(_) => Spec::Algorithm(Algorithm::Fixed(fixed.clone())),
+            },
+            other => Spec::Algorithm(other.clone()),
+        };
+        Ok(Numbers { algorithm, spec: find(spec, CarriedSpecs::MAX).ok_or(CarryError::TooManyWindows)? })
+    }
+
+    /// Looks at the counter of a line and decides, writing nothing.
+    fn assess_carried(&self, line: &mut Line<'_>, now: Timestamp) {
+        let probe = &mut line.probe;
+        probe.entry = self.look(probe.key);
+        if let Some(cost) = line.cost {
+            self.answer(probe, cost, now);
+            line.state = probe.before;
+            return;
+        }
+        line.state = self.state(probe, now);
+        let is_over = self.used(probe.algorithm, line.state, now) > probe.algorithm.limit();
+        let until = reset_at(self, probe.algorithm, line.state, now);
+        probe.answer = if is_over { Answer::Wait { until } } else { Answer::Admit };
+    }
+
+    /// Charges all lines, or takes back what it charged; then the lines say which refused.
+    fn carry_all(&self, lines: &mut [Line<'_>], now: Timestamp) -> bool {
+        let Some(refused) = lines.iter_mut().position(|line| !self.charge_carried(line, now)) else {
+            return true;
+        };
+        for line in lines[..refused].iter_mut().rev() {
+            self.take_back_carried(line, now);
+        }
+        for line in &mut lines[..refused] {
+            self.assess_carried(line, now);
+        }
+        false
+    }
+
+    /// Charges a line that was assessed, if it admits; whether it does.
+    fn charge_carried(&self, line: &mut Line<'_>, now: Timestamp) -> bool {
+        let probe = &mut line.probe;
+        let (true, Some(cost)) = (probe.answer == Answer::Admit, line.cost) else {
+            return probe.answer == Answer::Admit;
+        };
+        let charged = match probe.algorithm {
+            Algorithm::Rolling(rolling) => {
+                self.charge_ring(probe, rolling, cost, now, Firmness::Check).map(|(backing, charge)| {
+                    let Backing { handle: ring, is_new } = backing;
+                    line.state = State::from_bits(ring.to_bits().get());
+                    Held::Ring(Beside::Ring { ring, charge, is_new })
+                })
+            }
+            _ => self.charge_word(probe, cost, now).map(|charge| {
+                line.state = charge.after;
+                Held::Word { before: charge.before, after: charge.after }
+            }),
+        };
+        match charged {
+            Ok(charge) => line.charge = Some(charge),
+            Err(Answer::Full { .. }) if self.when_full() == WhenFull::Admit => self.count_full(),
+            Err(answer) => {
+                line.probe.answer = answer;
+                line.state = self.state(&line.probe, now);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take_back_carried(&self, line: &mut Line<'_>, now: Timestamp) {
+        match (line.charge.take(), line.cost) {
+            (Some(Held::Word { before, after }), Some(cost)) => {
+                self.undo_word(&mut line.probe, &Charged { before, after, cost }, now);
+            }
+            (Some(Held::Ring(beside)), _) => {
+                beside.take_back(self, line.probe.key, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn carried_status(&self, line: &Line<'_>, now: Timestamp) -> CarriedStatus {
+        let (algorithm, state) = (line.probe.algorithm, line.state);
+        let verdict = match line.probe.answer {
+            Answer::Never { largest } => Verdict::Never { largest },
+            Answer::Wait { until } | Answer::Blocked { until } | Answer::Full { until } => {
+                Verdict::Wait { until }
+            }
+            Answer::Admit | Answer::Lacks { .. } => Verdict::Admit,
+        };
+        CarriedStatus {
+            verdict,
+            is_table_full: matches!(line.probe.answer, Answer::Full { .. }),
+            limit: algorithm.limit(),
+            used: self.used(algorithm, state, now),
+            remaining: remaining(self, algorithm, state, now),
+            reset_at: reset_at(self, algorithm, state, now),
+            window: algorithm.window(),
+        }
+    }
+
+    /// Units used of a state under an algorithm.
+    fn used(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
+        match algorithm {
+            Algorithm::Bucket(counter) => counter.used(state, now),
+            Algorithm::Fixed(counter) => counter.used(state, now),
+            Algorithm::Calendar(counter) => counter.used(state, now),
+            Algorithm::SlidingCounter(counter) => counter.used(state, now),
+            Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
+                .and_then(|ring| self.rings.used(ring, rolling, now))
+                .unwrap_or(0),
+            Algorithm::Concurrency(_) => 0,
+        }
+    }
+}
+
+/// The algorithm a carried limit is decided by, and how its states are read.
+struct Numbers<'l> {
+    algorithm: Cow<'l, Algorithm>,
+    spec: SpecId,
+}
+
+impl Line<'_> {
+    fn is_admitted(&self) -> bool {
+        self.probe.answer == Answer::Admit
+    }
+}
