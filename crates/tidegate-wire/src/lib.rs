@@ -20,6 +20,7 @@ pub mod pairs;
 pub mod problem;
 pub mod ratelimit;
 pub mod reason;
+pub mod resp;
 pub mod retry_after;
 pub mod text;
 
