@@ -1,5 +1,6 @@
 //! The engine: which namespaces there are, what they share, and everything that is not the order itself.
 
+mod carrying;
 mod keeping;
 mod operations;
 mod order;
@@ -138,6 +139,9 @@ pub enum EngineError {
     /// A permit that holds too much to be written down.
     #[error("the permit cannot be kept over a restart: {0}")]
     Unstorable(String),
+    /// A limit that arrived with the request cannot be used.
+    #[error(transparent)]
+    Carry(#[from] tidegate::CarryError),
     /// The key of an exact limit is too long for a store.
     #[error("the key of an exact limit is too long for a store: {0}")]
     KeyTooLong(#[source] tidegate_store::StoreError),

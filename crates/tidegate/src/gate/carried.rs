@@ -45,7 +45,6 @@ pub enum Charging {
 
 /// What one carried limit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CarriedStatus {
     /// Its answer.
     pub verdict: Verdict,
@@ -64,8 +63,7 @@ pub struct CarriedStatus {
 }
 
 /// What became of a request with carried limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// Whether all of them admit.
     pub is_admitted: bool,
@@ -162,9 +160,8 @@ impl KeyTable {
             numbers.push(self.numbers_of(limit)?);
         }
         let mut lines: SmallVec<[Line<'_>; 1]> = SmallVec::with_capacity(limits.len());
-        for (limit, Numbers { algorithm, spec }) in limits.iter().zip(&numbers) {
-            let probe = Probe::of_key(0, limit.hash(namespace, self), algorithm, *spec);
-            lines.push(Line { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY });
+        for (limit, numbers) in limits.iter().zip(&numbers) {
+            lines.push(Line::new(self, namespace, limit, numbers));
         }
         for line in &mut lines {
             self.assess_carried(line, now);
@@ -198,19 +195,37 @@ impl KeyTable {
         Ok(Carried { is_admitted, limits })
     }
 
-    /// Gives the cost of a carried limit back, never more than is used.
+    /// What [`KeyTable::carry`] would answer for all or none of them, changing nothing.
+    pub fn peek_carried(
+        &self,
+        namespace: &str,
+        limits: &[CarriedLimit<'_>],
+        now: Timestamp,
+    ) -> Result<Carried, CarryError> {
+        let mut is_admitted = true;
+        let mut statuses = SmallVec::with_capacity(limits.len());
+        for limit in limits {
+            let numbers = self.numbers_of(limit)?;
+            let mut line = Line::new(self, namespace, limit, &numbers);
+            self.assess_carried(&mut line, now);
+            is_admitted &= line.is_admitted();
+            statuses.push(self.carried_status(&line, now));
+        }
+        Ok(Carried { is_admitted, limits: statuses })
+    }
+
+    /// Gives the cost of a carried limit back, never more than is used; what it says then.
     pub fn refund_carried(
         &self,
         namespace: &str,
         limit: &CarriedLimit<'_>,
         now: Timestamp,
     ) -> Result<CarriedStatus, CarryError> {
-        let Numbers { algorithm, spec } = self.numbers_of(limit)?;
-        let mut probe = Probe::of_key(0, limit.hash(namespace, self), &algorithm, spec);
-        if let Some(cost) = Cost::new(limit.cost) {
-            self.refund_units(&mut probe, cost, now);
+        let numbers = self.numbers_of(limit)?;
+        let mut line = Line::new(self, namespace, limit, &numbers);
+        if let Some(cost) = line.cost.take() {
+            self.refund_units(&mut line.probe, cost, now);
         }
-        let mut line = Line { probe, cost: None, charge: None, state: State::EMPTY };
         self.assess_carried(&mut line, now);
         Ok(self.carried_status(&line, now))
     }
@@ -358,7 +373,13 @@ struct Numbers<'l> {
     spec: SpecId,
 }
 
-impl Line<'_> {
+impl<'l> Line<'l> {
+    /// A line of a limit, before its counter is looked at.
+    fn new(table: &KeyTable, namespace: &str, limit: &CarriedLimit<'_>, numbers: &'l Numbers<'_>) -> Self {
+        let probe = Probe::of_key(0, limit.hash(namespace, table), &numbers.algorithm, numbers.spec);
+        Self { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY }
+    }
+
     fn is_admitted(&self) -> bool {
         self.probe.answer == Answer::Admit
     }

@@ -1,0 +1,140 @@
+//! Limits that arrive with the request: rates decided here, quotas by the store.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use tidegate::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
+use tidegate::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
+use tidegate_engine::{EngineConfig, EngineError};
+use tidegate_store::StoreError;
+
+use crate::world::{World, bucket, stored_by};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+fn limit<'a>(key: &'a [&'a [u8]], algorithm: &'a Algorithm, cost: u64) -> CarriedLimit<'a> {
+    CarriedLimit { key: Cow::Borrowed(key), algorithm: Cow::Borrowed(algorithm), cost }
+}
+
+fn fixed(limit: u64, window: Duration) -> Algorithm {
+    Algorithm::Fixed(Fixed::new(limit, window, WindowStart::Epoch).unwrap())
+}
+
+fn carry(world: &World, algorithms: &[&Algorithm], cost: u64, charging: Charging) -> Carried {
+    let limits: Vec<_> = algorithms.iter().map(|one| limit(&[b"k"], one, cost)).collect();
+    world.carry(world.engine.carry("any", &limits, charging, world.now())).unwrap()
+}
+
+fn used(world: &World, algorithm: &Algorithm) -> u64 {
+    carry(world, &[algorithm], 0, Charging::Each).limits[0].used
+}
+
+#[test]
+fn a_quota_outlives_the_engine_and_a_rate_does_not() {
+    let world = World::with_limits([]);
+    let (rate, quota) = (bucket(10, MINUTE), bucket(10, HOUR));
+    assert!(carry(&world, &[&rate, &quota], 4, Charging::AllOrNone).is_admitted);
+    assert_eq!((used(&world, &rate), used(&world, &quota)), (4, 4));
+    // Every start has a seed of its own.
+    let config = EngineConfig { asks_store: true, ..EngineConfig::seeded([5, 6, 7, 8]) };
+    let started_anew = World { engine: stored_by(config, []).build().unwrap(), ..world };
+    assert_eq!((used(&started_anew, &rate), used(&started_anew, &quota)), (0, 4));
+}
+
+#[test]
+fn whichever_refuses_neither_the_store_nor_this_member_is_charged() {
+    for (local, remote) in [(3, 100), (100, 3)] {
+        let world = World::with_limits([]);
+        let (rate, quota) = (fixed(local, MINUTE), fixed(remote, HOUR));
+        assert!(carry(&world, &[&quota, &rate], 2, Charging::AllOrNone).is_admitted);
+        let before = world.state();
+        let refused = carry(&world, &[&quota, &rate], 2, Charging::AllOrNone);
+        assert!(!refused.is_admitted);
+        let who = refused.limits.iter().map(|one| one.verdict != Verdict::Admit).collect::<Vec<_>>();
+        assert_eq!(who, [remote == 3, local == 3], "in the order of the question");
+        assert_eq!(world.state(), before);
+        assert_eq!((used(&world, &rate), used(&world, &quota)), (2, 2));
+    }
+}
+
+/// Between the question and the answer of the store somebody else may use up what is decided here.
+#[test]
+fn what_the_store_charged_is_taken_back_when_this_member_refuses_by_then() {
+    let world = World::with_limits([]);
+    let (rate, quota) = (fixed(3, MINUTE), fixed(100, HOUR));
+    let limits = [limit(&[b"k"], &quota, 2), limit(&[b"k"], &rate, 2)];
+    let begun = world.engine.carry("any", &limits, Charging::AllOrNone, world.now());
+    assert!(carry(&world, &[&rate], 2, Charging::AllOrNone).is_admitted);
+    let carried = world.carry(begun).unwrap();
+    assert!(!carried.is_admitted);
+    assert_eq!((used(&world, &quota), used(&world, &rate)), (0, 2));
+}
+
+#[test]
+fn what_is_always_charged_is_booked_in_the_store_too_and_says_when_there_is_room() {
+    let world = World::with_limits([]);
+    for (algorithm, room) in [
+        (fixed(5, HOUR), next_hour(world.now())),
+        // Seven of five are used; four fit when one of them is left, after six of them have drained.
+        (bucket(5, HOUR), world.now().saturating_add(HOUR * 6 / 5)),
+    ] {
+        let charge = |cost| carry(&world, &[&algorithm], cost, Charging::Always).limits[0];
+        assert_eq!(charge(3).verdict, Verdict::Admit);
+        let over = charge(4);
+        assert_eq!((over.used, over.remaining), (7, 0));
+        assert_eq!(over.verdict, Verdict::Wait { until: room });
+        assert_ne!(charge(0).verdict, Verdict::Admit);
+        assert_eq!(charge(6).verdict, Verdict::Never { largest: 5 });
+    }
+}
+
+fn next_hour(now: Timestamp) -> Timestamp {
+    Timestamp::from_secs((now.as_secs() / 3600 + 1) * 3600)
+}
+
+#[test]
+fn a_refund_and_a_reset_reach_the_store() {
+    let world = World::with_limits([]);
+    let quota = bucket(10, HOUR);
+    assert!(carry(&world, &[&quota], 6, Charging::AllOrNone).is_admitted);
+    let refund = limit(&[b"k"], &quota, 2);
+    let status = world.carry(world.engine.refund_carried("any", &refund, world.now())).unwrap();
+    assert_eq!((status.used, status.verdict), (4, Verdict::Admit));
+    let reset = || world.carry(world.engine.reset_carried("any", &refund, world.now())).unwrap();
+    assert_eq!((reset(), reset(), used(&world, &quota)), (true, false, 0));
+    let rate = bucket(10, MINUTE);
+    assert!(carry(&world, &[&rate], 6, Charging::AllOrNone).is_admitted);
+    assert_eq!((reset(), reset(), used(&world, &rate)), (true, false, 0), "a reset knows no numbers");
+}
+
+#[test]
+fn while_the_store_is_away_nothing_is_charged_and_the_error_says_so() {
+    let mut world = World::with_limits([]);
+    let (rate, quota) = (bucket(10, MINUTE), bucket(10, HOUR));
+    world.store_is_down = true;
+    for charging in [Charging::AllOrNone, Charging::Each, Charging::Always] {
+        let limits = [limit(&[b"k"], &rate, 1), limit(&[b"k"], &quota, 1)];
+        let carried = world.carry(world.engine.carry("any", &limits, charging, world.now()));
+        assert!(matches!(carried, Err(EngineError::Store(StoreError::Unavailable { .. }))));
+    }
+    assert!(carry(&world, &[&rate], 10, Charging::AllOrNone).is_admitted, "a rate needs no store");
+    world.store_is_down = false;
+    assert_eq!(used(&world, &quota), 0);
+}
+
+#[test]
+fn a_key_too_long_for_a_store_and_a_concurrency_limit_are_errors() {
+    let world = World::with_limits([]);
+    let long = vec![b'k'; 2000];
+    let (rate, quota) = (bucket(10, MINUTE), bucket(10, HOUR));
+    let ask = |algorithm| {
+        let key = [long.as_slice()];
+        let limits = [limit(&key, algorithm, 1)];
+        world.carry(world.engine.carry("any", &limits, Charging::AllOrNone, world.now()))
+    };
+    assert!(ask(&rate).is_ok());
+    assert!(matches!(ask(&quota), Err(EngineError::KeyTooLong(_))));
+    let concurrency = Algorithm::Concurrency(Concurrency::new(1, MINUTE).unwrap());
+    assert!(matches!(ask(&concurrency), Err(EngineError::Carry(_))));
+}
