@@ -1,5 +1,5 @@
 //! What Tidegate says on the wire, and how it reads what it is asked: status codes, `RateLimit` fields, problem
-//! details and the bodies of the HTTP API.
+//! details, the bodies of the HTTP API and the messages of Envoy's rate limit service.
 //!
 //! Everything here is a pure function from values to bytes or from bytes to values, so that each door answers with the
 //! same words. The start is [`reason::Meaning`]: what a [`tidegate::Reason`] is called in every protocol.
@@ -13,6 +13,7 @@
 //! ```
 
 pub mod answer;
+pub mod envoy;
 pub mod fault;
 pub mod headers;
 pub mod operation;

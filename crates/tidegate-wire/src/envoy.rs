@@ -1,0 +1,28 @@
+//! Envoy's rate limit service: its messages, and how a request is understood.
+//!
+//! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of Envoy's own files and
+//! nothing that this service does not use. [`asked`] reads a request, [`unit::of`] says what a span is called.
+
+pub mod asked;
+mod messages;
+pub mod unit;
+
+pub use asked::{Asked, BadRequest, Descriptor, Hits};
+pub use messages::envoy;
+
+pub use envoy::config::core::v3::HeaderValue;
+pub use envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
+pub use envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse, rate_limit_response};
+pub use envoy::r#type::v3::RateLimitUnit;
+pub use rate_limit_response::rate_limit::Unit;
+pub use rate_limit_response::{Code, DescriptorStatus, RateLimit};
+
+/// The name of the service.
+pub const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+
+/// The path of its only method.
+pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// The description of the messages and of the service, as servers of reflection hand it out: a serialized
+/// `google.protobuf.FileDescriptorSet`.
+pub const DESCRIPTORS: &[u8] = include_bytes!("envoy/generated/descriptors.bin");
