@@ -1,12 +1,14 @@
 //! Envoy's rate limit service: its messages, and how a request is understood.
 //!
 //! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of Envoy's own files and
-//! nothing that this service does not use. [`asked`] reads a request, [`unit::of`] says what a span is called.
+//! nothing that this service does not use. [`asked`] reads a request, [`answer()`] writes the answer.
 
+pub mod answer;
 pub mod asked;
 mod messages;
 pub mod unit;
 
+pub use answer::{Left, Outcome, answer};
 pub use asked::{Asked, BadRequest, Descriptor, Hits};
 pub use messages::envoy;
 

@@ -1,0 +1,172 @@
+//! The answer to a request: a status for each descriptor, and what whoever sent the request gets to see.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderName};
+use prost_types::value::Kind;
+use prost_types::{Struct, Value};
+use tidegate::{Refusal, Retry, Timestamp, Violated};
+
+use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
+use crate::headers::{OlderHeaders, limit_headers, refusal_headers};
+use crate::problem::{MEDIA_TYPE, RefusalBody};
+use crate::ratelimit::Allowance;
+use crate::retry_after::{millis, seconds, seconds_up};
+
+/// What a client of Envoy sees of a refusal, whatever its reason.
+const TOO_MANY_REQUESTS: u16 = 429;
+
+/// What became of one descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is within all of its limits, of which there may be none.
+    Within(Vec<Left>),
+    /// It is over one of them.
+    Over(Box<Refusal<'static>>),
+}
+
+/// What one limit has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// The largest number of units it admits at once.
+    pub limit: u64,
+    /// Units left.
+    pub remaining: u64,
+    /// The span it counts over; `None` for concurrency.
+    pub window: Option<Duration>,
+    /// When nothing of it is used any more.
+    pub reset_at: Timestamp,
+}
+
+impl Left {
+    fn allowance(&self, now: Timestamp) -> Allowance<'_> {
+        Allowance {
+            name: &self.name,
+            limit: self.limit,
+            remaining: self.remaining,
+            wait_seconds: self.window.map(|_| seconds_up(self.reset_at.saturating_since(now))),
+            window: self.window,
+        }
+    }
+}
+
+impl Outcome {
+    fn status(&self, now: Timestamp) -> DescriptorStatus {
+        match self {
+            Self::Within(limits) => {
+                let longest = |one: &&Left| core::cmp::Reverse(one.reset_at);
+                let tightest = limits.iter().min_by_key(|one| (one.remaining, longest(one)));
+                DescriptorStatus {
+                    code: Code::Ok.into(),
+                    current_limit: tightest.map(|one| current_limit(&one.name, one.limit, one.window)),
+                    limit_remaining: tightest.map_or(0, |one| saturated(one.remaining)),
+                    duration_until_reset: tightest
+                        .filter(|one| one.window.is_some())
+                        .map(|one| whole_seconds(seconds_up(one.reset_at.saturating_since(now)))),
+                    quota: None,
+                }
+            }
+            Self::Over(refusal) => {
+                let Violated { name, limit, remaining, window, retry, .. } = &refusal.violated[0];
+                DescriptorStatus {
+                    code: Code::OverLimit.into(),
+                    current_limit: Some(current_limit(name, *limit, *window)),
+                    limit_remaining: saturated(*remaining),
+                    duration_until_reset: seconds(*retry, now).map(whole_seconds),
+                    quota: None,
+                }
+            }
+        }
+    }
+}
+
+/// The answer to a request whose descriptors became this at `now`.
+///
+/// A request is over its limits if one of its descriptors is. Whoever sent it then gets the header fields and the body of
+/// the refusal that lasts longest, as HTTP callers of Tidegate do.
+pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> RateLimitResponse {
+    let mut answer = RateLimitResponse {
+        overall_code: Code::Ok.into(),
+        statuses: outcomes.iter().map(|one| one.status(now)).collect(),
+        ..RateLimitResponse::default()
+    };
+    let mut headers = HeaderMap::new();
+    if let Some(refusal) = longest_refusal(outcomes) {
+        answer.overall_code = Code::OverLimit.into();
+        refusal_headers(&mut headers, refusal, now, older);
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(MEDIA_TYPE));
+        let mut body = Vec::with_capacity(1024);
+        crate::answer::write(&RefusalBody::new(refusal, TOO_MANY_REQUESTS, now), &mut body);
+        answer.raw_body = Bytes::from(body);
+        answer.dynamic_metadata = Some(metadata(refusal, now));
+    } else {
+        let limits = outcomes.iter().flat_map(|one| match one {
+            Outcome::Within(limits) => limits.as_slice(),
+            Outcome::Over(_) => &[],
+        });
+        limit_headers(&mut headers, limits.map(|one| one.allowance(now)), older);
+    }
+    answer.response_headers_to_add = headers.iter().map(header).collect();
+    answer
+}
+
+fn longest_refusal(outcomes: &[Outcome]) -> Option<&Refusal<'static>> {
+    let refusals = outcomes.iter().filter_map(|one| match one {
+        Outcome::Within(_) => None,
+        Outcome::Over(refusal) => Some(&**refusal),
+    });
+    refusals.max_by_key(|refusal| match refusal.retry() {
+        Retry::Backoff => (0, Timestamp::MIN),
+        Retry::At(instant) => (1, instant),
+        Retry::Never => (2, Timestamp::MIN),
+    })
+}
+
+fn current_limit(name: &str, limit: u64, window: Option<Duration>) -> RateLimit {
+    let unit = window.map_or(super::Unit::Unknown, unit::of);
+    RateLimit { name: name.to_owned(), requests_per_unit: saturated(limit), unit: unit.into() }
+}
+
+/// Envoy's numbers have 32 bits; larger ones are shown as the largest.
+fn saturated(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+fn whole_seconds(seconds: u64) -> prost_types::Duration {
+    prost_types::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+fn header((name, value): (&HeaderName, &http::HeaderValue)) -> HeaderValue {
+    let value = value.to_str().unwrap_or_default().to_owned();
+    HeaderValue { key: name.as_str().to_owned(), value, raw_value: Vec::new() }
+}
+
+/// What other filters of Envoy may want to know of a refusal, by the names that stand in the body.
+fn metadata(refusal: &Refusal<'_>, now: Timestamp) -> Struct {
+    let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
+    let mut scope = Struct::default();
+    scope.fields.extend(refusal.scope.iter().map(|(name, value)| (name.as_ref().to_owned(), text(value))));
+    let mut fields = Struct::default();
+    fields.fields.extend([
+        ("reason".to_owned(), text(refusal.reason().as_str())),
+        ("plane".to_owned(), text(refusal.plane().as_str())),
+        ("namespace".to_owned(), text(&refusal.namespace)),
+        ("limit".to_owned(), text(refusal.name())),
+        ("scope".to_owned(), Value { kind: Some(Kind::StructValue(scope)) }),
+    ]);
+    if let Some(wait_ms) = millis(refusal.retry(), now) {
+        // A double is exact up to 2^53: 285 000 years of milliseconds.
+        #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
+        let number = Value { kind: Some(Kind::NumberValue(wait_ms as f64)) };
+        fields.fields.insert("retry_after_ms".to_owned(), number);
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests;
