@@ -55,17 +55,19 @@ pub fn parse_bytes(
     bytes: &[u8],
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Checked, Problems> {
-    match core::str::from_utf8(bytes) {
-        Ok(text) => parse(name, text, env),
-        Err(error) => {
-            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            let last = before.rsplit('\n').next().unwrap_or_default();
-            let at = Position { line: before.split('\n').count(), column: last.chars().count() + 1 };
-            let mut report = Report::new(name);
-            report.unreadable(at, "the file is not UTF-8 text", "save it as UTF-8");
-            Err(failed(report))
-        }
-    }
+    text_of(name, bytes).and_then(|text| parse(name, text, env))
+}
+
+/// The text that `bytes` are, if they are UTF-8.
+pub(crate) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Problems> {
+    core::str::from_utf8(bytes).map_err(|error| {
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let last = before.rsplit('\n').next().unwrap_or_default();
+        let at = Position { line: before.split('\n').count(), column: last.chars().count() + 1 };
+        let mut report = Report::new(name);
+        report.unreadable(at, "the file is not UTF-8 text", "save it as UTF-8");
+        failed(report)
+    })
 }
 
 /// The document in `text`; what makes it none is reported.

@@ -6,7 +6,7 @@
 
 mod read;
 
-pub(crate) use read::read;
+pub(crate) use read::{EMPTY, read};
 
 use crate::path::{Path, Segment};
 use crate::problem::Spot;

@@ -41,6 +41,9 @@ fn position(marker: &Marker) -> Position {
     Position { line: marker.line(), column: marker.col() + 1 }
 }
 
+/// What is said of a text without any document.
+pub(crate) const EMPTY: &str = "the file is empty";
+
 /// The one document in `text`.
 pub(crate) fn read(text: &str) -> Result<Node, Unreadable> {
     if text.len() > DOCUMENT_BYTES_MAX {
@@ -93,7 +96,7 @@ pub(crate) fn read(text: &str) -> Result<Node, Unreadable> {
 fn empty() -> Unreadable {
     Unreadable::new(
         Position::START,
-        "the file is empty",
+        EMPTY,
         "start with `namespaces:`, or run `tidegate serve` without a config for a built-in example",
     )
 }

@@ -1,0 +1,171 @@
+//! The files together: every domain there is.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::answer;
+use super::request::{Descriptor, RequestError};
+use super::resolve::Resolved;
+use super::tree::Domain;
+use super::{Settings, difference, read};
+use crate::parse::{failed, text_of};
+use crate::path::Path;
+use crate::problem::{Problem, Problems, Report, shown};
+use crate::tree::{self, Content, DOCUMENT_BYTES_MAX, Node};
+
+/// A file as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// What is in it.
+    pub bytes: &'a [u8],
+}
+
+/// Files that work, and what is to be said of them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Read {
+    /// The files.
+    pub files: Files,
+    /// What is allowed and probably not meant; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for each file.
+    pub warnings: Vec<Problem>,
+    /// Where an answer is not the peer's, or would not be under `semantics: tidegate`; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for
+    /// each file.
+    pub differences: Vec<Problem>,
+}
+
+/// The files of envoyproxy/ratelimit, checked and ready to be matched with requests.
+#[derive(Debug)]
+pub struct Files {
+    domains: BTreeMap<Box<str>, Domain>,
+    settings: Settings,
+}
+
+impl Files {
+    /// Reads files, all or none of them.
+    ///
+    /// The order counts: where several speak of one domain and [`Settings::merge_domains`] allows it, the patterns of
+    /// an earlier one are tried first. Without any file there is no domain, and every request passes. The error has
+    /// the problems of all files, at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) of each.
+    pub fn read(texts: &[Text<'_>], settings: Settings) -> Result<Read, Problems> {
+        let mut read = Read {
+            files: Self { domains: BTreeMap::new(), settings },
+            warnings: Vec::new(),
+            differences: Vec::new(),
+        };
+        let mut found = Problems { problems: Vec::new(), truncated: false };
+        for text in texts {
+            if let Err(problems) = read.add(text) {
+                found.problems.extend(problems.problems);
+                found.truncated |= problems.truncated;
+            }
+        }
+        if found.problems.is_empty() { Ok(read) } else { Err(found) }
+    }
+
+    /// How they are taken.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The names of the domains, in alphabetical order.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.domains.keys().map(|name| &**name)
+    }
+
+    /// How many limits there are, unlimited ones included.
+    pub fn count(&self) -> usize {
+        self.domains.values().flat_map(Domain::rules).map(|rule| rule.limits.len().max(1)).sum()
+    }
+
+    /// Finds the limits of a request. `hits` is the request's own number, 0 if it has none, and holds for descriptors
+    /// that bring none; a descriptor without any counts as 1.
+    ///
+    /// The error is for the sender. A domain that no file speaks of, or a descriptor that matches nothing, is none:
+    /// there is no limit.
+    pub fn resolve<'a>(
+        &'a self,
+        domain: &'a str,
+        descriptors: &'a [Descriptor<'a>],
+        hits: u32,
+    ) -> Result<Resolved<'a>, RequestError> {
+        if domain.is_empty() {
+            return Err(RequestError::NoDomain);
+        }
+        if descriptors.is_empty() {
+            return Err(RequestError::NoDescriptors);
+        }
+        Ok(Resolved::new(&self.settings, self.domains.get(domain), domain, descriptors, hits))
+    }
+
+    /// Every limit in a line of its own, in the form in which the peer prints them.
+    pub fn dump(&self) -> String {
+        let mut out = String::new();
+        for rule in self.domains.values().flat_map(Domain::rules) {
+            let of_unlimited = rule.is_unlimited().then_some((0, "UNKNOWN".to_owned()));
+            let of_limits =
+                rule.limits.iter().map(|limit| (limit.requests_per_unit, answer::unit_name(limit.unit)));
+            for (requests, unit) in of_limits.chain(of_unlimited) {
+                // Writing to a string does not fail.
+                let _ = writeln!(
+                    out,
+                    "{}: unit={unit} requests_per_unit={requests}, shadow_mode: {}",
+                    rule.metric_key, rule.shadow_mode
+                );
+            }
+        }
+        out
+    }
+}
+
+impl Read {
+    fn add(&mut self, text: &Text<'_>) -> Result<(), Problems> {
+        let root = root_of(text)?;
+        let mut report = Report::new(text.name);
+        report.locate_in(&root);
+        let mut document = read::read(&root, &mut report);
+        let mut notes = Report::new(text.name);
+        notes.locate_in(&root);
+        difference::note(&document, &mut notes);
+        let is_known = self.files.domains.contains_key(&document.domain);
+        if is_known && !document.domain.is_empty() && !self.files.settings.merge_domains {
+            let what = format!("domain \"{}\" stands in another file as well", shown(&document.domain));
+            report.value(
+                &Path::default().key("domain"),
+                what,
+                "put both into one file, or set `merge_domains: true` under `envoy_ratelimit:`",
+            );
+        }
+        let domains = &mut self.files.domains;
+        let domain = domains.entry(document.domain.clone()).or_insert_with(|| Domain::new(&document.domain));
+        domain.add(core::mem::take(&mut document.descriptors), text.name, &mut report);
+        self.warnings.extend(report.finish()?);
+        self.differences.extend(notes.finish()?);
+        Ok(())
+    }
+}
+
+fn root_of(text: &Text<'_>) -> Result<Node, Problems> {
+    tree::read(text_of(text.name, text.bytes)?).map_err(|unreadable| {
+        let fix = if text.bytes.len() > DOCUMENT_BYTES_MAX {
+            "split it, and set `merge_domains: true` under `envoy_ratelimit:`".to_owned()
+        } else if unreadable.what == tree::EMPTY {
+            "start with `domain:`".to_owned()
+        } else {
+            unreadable.fix
+        };
+        let mut report = Report::new(text.name);
+        report.unreadable(unreadable.at, unreadable.what, fix);
+        failed(report)
+    })
+}
+
+/// Whether `bytes` are a file of envoyproxy/ratelimit rather than a policy: a mapping with `domain` at its top.
+///
+/// What is no YAML is neither.
+pub fn is_such_a_file(bytes: &[u8]) -> bool {
+    let root = core::str::from_utf8(bytes).ok().and_then(|text| tree::read(text).ok());
+    let Some(Node { content: Content::Mapping(entries), .. }) = root else { return false };
+    entries.iter().any(|entry| &*entry.key == "domain")
+}

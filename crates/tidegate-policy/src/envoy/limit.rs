@@ -1,0 +1,96 @@
+//! One limit, from the file or from a request.
+
+use core::time::Duration;
+
+use tidegate::Algorithm;
+use tidegate::algorithm::{Fixed, WindowStart};
+use tidegate::rate::format_span;
+
+use super::{DescriptorLimit, Unit};
+
+/// The most that one window of a second, or shorter, can count: what has room beside the window's number.
+///
+/// A limit above it counts as this; a second of a single counter does not see so many hits.
+pub(super) const PER_SECOND_MAX: u32 = (1 << 29) - 1;
+
+/// A limit with what it is called and how it is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Limit {
+    /// The number as it is written, which is what answers say.
+    pub(super) requests_per_unit: u32,
+    /// The unit it is told in; `None` where the window is of a length that no unit has.
+    pub(super) unit: Option<Unit>,
+    /// How it counts.
+    pub(super) algorithm: Algorithm,
+    /// The end of its counter's key: the kind and the length of its windows, so that a limit of another unit counts
+    /// afresh and two limits on one descriptor do not share.
+    pub(super) identity: Box<str>,
+    /// Its name; empty for none.
+    pub(super) name: Box<str>,
+    /// The names of the limits it takes the place of.
+    pub(super) replaces: Vec<Box<str>>,
+}
+
+impl Limit {
+    /// The peer's limit: so many in each window of a unit, aligned to the epoch.
+    pub(super) fn per_unit(requests_per_unit: u32, unit: Unit) -> Self {
+        let most = if unit == Unit::Second { PER_SECOND_MAX } else { u32::MAX };
+        let counted = u64::from(requests_per_unit.min(most));
+        let fixed = Fixed::new(counted, unit.length(), WindowStart::Epoch)
+            .expect("every unit is within the bounds of a window and every count fits beside its number");
+        Self::new(requests_per_unit, Some(unit), Algorithm::Fixed(fixed), unit.length())
+    }
+
+    /// A limit of any algorithm, without a name, that counts over `length`.
+    pub(super) fn new(
+        requests_per_unit: u32,
+        unit: Option<Unit>,
+        algorithm: Algorithm,
+        length: Duration,
+    ) -> Self {
+        let identity = format!("{}/{}", algorithm.name(), format_span(length)).into();
+        Self { requests_per_unit, unit, algorithm, identity, name: "".into(), replaces: Vec::new() }
+    }
+
+    /// The length of its windows, where they are aligned to the epoch, so that they end without anyone being asked.
+    pub(super) fn aligned(&self) -> Option<Duration> {
+        match &self.algorithm {
+            Algorithm::Fixed(fixed) => Some(fixed.window()),
+            _ => None,
+        }
+    }
+}
+
+impl From<DescriptorLimit> for Limit {
+    fn from(limit: DescriptorLimit) -> Self {
+        Self::per_unit(limit.requests_per_unit, limit.unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_every_unit_makes_a_limit() {
+        for unit in Unit::ALL {
+            for requests in [0, 1, PER_SECOND_MAX, PER_SECOND_MAX + 1, u32::MAX] {
+                let limit = Limit::per_unit(requests, unit);
+                assert_eq!((limit.requests_per_unit, limit.unit), (requests, Some(unit)));
+                let counted = if unit == Unit::Second { requests.min(PER_SECOND_MAX) } else { requests };
+                assert_eq!(limit.algorithm.limit(), u64::from(counted), "{unit:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_window_of_another_length_or_kind_is_another_counter() {
+        let identity = |requests, unit| Limit::per_unit(requests, unit).identity;
+        assert_eq!(identity(1, Unit::Minute), identity(2, Unit::Minute));
+        for unit in Unit::ALL {
+            assert_eq!(&*identity(1, unit), unit.identity());
+        }
+        let all: std::collections::BTreeSet<_> = Unit::ALL.map(|unit| identity(1, unit)).into();
+        assert_eq!(all.len(), Unit::ALL.len());
+    }
+}

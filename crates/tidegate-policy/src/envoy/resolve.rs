@@ -1,0 +1,383 @@
+//! From a request to what the engine is asked, and in which order.
+
+use core::ops::Range;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use tidegate::algorithm::Verdict;
+
+use super::carried::{CarriedLimit, CarriedStatus, Charging};
+use super::limit::Limit;
+use super::metric::{self, MetricKey};
+use super::request::Descriptor;
+use super::tree::{Domain, Found, Rule};
+use super::{Semantics, Settings};
+
+/// A request with the limits that were found for it, on its way to an answer.
+///
+/// [`Resolved::ask`] says what the engine is to be asked; [`Resolved::told`] takes what it said. When nothing is left
+/// to ask, [`Resolved::answer`] is what the caller is told. With [`Semantics::Strict`] one question is enough, unless
+/// something is given back.
+#[derive(Debug)]
+pub struct Resolved<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) domain: &'a str,
+    pub(super) is_domain_known: bool,
+    pub(super) descriptors: &'a [Descriptor<'a>],
+    pub(super) hits: u32,
+    /// One for each descriptor.
+    pub(super) parts: Vec<Part<'a>>,
+    pub(super) charges: Vec<Charge<'a>>,
+    stage: Stage,
+    /// Whether the limits that can refuse the request by themselves had room, all of them; no before they were asked.
+    had_room: bool,
+}
+
+/// What was found for a descriptor.
+#[derive(Debug)]
+pub(super) enum Part<'a> {
+    /// No limit: an unknown domain, no match, a descriptor that is let pass, or a limit whose place was taken.
+    Free,
+    /// A limit that lets everything through.
+    Unlimited,
+    /// Limits to be charged.
+    Limited(Limited<'a>),
+}
+
+/// How the limits of a descriptor count.
+#[derive(Debug)]
+pub(super) struct Limited<'a> {
+    /// Which of [`Resolved::charges`] are its limits; at least one.
+    charges: Range<usize>,
+    /// `None` for a limit that came with the descriptor.
+    pub(super) rule: Option<&'a Rule>,
+    pub(super) is_shadow: bool,
+    pub(super) is_quota: bool,
+    pub(super) metric: MetricKey<'a>,
+    pub(super) hits: u64,
+    pub(super) gives_back: bool,
+}
+
+/// A limit with its counter.
+#[derive(Debug)]
+pub(super) struct Charge<'a> {
+    pub(super) descriptor: usize,
+    pub(super) limit: Cow<'a, Limit>,
+    key: Vec<&'a [u8]>,
+    /// Whether it is asked about after those that can refuse the request by themselves.
+    is_later: bool,
+    /// What it is charged, 0 where it is only looked at.
+    cost: u64,
+    pub(super) status: Option<CarriedStatus>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Descriptors that give back do so.
+    GiveBack,
+    /// Limits that can refuse the request by themselves.
+    First,
+    /// Under [`Semantics::Tidegate`]: limits that cannot, those of shadow and quota mode.
+    Later,
+    /// Every limit of quota mode is over: what was charged is taken back.
+    TakeBack,
+    Done,
+}
+
+/// What the engine is to be asked next, for the namespace that is called as the domain.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Ask<'r> {
+    /// To charge these limits; [`Resolved::told`] takes their statuses, in order.
+    Carry {
+        /// What is charged when one of them is over.
+        charging: Charging,
+        /// The limits.
+        limits: Vec<CarriedLimit<'r>>,
+    },
+    /// To give the cost of each of these back to its counter; [`Resolved::told`] then takes nothing.
+    GiveBack {
+        /// The limits.
+        limits: Vec<CarriedLimit<'r>>,
+    },
+}
+
+impl<'a> Resolved<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        domain: Option<&'a Domain>,
+        name: &'a str,
+        descriptors: &'a [Descriptor<'a>],
+        hits: u32,
+    ) -> Self {
+        let mut resolved = Self {
+            settings,
+            domain: name,
+            is_domain_known: domain.is_some(),
+            descriptors,
+            hits,
+            parts: Vec::with_capacity(descriptors.len()),
+            charges: Vec::with_capacity(descriptors.len()),
+            stage: Stage::GiveBack,
+            had_room: false,
+        };
+        let found: Vec<Option<Found<'a>>> = descriptors
+            .iter()
+            .map(|one| domain.filter(|_| one.limit.is_none()).and_then(|domain| domain.find(&one.entries)))
+            .collect();
+        let replaced: BTreeSet<&str> = found
+            .iter()
+            .flatten()
+            .flat_map(|found| {
+                found.rule.limits.iter().flat_map(|limit| &limit.replaces).chain(&found.rule.replaces)
+            })
+            .map(|name| &**name)
+            .collect();
+        for (index, found) in found.into_iter().enumerate() {
+            let part = match (found, descriptors[index].limit) {
+                (None, Some(limit)) if domain.is_some() => {
+                    let from = resolved.charges.len();
+                    let is_later = settings.shadow || settings.quota_mode;
+                    resolved.add(index, Cow::Owned(limit.into()), None, is_later);
+                    let metric = metric::key_of_request(name, &descriptors[index].entries);
+                    resolved.part(index, None, metric, from)
+                }
+                (None, _) => Part::Free,
+                (Some(found), _) if found.rule.is_unlimited() => Part::Unlimited,
+                (Some(found), _) => resolved.found(index, &found, &replaced),
+            };
+            resolved.parts.push(part);
+        }
+        resolved.skip();
+        resolved
+    }
+
+    fn found(&mut self, index: usize, found: &Found<'a>, replaced: &BTreeSet<&str>) -> Part<'a> {
+        let rule = found.rule;
+        let from = self.charges.len();
+        let is_shadow = rule.shadow_mode || self.settings.shadow;
+        let is_later = is_shadow || rule.quota_mode || self.settings.quota_mode;
+        for limit in
+            rule.limits.iter().filter(|limit| !replaced.contains(&*limit.name) || limit.name.is_empty())
+        {
+            self.add(index, Cow::Borrowed(limit), Some(found), is_later);
+        }
+        if self.charges.len() == from {
+            return Part::Free;
+        }
+        let metric = metric::key_of(self.domain, found, &self.descriptors[index].entries);
+        self.part(index, Some(rule), metric, from)
+    }
+
+    fn part(&self, index: usize, rule: Option<&'a Rule>, metric: MetricKey<'a>, from: usize) -> Part<'a> {
+        Part::Limited(Limited {
+            charges: from..self.charges.len(),
+            rule,
+            is_shadow: rule.is_some_and(|rule| rule.shadow_mode),
+            is_quota: self.settings.quota_mode || rule.is_some_and(|rule| rule.quota_mode),
+            metric,
+            hits: self.hits_of(index),
+            gives_back: self.descriptors[index].gives_back,
+        })
+    }
+
+    fn hits_of(&self, index: usize) -> u64 {
+        self.descriptors[index].hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
+    }
+
+    fn add(&mut self, index: usize, limit: Cow<'a, Limit>, found: Option<&Found<'a>>, is_later: bool) {
+        let descriptor = &self.descriptors[index];
+        let mut key: Vec<&'a [u8]> = Vec::with_capacity(2 * descriptor.entries.len() + 1);
+        for (depth, (name, value)) in descriptor.entries.iter().enumerate() {
+            // The pattern stands for all values that share its counter.
+            let shared = found.map(|found| found.way[depth]).filter(|node| node.shares);
+            key.push(name.as_bytes());
+            key.push(shared.and_then(|node| node.value.as_deref()).unwrap_or(value).as_bytes());
+        }
+        // Entries come in pairs, so that the odd part at the end is never taken for one.
+        key.push(match (&limit, descriptor.limit) {
+            (Cow::Borrowed(limit), _) => limit.identity.as_bytes(),
+            (Cow::Owned(_), Some(own)) => own.unit.identity().as_bytes(),
+            (Cow::Owned(_), None) => b"",
+        });
+        let cost = if descriptor.gives_back { 0 } else { self.hits_of(index) };
+        self.charges.push(Charge {
+            descriptor: index,
+            limit,
+            key,
+            is_later,
+            cost,
+            status: None,
+        });
+    }
+
+    /// Whether a refused request is charged nothing.
+    fn is_all_or_none(&self) -> bool {
+        self.settings.semantics == Semantics::Tidegate
+    }
+
+    /// What is charged when a limit of this charge's stage is over.
+    pub(super) fn charging(&self, charge: &Charge<'_>) -> Charging {
+        match self.settings.semantics {
+            Semantics::Tidegate if charge.is_later => Charging::Each,
+            Semantics::Tidegate => Charging::AllOrNone,
+            Semantics::Strict if self.settings.stop_increment_when_over_limit => Charging::AllOrNone,
+            Semantics::Strict => Charging::Always,
+        }
+    }
+
+    /// What the engine is to be asked now; `None` when the answer is ready.
+    pub fn ask(&self) -> Option<Ask<'_>> {
+        let limits: Vec<CarriedLimit<'_>> =
+            self.asked().map(|(charge, cost)| self.carried(charge, cost)).collect();
+        match self.stage {
+            Stage::GiveBack | Stage::TakeBack => Some(Ask::GiveBack { limits }),
+            Stage::First | Stage::Later => {
+                let charging = self.asked().next().map(|(charge, _)| self.charging(charge))?;
+                Some(Ask::Carry { charging, limits })
+            }
+            Stage::Done => None,
+        }
+    }
+
+    /// Takes what the engine said to the last question: the statuses of what it carried, in order, and nothing for
+    /// what it gave back. Statuses that are too few leave their limits unasked, which counts as over.
+    pub fn told(&mut self, statuses: &[CarriedStatus]) {
+        let asked: Vec<usize> = self.places().collect();
+        match self.stage {
+            Stage::First | Stage::Later => {
+                for (place, status) in asked.into_iter().zip(statuses) {
+                    self.charges[place].status = Some(*status);
+                }
+            }
+            Stage::TakeBack => {
+                for place in asked {
+                    let charge = &mut self.charges[place];
+                    if let Some(status) = &mut charge.status {
+                        status.used = status.used.saturating_sub(charge.cost);
+                    }
+                    charge.cost = 0;
+                }
+            }
+            Stage::GiveBack | Stage::Done => {}
+        }
+        self.advance();
+        self.skip();
+    }
+
+    fn advance(&mut self) {
+        let admits = |charge: &Charge<'_>| charge.status.is_some_and(|status| status.verdict == Verdict::Admit);
+        self.stage = match self.stage {
+            Stage::GiveBack => Stage::First,
+            Stage::First => {
+                let is_split = self.is_all_or_none();
+                self.had_room = self.charges.iter().filter(|charge| !is_split || !charge.is_later).all(admits);
+                if is_split && !self.had_room {
+                    // What cannot refuse is looked at only, so that a refused request charges nothing at all.
+                    for charge in self.charges.iter_mut().filter(|charge| charge.is_later) {
+                        charge.cost = 0;
+                    }
+                }
+                Stage::Later
+            }
+            Stage::Later if self.is_taken_back() => Stage::TakeBack,
+            Stage::Later | Stage::TakeBack | Stage::Done => Stage::Done,
+        };
+    }
+
+    /// Whether it turned out last that the request is refused, after something was charged.
+    fn is_taken_back(&self) -> bool {
+        self.is_all_or_none() && self.had_room && !self.settings.shadow && self.is_quota_exhausted()
+    }
+
+    /// Goes on while the question would be empty.
+    fn skip(&mut self) {
+        while self.stage != Stage::Done && self.places().next().is_none() {
+            self.advance();
+        }
+    }
+
+    /// The charges that the question of this stage is about.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let is_asked = move |charge: &Charge<'_>| match self.stage {
+            Stage::GiveBack => self.descriptors[charge.descriptor].gives_back,
+            Stage::First => !self.is_all_or_none() || !charge.is_later,
+            Stage::Later => self.is_all_or_none() && charge.is_later,
+            Stage::TakeBack => self.is_charged(charge),
+            Stage::Done => false,
+        };
+        (0..self.charges.len()).filter(move |place| is_asked(&self.charges[*place]))
+    }
+
+    /// Whether a limit was charged, and the charge stands.
+    pub(super) fn is_charged(&self, charge: &Charge<'_>) -> bool {
+        match (&charge.status, self.charging(charge)) {
+            (None, _) => false,
+            (Some(_), _) if charge.cost == 0 => false,
+            (Some(_), Charging::Always) => true,
+            (Some(status), Charging::Each) => status.verdict == Verdict::Admit,
+            (Some(_), Charging::AllOrNone) => self.had_room,
+        }
+    }
+
+    fn asked(&self) -> impl Iterator<Item = (&Charge<'a>, u64)> {
+        self.places().map(|place| {
+            let charge = &self.charges[place];
+            let gives_back = self.stage == Stage::GiveBack;
+            (charge, if gives_back { self.hits_of(charge.descriptor) } else { charge.cost })
+        })
+    }
+
+    fn carried<'r>(&'r self, charge: &'r Charge<'a>, cost: u64) -> CarriedLimit<'r> {
+        let name = match &self.parts[charge.descriptor] {
+            Part::Limited(Limited { metric, .. }) if charge.limit.name.is_empty() => &metric.bounded,
+            _ => &*charge.limit.name,
+        };
+        CarriedLimit { name, key: &charge.key, algorithm: charge.limit.algorithm.clone(), cost }
+    }
+
+    /// Whether a limit is over that refuses the request by itself.
+    pub(super) fn is_refused(&self) -> bool {
+        self.limited().any(|limited| !limited.is_quota && self.is_over(limited))
+    }
+
+    /// Whether there are descriptors in quota mode and all of them are over.
+    pub(super) fn is_quota_exhausted(&self) -> bool {
+        let mut quotas = self.parts.iter().filter_map(|part| match part {
+            Part::Limited(limited) if limited.is_quota => Some(self.is_over(limited)),
+            // Where everything is in quota mode, what has no limit has passed.
+            Part::Free if self.settings.quota_mode => Some(false),
+            _ => None,
+        });
+        quotas.next().is_some_and(|first| first && quotas.all(|is_over| is_over))
+    }
+
+    fn limited(&self) -> impl Iterator<Item = &Limited<'a>> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Limited(limited) => Some(limited),
+            Part::Free | Part::Unlimited => None,
+        })
+    }
+
+    /// Whether a descriptor is over one of its limits and says so, which it does not in shadow mode.
+    fn is_over(&self, limited: &Limited<'_>) -> bool {
+        !limited.is_shadow && self.charges_of(limited).iter().any(|charge| is_charge_over(charge, limited))
+    }
+
+    pub(super) fn charges_of(&self, limited: &Limited<'_>) -> &[Charge<'a>] {
+        &self.charges[limited.charges.clone()]
+    }
+}
+
+/// Whether one limit is over.
+pub(super) fn is_charge_over(charge: &Charge<'_>, limited: &Limited<'_>) -> bool {
+    if limited.gives_back {
+        return false;
+    }
+    let Some(status) = &charge.status else { return true };
+    if charge.cost < limited.hits {
+        // It was only looked at: would the hits have had room?
+        return status.used.saturating_add(limited.hits) > status.limit;
+    }
+    status.verdict != Verdict::Admit
+}

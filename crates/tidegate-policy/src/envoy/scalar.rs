@@ -1,0 +1,112 @@
+//! What a scalar is in YAML 1.1, which is what the peer reads its files as.
+
+use crate::tree::Scalar;
+
+/// What a scalar is. Its text stays as it stands in the file: where text is meant, `0x10` is the text `0x10`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// There is no value.
+    Null,
+    /// `true`, `yes`, `on`, `y` and their opposites, in the three usual cases.
+    Bool(bool),
+    /// A whole number of 64 bits with a sign.
+    Int(i64),
+    /// A whole number that has no room there.
+    Huge,
+    /// A number that is not whole.
+    Float(f64),
+    /// Anything else, and whatever is in quotes.
+    Text,
+}
+
+/// What `scalar` is.
+pub(super) fn kind(scalar: &Scalar) -> Kind {
+    let text = &*scalar.text;
+    if scalar.quoted {
+        return Kind::Text;
+    }
+    if scalar.is_null() {
+        return Kind::Null;
+    }
+    // Not every mixture of cases counts, as in the peer.
+    let is_word = |words: &[&str]| {
+        words.iter().any(|word| {
+            let capital = word[..1].to_uppercase() + &word[1..];
+            text == *word || text == capital || text == word.to_uppercase()
+        })
+    };
+    if is_word(&["true", "yes", "on", "y"]) {
+        return Kind::Bool(true);
+    }
+    if is_word(&["false", "no", "off", "n"]) {
+        return Kind::Bool(false);
+    }
+    number(text)
+}
+
+fn number(text: &str) -> Kind {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
+        return Kind::Float(f64::INFINITY);
+    }
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Kind::Text;
+    }
+    let plain = unsigned.replace('_', "");
+    let (radix, digits) = match plain.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &plain[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &plain[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &plain[2..]),
+        [b'0', _, ..] => (8, &plain[1..]),
+        _ => (10, plain.as_str()),
+    };
+    if !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix)) {
+        let magnitude = i128::from_str_radix(digits, radix).ok();
+        let value = magnitude.map(|value| if text.starts_with('-') { -value } else { value });
+        return value.and_then(|value| i64::try_from(value).ok()).map_or(Kind::Huge, Kind::Int);
+    }
+    let has_digit = plain.contains(|c: char| c.is_ascii_digit());
+    let is_float = has_digit && plain.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
+    match plain.parse::<f64>() {
+        Ok(value) if is_float => Kind::Float(if text.starts_with('-') { -value } else { value }),
+        _ => Kind::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scalar_is_what_yaml_1_1_takes_it_for() {
+        for (text, expected) in [
+            ("", Kind::Null),
+            ("~", Kind::Null),
+            ("yes", Kind::Bool(true)),
+            ("Off", Kind::Bool(false)),
+            ("N", Kind::Bool(false)),
+            ("tRue", Kind::Text),
+            ("10", Kind::Int(10)),
+            ("-10", Kind::Int(-10)),
+            ("+1_000", Kind::Int(1000)),
+            ("0x1F", Kind::Int(31)),
+            ("010", Kind::Int(8)),
+            ("0b11", Kind::Int(3)),
+            ("0", Kind::Int(0)),
+            ("08", Kind::Float(8.0)),
+            ("9223372036854775808", Kind::Huge),
+            ("1.5", Kind::Float(1.5)),
+            (".5", Kind::Float(0.5)),
+            ("1e3", Kind::Float(1000.0)),
+            (".inf", Kind::Float(f64::INFINITY)),
+            ("10.0.0.1", Kind::Text),
+            ("2001-01-01", Kind::Text),
+            ("1a", Kind::Text),
+            (".", Kind::Text),
+            ("minute", Kind::Text),
+        ] {
+            assert_eq!(kind(&Scalar { text: text.into(), quoted: false }), expected, "{text}");
+            assert_eq!(kind(&Scalar { text: text.into(), quoted: true }), Kind::Text, "{text}");
+        }
+    }
+}

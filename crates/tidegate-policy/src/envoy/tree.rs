@@ -1,0 +1,192 @@
+//! The descriptors of a domain as requests are matched with them.
+//!
+//! Key and value stay apart: the peer joins them with an underscore, so that there the key `a` with the value `b_c` is
+//! the key `a_b` with the value `c`. Here it is not.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::glob;
+use super::limit::Limit;
+use super::metric;
+use super::read::{Written, WrittenRule};
+use crate::path::Path;
+use crate::problem::{Report, shown};
+
+/// The descriptors of one domain.
+#[derive(Debug)]
+pub(super) struct Domain {
+    pub(super) name: Box<str>,
+    /// The first is the domain itself and has no key.
+    nodes: Vec<Node>,
+}
+
+/// A descriptor in its place.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) key: Box<str>,
+    pub(super) value: Option<Box<str>>,
+    pub(super) is_wildcard: bool,
+    pub(super) value_to_metric: bool,
+    /// Whether all values that match are one counter.
+    pub(super) shares: bool,
+    pub(super) rule: Option<Rule>,
+    keys: BTreeMap<Box<str>, Values>,
+    /// The children that stand for more than one key or value, in the order of the file.
+    wildcards: Vec<usize>,
+    /// Where it is written, for who writes it again.
+    file: Box<str>,
+    path: Path,
+}
+
+/// The children of one key.
+#[derive(Debug, Default)]
+struct Values {
+    any: Option<usize>,
+    each: BTreeMap<Box<str>, usize>,
+}
+
+/// What holds for the requests whose last entry a node matches.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// Its limits; none when it is unlimited.
+    pub(super) limits: Vec<Limit>,
+    /// For an unlimited one: the names of the limits it takes the place of.
+    pub(super) replaces: Vec<Box<str>>,
+    pub(super) shadow_mode: bool,
+    pub(super) quota_mode: bool,
+    pub(super) detailed_metric: bool,
+    pub(super) metadata: Map<String, Value>,
+    /// Its metrics' key without anything of a request.
+    pub(super) metric_key: String,
+    /// For a rule with values of requests in its metrics' key: the key of those there are too many of.
+    pub(super) metric_rest: Option<String>,
+}
+
+impl Rule {
+    /// Whether it lets everything through and counts nothing.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.limits.is_empty()
+    }
+}
+
+impl Domain {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.into(), nodes: vec![Node::default()] }
+    }
+
+    /// Adds the descriptors of a file; what is there already is reported.
+    pub(super) fn add(&mut self, written: Vec<Written>, file: &str, report: &mut Report<'_>) {
+        let mut above = vec![0];
+        self.add_under(&mut above, written, file, report);
+    }
+
+    fn add_under(
+        &mut self,
+        above: &mut Vec<usize>,
+        written: Vec<Written>,
+        file: &str,
+        report: &mut Report<'_>,
+    ) {
+        for one in written {
+            if report.is_full() {
+                return;
+            }
+            let parent = *above.last().expect("the domain itself is never taken out");
+            let index = self.nodes.len();
+            let values = self.nodes[parent].keys.entry(one.key.clone()).or_default();
+            let place = match &one.value {
+                None => values.any.get_or_insert(index),
+                Some(value) => values.each.entry(value.clone()).or_insert(index),
+            };
+            let place = *place;
+            if place != index && !one.key.is_empty() {
+                let first = &self.nodes[place];
+                let of = if *first.file == *file { String::new() } else { format!(" of {}", first.file) };
+                let what = format!(
+                    "descriptor \"{}\" stands twice, first at {}{of}",
+                    shown(&one.composite()),
+                    first.path
+                );
+                report.value(&one.path, what, "merge the two, or remove one");
+            }
+            let is_wildcard = one.is_wildcard();
+            if is_wildcard {
+                self.nodes[parent].wildcards.push(index);
+            }
+            self.nodes.push(Node {
+                is_wildcard,
+                value_to_metric: one.value_to_metric,
+                shares: one.share_threshold,
+                file: file.into(),
+                path: one.path,
+                key: one.key,
+                value: one.value,
+                ..Node::default()
+            });
+            above.push(index);
+            let rule = one.rule.map(|rule| self.rule(above, rule));
+            self.nodes[index].rule = rule;
+            self.add_under(above, one.descriptors, file, report);
+            above.pop();
+        }
+    }
+
+    fn rule(&self, way: &[usize], written: WrittenRule) -> Rule {
+        let nodes: Vec<&Node> = way[1..].iter().map(|index| &self.nodes[*index]).collect();
+        let WrittenRule { limits, replaces, shadow_mode, quota_mode, detailed_metric, metadata } = written;
+        Rule {
+            limits,
+            replaces,
+            shadow_mode,
+            quota_mode,
+            detailed_metric,
+            metadata,
+            metric_key: metric::rule_key(&self.name, &nodes),
+            metric_rest: metric::rest_key(&self.name, &nodes, detailed_metric),
+        }
+    }
+
+    /// The nodes that the entries of a descriptor match, if the last of them has a rule.
+    pub(super) fn find(&self, entries: &[(&str, &str)]) -> Option<Found<'_>> {
+        let mut way = Vec::with_capacity(entries.len().min(crate::tree::DEPTH_MAX));
+        let mut node = &self.nodes[0];
+        for (key, value) in entries {
+            node = &self.nodes[self.child(node, key, value)?];
+            way.push(node);
+        }
+        let rule = node.rule.as_ref()?;
+        Some(Found { way, rule })
+    }
+
+    /// The child that an entry matches: the very value, else the first pattern, else the key alone.
+    fn child(&self, node: &Node, key: &str, value: &str) -> Option<usize> {
+        let values = node.keys.get(key);
+        values
+            .and_then(|values| values.each.get(value))
+            .or_else(|| node.wildcards.iter().find(|index| self.nodes[**index].fits(key, value)))
+            .or_else(|| values.and_then(|values| values.any.as_ref()))
+            .copied()
+    }
+
+    /// Every rule, in the order of the files.
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.nodes.iter().filter_map(|node| node.rule.as_ref())
+    }
+}
+
+/// The nodes from the top to a rule.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    /// One for each entry of the descriptor.
+    pub(super) way: Vec<&'a Node>,
+    pub(super) rule: &'a Rule,
+}
+
+impl Node {
+    /// Whether an entry is as its patterns say.
+    fn fits(&self, key: &str, value: &str) -> bool {
+        glob::matches(&self.key, key) && self.value.as_deref().is_none_or(|own| glob::matches(own, value))
+    }
+}
