@@ -227,6 +227,28 @@ impl Engine {
         }))
     }
 
+    /// Gives the cost of a request back to the limits, never more than is used, and again each time it is asked.
+    ///
+    /// For protocols that have no name for a refund. Where there is one, [`Engine::refund`] may be repeated without harm.
+    /// With a store, the local limits follow when it has answered; if it does not, nothing is given back here.
+    pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        let mut exact = gate.exact_limits(request.attributes, now);
+        exact.retain(|one| counts_units(one));
+        if exact.is_empty() {
+            gate.refund(request.attributes, request.cost, now);
+            return Ok(Progress::Done(()));
+        }
+        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
+        let request = Owned::new(request);
+        let gate = gate.clone();
+        Ok(Progress::ask(batch, move |step, _| {
+            step.answer.map_err(EngineError::Store)?;
+            request.with(|attributes| gate.refund(attributes, request.cost, step.now));
+            Ok(Progress::Done(()))
+        }))
+    }
+
     /// Remembers a refund that was given before a restart, from its note of kind [`NoteKind::Refund`].
     pub fn restore_refund(&self, note: &Note, now: Timestamp) -> Result<(), EngineError> {
         let name = RefundName(notes::name(NoteKind::Refund, note)?);

@@ -248,3 +248,26 @@ fn a_key_that_exceeds_an_exact_limit_is_blocked_where_the_policy_says_so() {
         .consistency(Consistency::Exact)]);
     assert!(large.admit(61).is_none() && large.admit(60).is_some());
 }
+
+#[test]
+fn what_is_given_back_without_a_name_is_given_back_each_time_and_never_more_than_was_used() {
+    let world = world();
+    let _permit = world.admit(10).unwrap();
+    world.carry(world.engine.give_back(&request(4), world.now())).unwrap();
+    assert_eq!(left(&world), [94, 44, 34, 1, 5]);
+    world.carry(world.engine.give_back(&request(4), world.now())).unwrap();
+    assert_eq!(left(&world), [98, 48, 38, 1, 5]);
+    world.carry(world.engine.give_back(&request(u64::MAX), world.now())).unwrap();
+    assert_eq!(left(&world), [100, 50, 40, 1, 5]);
+}
+
+#[test]
+fn without_the_store_nothing_is_given_back_by_half() {
+    let mut world = world();
+    let _permit = world.admit(10).unwrap();
+    world.store_is_down = true;
+    let failed = world.carry(world.engine.give_back(&request(4), world.now()));
+    assert!(matches!(failed, Err(EngineError::Store(_))), "{failed:?}");
+    world.store_is_down = false;
+    assert_eq!(left(&world), [90, 40, 30, 1, 5]);
+}
