@@ -28,7 +28,7 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
     let proxy = proxy::proxy(
         &config.proxy.unwrap_or_default(),
         config.namespaces.as_ref(),
-        config.listen.as_ref().is_some_and(|listen| listen.proxy.is_some()),
+        config.listen.as_ref(),
         &top.key("proxy"),
         report,
     );

@@ -75,6 +75,8 @@ pub struct Listener {
     pub address: Address,
     /// Whether it was said to listen beyond loopback without authorization; always true for an address beyond loopback.
     pub insecure: bool,
+    /// Whether connections begin with the PROXY protocol; only ever on the listener of the reverse proxy.
+    pub proxy_protocol: bool,
     /// Its TLS; default none.
     pub tls: Option<Tls>,
 }

@@ -29,6 +29,9 @@ pub struct ServerConfig {
     pub proxy: Option<Address>,
     /// TLS of the address in `proxy`. Default none.
     pub proxy_tls: Option<TlsFiles>,
+    /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no. Then each must, and come
+    /// from a peer that `proxying` trusts; others are closed.
+    pub proxy_protocol: bool,
     /// Which requests are passed on, where to and on what terms. Default none.
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
@@ -56,6 +59,7 @@ impl Default for ServerConfig {
             admin_tls: None,
             proxy: None,
             proxy_tls: None,
+            proxy_protocol: false,
             proxying: ProxyConfig::default(),
             keeps_proxying: false,
             bounds: Bounds::default(),

@@ -21,6 +21,10 @@ use tokio_rustls::server::TlsStream;
 
 use crate::bounds::Bounds;
 
+mod flow;
+
+pub(crate) use flow::{Flowing, Streams};
+
 /// All open connections of a daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
@@ -60,6 +64,8 @@ pub(crate) struct Line {
     freed: AtomicU64,
     /// Requests that wait in line, with their bodies unread.
     held: AtomicU64,
+    /// Answers that are on their way.
+    flows: flow::Flows,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
@@ -131,6 +137,22 @@ impl Line {
         if let Some(waker) = waker.take() {
             waker.wake();
         }
+    }
+
+    /// Returns when the connection is told to end.
+    pub(crate) async fn told(&self) {
+        // Registered each time: an order uses the waker up.
+        std::future::poll_fn(|cx| match self.order(cx, &mut false) {
+            Order::Serve => Poll::Pending,
+            Order::Finish | Order::Close => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    /// How long its client may take nothing of what is to be written. On HTTP/2 each answer has a bound of its own.
+    fn patience(&self, bounds: &Bounds) -> Duration {
+        let own = if self.is_http2.load(Ordering::Relaxed) { None } else { self.flows.patience() };
+        own.unwrap_or(bounds.idle_timeout)
     }
 
     /// The order in force; the task of `cx` is woken when a stricter one comes.
@@ -281,7 +303,7 @@ impl Connections {
 }
 
 impl Watched {
-    /// Whether the client has taken nothing for as long as a connection may be idle.
+    /// Whether the client has taken nothing for as long as the answer or, without one, a connection may be idle.
     fn is_stuck(&mut self, now: Instant, bounds: &Bounds) -> bool {
         if !self.line.is_stuck.load(Ordering::Relaxed) {
             self.stuck_since = None;
@@ -293,7 +315,7 @@ impl Watched {
             self.stuck_since = Some((now, freed));
             return false;
         }
-        now.duration_since(since) >= bounds.idle_timeout
+        now.duration_since(since) >= self.line.patience(bounds)
     }
 
     /// Looks at one connection; whether it was told to end.
@@ -301,7 +323,8 @@ impl Watched {
         if self.line.held.load(Ordering::Relaxed) > 0 {
             self.line.poke();
         }
-        if self.is_stuck(now, bounds) {
+        if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
+            self.line.flows.end();
             self.line.tell(Order::Close);
             return self.asked.replace(now).is_none();
         }
@@ -469,6 +492,29 @@ mod tests {
         }
         assert_eq!(connections.sweep(start + Duration::from_secs(75), &bounds()), 1);
         assert_eq!((order(&deaf.line), order(&slow.line)), (Order::Close, Order::Serve));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_of_an_answer_that_is_passed_on_has_as_long_as_its_route_says() {
+        let connections = Arc::new(Connections::default());
+        let (deaf, many) = (connections.add(), connections.add());
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let begin = |open: &OpenConnection| {
+            open.line.request_started();
+            open.line.wrote(true);
+            Flowing::begin(Arc::clone(&open.line), Duration::from_secs(5), None)
+        };
+        let (flowing, _other) = (begin(&deaf), begin(&many));
+        // Others may be on their way on the same connection, with longer bounds.
+        many.line.is_http2.store(true, Ordering::Relaxed);
+        assert_eq!(connections.sweep(start, &bounds()), 0);
+        assert_eq!(connections.sweep(after(4), &bounds()), 0);
+        assert_eq!(connections.sweep(after(5), &bounds()), 1);
+        assert_eq!((order(&deaf.line), order(&many.line)), (Order::Close, Order::Serve));
+        assert!(flowing.is_over());
+        assert_eq!(connections.sweep(after(75), &bounds()), 1);
+        assert_eq!(order(&many.line), Order::Close);
     }
 
     #[tokio::test(start_paused = true)]

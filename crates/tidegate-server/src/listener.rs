@@ -6,10 +6,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::address::Address;
 use crate::tls::TlsError;
+
+mod preamble;
+
+pub(crate) use preamble::Preambles;
 
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +82,18 @@ impl Stream {
             Self::Tcp(stream) => stream.peer_addr().ok().map(|peer| peer.ip()),
             Self::Unix(_) => None,
         }
+    }
+
+    /// Reads at most `most` bytes more; how many, 0 at the end.
+    async fn read_some(&mut self, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        let from = bytes.len();
+        bytes.resize(from + most, 0);
+        let read = match self {
+            Self::Tcp(stream) => stream.read(&mut bytes[from..]).await,
+            Self::Unix(stream) => stream.read(&mut bytes[from..]).await,
+        };
+        bytes.truncate(from + *read.as_ref().unwrap_or(&0));
+        read
     }
 }
 

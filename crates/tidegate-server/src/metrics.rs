@@ -316,6 +316,16 @@ impl Metrics {
         self.faults.get_or_create(&FaultLabels { error: "tls_handshake" }).inc();
     }
 
+    /// Counts a connection that should begin with the PROXY protocol and does not.
+    pub(crate) fn broken_preamble(&self) {
+        self.faults.get_or_create(&FaultLabels { error: "proxy_protocol" }).inc();
+    }
+
+    /// Counts a connection whose peer is not trusted to say who it is.
+    pub(crate) fn untrusted_peer(&self) {
+        self.faults.get_or_create(&FaultLabels { error: "untrusted_peer" }).inc();
+    }
+
     /// The page.
     pub(crate) fn page(&self) -> String {
         let mut page = String::with_capacity(8 << 10);

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_engine::Engine;
 use tidegate_policy::Policy;
@@ -28,13 +28,13 @@ use tokio_rustls::server::TlsStream;
 use crate::address::Address;
 use crate::changes::Changes;
 use crate::config::ServerConfig;
-use crate::connections::{Connections, Hearing, Line, NotingStream, OpenConnection, Order};
+use crate::connections::{Connections, Hearing, Line, NotingStream, OpenConnection, Order, Streams};
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
 use crate::door::{Serves, answer};
 use crate::follow::follow;
 use crate::in_force::{InForce, PolicyVersion};
-use crate::listener::{ListenError, Listener, Stream};
+use crate::listener::{ListenError, Listener, Preambles, Stream};
 use crate::metrics::{Metrics, Watched};
 use crate::overrides::History;
 use crate::policy_file::PolicyFile;
@@ -315,6 +315,7 @@ async fn accept_all(
 ) {
     let shared = daemon.metrics.shared();
     let mut said = None::<Instant>;
+    let preambles = (serves.proxy && daemon.config.proxy_protocol).then(|| Arc::new(Preambles::default()));
     loop {
         if room.available_permits() == 0 {
             shared.accept_pauses.fetch_add(1, Ordering::Relaxed);
@@ -333,14 +334,21 @@ async fn accept_all(
             } => accepted,
         };
         match accepted {
-            (place, Ok(stream)) => {
+            (place, Ok(mut stream)) => {
                 shared.connections_accepted.fetch_add(1, Ordering::Relaxed);
                 let open = daemon.connections.add();
                 let daemon = Arc::clone(&daemon);
                 let tls = tls.clone();
-                let peer = Peer { address: stream.peer(), is_tls: tls.is_some() };
+                let preambles = preambles.clone();
+                let mut peer = Peer { address: stream.peer(), is_tls: tls.is_some(), is_named: true };
                 tokio::spawn(async move {
                     let _place = place;
+                    if let Some(preambles) = preambles {
+                        match preambles.read(&daemon, &mut stream, peer, &open.line).await {
+                            Some(named) => peer = named,
+                            None => return,
+                        }
+                    }
                     match (stream, tls) {
                         (Stream::Tcp(stream), None) => serve(daemon, serves, peer, stream, open).await,
                         (Stream::Unix(stream), None) => serve(daemon, serves, peer, stream, open).await,
@@ -420,7 +428,7 @@ where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
     let bounds = &daemon.config.bounds;
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(Streams);
     builder
         .http1()
         // Idle connections and slow headers are found by the sweep, which costs a request nothing.
@@ -461,13 +469,8 @@ where
 }
 
 /// Serves one connection until it ends or is told to.
-async fn run<S, T, B>(
-    daemon: &Daemon,
-    builder: &Builder<TokioExecutor>,
-    service: T,
-    stream: S,
-    line: &Arc<Line>,
-) where
+async fn run<S, T, B>(daemon: &Daemon, builder: &Builder<Streams>, service: T, stream: S, line: &Arc<Line>)
+where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
     T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     T::Future: Send + 'static,

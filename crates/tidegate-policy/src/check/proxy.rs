@@ -17,6 +17,7 @@ use crate::raw::proxy::{
     ClassConfig, ClientHeaderConfig, CostForm, Health as HealthConfig, Jwt as JwtConfig, PathsConfig,
     Proxy as ProxyConfig, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry,
 };
+use crate::raw::service::{Listen, Listener};
 use crate::suggestion::nearest;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -26,7 +27,7 @@ const WEEK: Duration = Duration::from_hours(168);
 pub(super) fn proxy(
     raw: &ProxyConfig,
     namespaces: Option<&BTreeMap<String, Namespace>>,
-    has_listener: bool,
+    listen: Option<&Listen>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Proxy {
@@ -49,6 +50,10 @@ pub(super) fn proxy(
         report.value(&within, what, format!("use at most {}", Proxy::COUNT_MAX));
     }
     for (index, network) in trusted.iter().take(Proxy::COUNT_MAX).enumerate() {
+        if network == "unix" {
+            proxy.trusts_unix = true;
+            continue;
+        }
         let is_address = network.parse::<core::net::IpAddr>().is_ok();
         match tidegate::Matcher::cidr(network) {
             Err(error) if !is_address => report.error(&within.index(index), &error),
@@ -70,6 +75,10 @@ pub(super) fn proxy(
         }
         proxy.routes.push(checked);
     }
+    let has_listener = listen.is_some_and(|listen| listen.proxy.is_some());
+    if let Some(listen) = listen {
+        peers(listen, &proxy, report);
+    }
     if has_listener && proxy.routes.is_empty() {
         report.warn(path, "there is no route, so every request is answered 404", "add one under `routes:`");
     }
@@ -78,6 +87,37 @@ pub(super) fn proxy(
         report.warn(&within, "there are routes, and no listener that takes requests for them", fix);
     }
     proxy
+}
+
+/// Whether who connects can be known as the listener and the routes need it.
+fn peers(listen: &Listen, proxy: &Proxy, report: &mut Report<'_>) {
+    let within = Path::default().key("listen");
+    for (name, listener) in [("http", &listen.http), ("admin", &listen.admin)] {
+        if listener.as_ref().is_some_and(Listener::expects_preamble) {
+            let what = "the PROXY protocol is only read where requests are passed on";
+            let path = within.key(name).key("proxy_protocol");
+            report.value(&path, what, "remove it, or set it on `proxy`");
+        }
+    }
+    let Some(listener) = &listen.proxy else { return };
+    let path = within.key("proxy");
+    let is_unix = listener.address().starts_with("unix:");
+    let trusts_any = if is_unix { proxy.trusts_unix } else { !proxy.trusted.is_empty() };
+    if listener.expects_preamble() && !trusts_any {
+        let what = "every connection would be closed, because nobody is trusted to say who a client is";
+        let fix = if is_unix {
+            "add `trusted: [unix]` under `proxy:`"
+        } else {
+            "add the address of the balancer to `trusted:` under `proxy:`"
+        };
+        report.value(&path.key("proxy_protocol"), what, fix);
+    }
+    let mut sources = proxy.routes.iter().flat_map(|route| &route.attributes);
+    if is_unix && !proxy.trusts_unix && sources.any(|(_, source)| source == "client_ip") {
+        let what = "client_ip is always absent, because peers on a Unix socket have no address";
+        let fix = "add `trusted: [unix]` under `proxy:` if they send X-Forwarded-For and may be believed";
+        report.warn(&path, what, fix);
+    }
 }
 
 /// A span within bounds, or `default` where none is given or it is wrong.

@@ -27,7 +27,8 @@ pub(super) const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -> Listen {
-    let default = Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false, tls: None };
+    let default =
+        Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false, proxy_protocol: false, tls: None };
     let http = raw.http.as_ref().map(|raw| listener(raw, &path.key("http"), true, report));
     let http = http.unwrap_or(Some(default.clone()));
     let admin = raw.admin.as_ref().and_then(|raw| listener(raw, &path.key("admin"), false, report));
@@ -87,7 +88,7 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
         );
         report.value(&path, what, fix);
     }
-    Some(Listener { address, insecure, tls })
+    Some(Listener { address, insecure, proxy_protocol: raw.expects_preamble(), tls })
 }
 
 fn tls(form: &TlsForm, path: &Path, report: &mut Report<'_>) -> Tls {

@@ -113,13 +113,18 @@ fn store_settings(store: &StoreKind) -> [(&'static str, String); 5] {
 }
 
 fn listener(listener: &Listener) -> String {
+    let mut text = listener.address.to_string();
     match &listener.tls {
-        None => listener.address.to_string(),
-        Some(Tls { cert, key, client_ca: None }) => format!("{} with {cert} and {key}", listener.address),
+        None => {}
+        Some(Tls { cert, key, client_ca: None }) => text.extend([" with ", cert, " and ", key]),
         Some(Tls { cert, key, client_ca: Some(ca) }) => {
-            format!("{} with {cert} and {key}, clients by {ca}", listener.address)
+            text.extend([" with ", cert, " and ", key, ", clients by ", ca]);
         }
     }
+    if listener.proxy_protocol {
+        text.push_str(", after the PROXY protocol");
+    }
+    text
 }
 
 /// The reverse proxy in a line: how much of it there is, and a number made of all of it, which differs when it does.

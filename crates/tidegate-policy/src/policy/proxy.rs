@@ -16,6 +16,8 @@ pub struct Proxy {
     pub upstreams: Vec<Upstream>,
     /// The networks of trusted proxies in front, at most 1024, each an address or a CIDR block.
     pub trusted: Vec<String>,
+    /// Whether peers on a Unix socket are trusted as well.
+    pub trusts_unix: bool,
     /// Whether they name the client in `Forwarded` rather than `X-Forwarded-For`.
     pub forwarded: bool,
     /// Whether a path is brought into its plainer spelling rather than rejected.
@@ -35,6 +37,7 @@ impl Default for Proxy {
         Self {
             upstreams: Vec::new(),
             trusted: Vec::new(),
+            trusts_unix: false,
             forwarded: false,
             normalise: false,
             jwt: None,

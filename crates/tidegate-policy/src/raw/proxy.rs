@@ -16,8 +16,8 @@ use super::matching::MatcherConfig;
 pub(crate) struct Proxy {
     /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT`, or a mapping. Default: `{}`.
     pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
-    /// The networks of proxies in front, whose word about the client's address counts. At most 1024. Default: `[]`.
-    /// Danger: whoever is in one of them may say that it is somebody else.
+    /// The networks of proxies in front, whose word about the client's address counts; `unix` is whoever connects to a Unix
+    /// socket. At most 1024. Default: `[]`. Danger: whoever is in one of them may say that it is somebody else.
     pub(crate) trusted: Option<Vec<String>>,
     /// The header in which they say it. Default: `x_forwarded_for`.
     pub(crate) client_header: Option<ClientHeaderConfig>,
@@ -226,8 +226,8 @@ pub(crate) struct TimeoutsForm {
     /// From the last of the request that was sent on to the first of the answer, 1ms to 1d. After it: 504. Default:
     /// `1m`.
     pub(crate) first_byte: Option<String>,
-    /// Between two pieces of a body, either way, 1ms to 1d. After it the request is answered 408 and an answer breaks
-    /// off. Default: `1m`.
+    /// Between two pieces of a body, either way, and how long a client may take nothing of its answer, 1ms to 1d. After it
+    /// the request is answered 408 and an answer breaks off. Default: `1m`.
     pub(crate) idle: Option<String>,
     /// From the head of the request to the end of the answer, 1ms to 7d. Default: none.
     pub(crate) total: Option<String>,

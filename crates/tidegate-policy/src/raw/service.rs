@@ -42,6 +42,9 @@ pub(crate) struct ListenerForm {
     pub(crate) insecure: Option<bool>,
     /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1. Default: none. Renewed files are taken up within seconds.
     pub(crate) tls: Option<TlsForm>,
+    /// Whether connections begin with the PROXY protocol, version 1 or 2, by which a balancer says who the client is. For
+    /// proxy only. Default: `false`. Then each must begin so and come from a peer in `proxy.trusted`; others are closed.
+    pub(crate) proxy_protocol: Option<bool>,
 }
 
 /// The files of a listener's TLS, all in PEM.
@@ -63,6 +66,21 @@ impl<'de> Deserialize<'de> for Listener {
             Value::String(address) => Ok(Self::Address(address)),
             form => inner(form).map(Self::Form),
         }
+    }
+}
+
+impl Listener {
+    /// Where it listens, as it is written.
+    pub(crate) fn address(&self) -> &str {
+        match self {
+            Self::Address(address) => address,
+            Self::Form(form) => &form.address,
+        }
+    }
+
+    /// Whether connections begin with the PROXY protocol.
+    pub(crate) fn expects_preamble(&self) -> bool {
+        matches!(self, Self::Form(form) if form.proxy_protocol == Some(true))
     }
 }
 

@@ -6,6 +6,7 @@ mod compare;
 mod decisions;
 mod documents;
 mod limits;
+mod listeners;
 mod numbers;
 mod problems;
 mod proxy;

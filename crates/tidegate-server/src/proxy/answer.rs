@@ -1,7 +1,7 @@
 //! One request from its head to the head of its answer: which route, on whose account, whether it may go ahead, and
 //! what became of it.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, HOST, VARY};
@@ -58,6 +58,9 @@ pub(crate) struct Peer {
     pub(crate) address: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
+    /// Whether it is known to be whoever has that address. Where a balancer names nobody, what the connection says of others
+    /// counts for nothing: it may come from anybody behind that balancer.
+    pub(crate) is_named: bool,
 }
 
 /// Answers one request of the connection `line` that came from `peer`.
@@ -171,19 +174,22 @@ async fn admit<'r>(
     upload: &RequestBody,
     visit: &mut Visit,
 ) -> Result<(&'r Route, Origin), Unforwarded> {
+    let config = &in_force.routes.config;
+    let is_trusted = peer.is_named && config.client_address.is_trusted_peer(peer.address);
+    let client = if is_trusted {
+        config.client_address.of_peer(&head.headers, peer.address)
+    } else {
+        peer.address.map(|address| address.to_canonical())
+    };
+    visit.told.client = client;
     check_head(head, &daemon.config.bounds)?;
     if head.method == Method::CONNECT {
         let detail = "the proxy does not open tunnels; ask for a path";
         return Err(Fault::new(FaultCode::MethodNotAllowed, detail).into());
     }
-    let config = &in_force.routes.config;
     let host = host_of(head)?;
     let sent: Box<str> = head.uri.path().into();
     let path = PlainPath::read(&sent, config.paths)?;
-    // Whoever reaches a Unix socket is on this machine.
-    let near = peer.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let client = config.client_address.of(&head.headers, near);
-    visit.told.client = Some(client);
     let Some(route) = in_force.routes.find(&head.method, path.matched(), host.as_deref()) else {
         let path = tidegate_wire::text::shortened(path.matched(), 128);
         let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
@@ -204,7 +210,7 @@ async fn admit<'r>(
     if path.is_rewritten() {
         readdress(head, path.forwarded())?;
     }
-    Ok((route, Origin { peer, is_trusted: config.client_address.is_trusted(near) }))
+    Ok((route, Origin { peer, is_trusted }))
 }
 
 /// Who sent a request, as the next server is told.

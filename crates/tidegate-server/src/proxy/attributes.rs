@@ -27,8 +27,8 @@ pub const VALUE_BYTES_MAX: usize = 1 << 10;
 /// What is known of a request besides its head.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Who sent it, behind the proxies that are trusted.
-    pub client: IpAddr,
+    /// Who sent it, behind the proxies that are trusted; `None` on a Unix socket where nobody who is trusted says it.
+    pub client: Option<IpAddr>,
     /// Its path, in the one meaning it has.
     pub path: &'a PlainPath<'a>,
     /// The claims of its token, if it came with one that is valid.
@@ -158,7 +158,7 @@ impl AttributeSource {
                 })?,
                 None => None,
             },
-            Self::ClientIp => Some(context.client.to_canonical().to_string().into()),
+            Self::ClientIp => context.client.map(|client| client.to_canonical().to_string().into()),
             Self::Constant(text) => Some(text.as_str().into()),
         })
     }

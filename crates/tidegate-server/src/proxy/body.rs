@@ -12,9 +12,13 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::visit::{Ending, Visit};
+use crate::connections::Flowing;
 
 /// How long a body may pause that no route has taken yet.
 const IDLE_MAX: Duration = Duration::from_mins(1);
+
+/// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in `idle`. No frame is larger.
+const PIECE_BYTES_MAX: usize = 16 << 10;
 
 /// Why a body broke off.
 pub(crate) type BodyError = Box<dyn core::error::Error + Send + Sync>;
@@ -44,14 +48,14 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
-            Self::Proxied(body) => body.body.is_end_stream(),
+            Self::Proxied(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Proxied(body) => body.body.size_hint(),
+            Self::Proxied(body) => body.size_hint(),
         }
     }
 }
@@ -95,26 +99,39 @@ impl Patience {
 }
 
 /// The body of an upstream's answer, with what the request holds until it has ended.
-pub(crate) struct ProxiedBody {
-    body: Incoming,
+pub(crate) struct ProxiedBody<B: Body = Incoming> {
+    body: B,
+    /// What has come and was too much for one piece.
+    rest: Bytes,
     patience: Patience,
+    flowing: Flowing,
     visit: Visit,
 }
 
-impl ProxiedBody {
-    pub(crate) const fn new(body: Incoming, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
-        Self { body, patience: Patience::new(idle, until), visit }
+impl<B> ProxiedBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
+{
+    pub(crate) fn new(body: B, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
+        let flowing = Flowing::begin(visit.under_way.line(), idle, until);
+        Self { body, rest: Bytes::new(), patience: Patience::new(idle, until), flowing, visit }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match Pin::new(&mut self.body).poll_frame(cx) {
+        let next = if self.rest.is_empty() {
+            Pin::new(&mut self.body).poll_frame(cx)
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(core::mem::take(&mut self.rest)))))
+        };
+        match next {
             Poll::Ready(Some(Ok(frame))) => {
                 self.patience.refresh();
                 if self.patience.until.is_some_and(|until| until <= Instant::now()) {
                     self.visit.end(Ending::Late);
                     return Poll::Ready(Some(Err("the answer took longer than the route allows".into())));
                 }
-                Poll::Ready(Some(Ok(frame)))
+                self.flowing.gave();
+                Poll::Ready(Some(Ok(self.piece(frame))))
             }
             Poll::Ready(Some(Err(error))) => {
                 self.visit.end(Ending::Broken);
@@ -129,16 +146,62 @@ impl ProxiedBody {
                     self.visit.end(Ending::Late);
                     Poll::Ready(Some(Err("the upstream stopped in the middle of its answer".into())))
                 }
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    self.flowing.waits();
+                    Poll::Pending
+                }
             },
+        }
+    }
+
+    /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one piece after the other.
+    fn piece(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        if !self.flowing.is_stream() {
+            return frame;
+        }
+        match frame.into_data() {
+            Ok(mut data) if data.len() > PIECE_BYTES_MAX => {
+                self.rest = data.split_off(PIECE_BYTES_MAX);
+                Frame::data(data)
+            }
+            Ok(data) => Frame::data(data),
+            Err(frame) => frame,
         }
     }
 }
 
-impl Drop for ProxiedBody {
+impl<B: Body> ProxiedBody<B> {
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (hint, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut all = SizeHint::new();
+        if let Some(upper) = hint.upper() {
+            all.set_upper(upper.saturating_add(rest));
+        }
+        all.set_lower(hint.lower().saturating_add(rest));
+        all
+    }
+
+    /// How it ended, now that nobody asks for more of it.
+    fn ending(&self) -> Ending {
+        if self.flowing.is_over() {
+            Ending::Late
+        } else if self.is_end_stream() {
+            // Whoever sends a body of known length does not ask for more than there is.
+            Ending::Whole
+        } else {
+            Ending::Abandoned
+        }
+    }
+}
+
+impl<B: Body> Drop for ProxiedBody<B> {
     fn drop(&mut self) {
-        // Whoever sends a body of known length does not ask for more than there is.
-        self.visit.end(if self.body.is_end_stream() { Ending::Whole } else { Ending::Abandoned });
+        let ending = self.ending();
+        self.visit.end(ending);
     }
 }
 
@@ -307,3 +370,6 @@ impl Body for RequestBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

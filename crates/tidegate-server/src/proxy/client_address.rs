@@ -42,6 +42,7 @@ pub enum ClientHeader {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientAddress {
     trusted: Vec<IpNet>,
+    trusts_unix: bool,
     header: ClientHeader,
 }
 
@@ -57,7 +58,14 @@ impl ClientAddress {
         if trusted.len() > TRUSTED_MAX {
             return Err(TooManyTrusted(trusted.len()));
         }
-        Ok(Self { trusted, header })
+        Ok(Self { trusted, trusts_unix: false, header })
+    }
+
+    /// The same, and what peers on a Unix socket say counts as well if `is_trusted`. They have no address of their own.
+    #[must_use]
+    pub fn trusting_unix(mut self, is_trusted: bool) -> Self {
+        self.trusts_unix = is_trusted;
+        self
     }
 
     /// Whether what this address says of others counts. IPv4 written as IPv6 is IPv4.
@@ -66,16 +74,35 @@ impl ClientAddress {
         self.trusted.iter().any(|network| network.contains(&address))
     }
 
+    /// As [`Self::is_trusted`]; without an address, of peers on a Unix socket.
+    pub fn is_trusted_peer(&self, peer: Option<IpAddr>) -> bool {
+        peer.map_or(self.trusts_unix, |address| self.is_trusted(address))
+    }
+
+    /// As [`Self::of`], of a peer that has no address on a Unix socket; `None` if nobody who is trusted names the client.
+    pub fn of_peer(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<IpAddr> {
+        match peer {
+            Some(peer) => Some(self.of(headers, peer)),
+            None if self.trusts_unix => self.walk(headers, None),
+            None => None,
+        }
+    }
+
     /// The client of a request with `headers` that `peer` sent; IPv4 written as IPv6 comes out as IPv4.
     ///
     /// An entry that is no address ends the walk at the last one that was good: who wrote that entry is unknown, and
     /// so is whether what stands left of it was sent by the client. When all hops are trusted, the client is the
     /// first of them.
     pub fn of(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
-        let mut client = peer.to_canonical();
-        if !self.is_trusted(client) {
-            return client;
+        let peer = peer.to_canonical();
+        if !self.is_trusted(peer) {
+            return peer;
         }
+        self.walk(headers, Some(peer)).unwrap_or(peer)
+    }
+
+    /// From `client` on, which is trusted, back to the first address that is not.
+    fn walk(&self, headers: &HeaderMap, mut client: Option<IpAddr>) -> Option<IpAddr> {
         let name = match self.header {
             ClientHeader::XForwardedFor => X_FORWARDED_FOR,
             ClientHeader::Forwarded => FORWARDED,
@@ -106,8 +133,8 @@ impl ClientAddress {
                     ClientHeader::Forwarded => forwarded::address_of(entry),
                 };
                 let Some(address) = address else { return client };
-                client = address;
-                if !self.is_trusted(client) {
+                client = Some(address);
+                if !self.is_trusted(address) {
                     return client;
                 }
             }

@@ -258,7 +258,9 @@ impl Default for RouteCost {
 pub struct Timeouts {
     /// From the last of the request that was sent to the first of the answer. Default 60 s. After it: 504.
     pub first_byte: Duration,
-    /// Between two pieces of a body, either way. Default 60 s. After it the request: 408; the answer breaks off.
+    /// Between two pieces of a body, either way. Default 60 s. After it the request: 408; the answer breaks off. It is also
+    /// how long a client may take nothing of its answer; after that the stream is reset, or without HTTP/2 the connection
+    /// closed, when connections are next looked at, which is once a second or more often.
     pub idle: Duration,
     /// From the head of the request to the end of the answer. Default none. After it: 504, or the answer breaks off.
     pub total: Option<Duration>,

@@ -82,7 +82,7 @@ pub(crate) fn proxy_config(
     }
     let header = if policy.forwarded { ClientHeader::Forwarded } else { ClientHeader::XForwardedFor };
     let trusted = policy.trusted.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
-    config.client_address = ClientAddress::new(trusted, header)?;
+    config.client_address = ClientAddress::new(trusted, header)?.trusting_unix(policy.trusts_unix);
     config.upstreams = policy.upstreams.iter().map(upstream).collect::<Result<_, _>>()?;
     config.routes = policy.routes.iter().map(|one| route(one, attribute_bytes)).collect::<Result<_, _>>()?;
     Ok(config)

@@ -1,11 +1,15 @@
 //! The reverse proxy, before servers that behave and servers that do not. Bytes are compared where they matter.
 
 mod answers;
+mod deaf;
 mod forwarding;
 mod hostile;
 mod http2;
+mod introduced;
+mod log;
 mod policy;
 mod store;
+mod unix;
 mod upstream;
 mod waiting;
 

@@ -135,3 +135,29 @@ async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
     let mut silent = world.client().await;
     assert!(silent.is_ended().await);
 }
+
+#[tokio::test]
+async fn a_balancer_names_the_client_before_the_handshake() {
+    use tidegate_server::proxy::ProxyConfig;
+    use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
+    use tokio::io::AsyncWriteExt;
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let mut config = loopback();
+    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.proxy_tls = Some(files(&folder, &authority, None));
+    config.proxy_protocol = true;
+    config.proxying = ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
+    let trusted = ["127.0.0.1".parse().unwrap()];
+    config.proxying.client_address = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
+    let world = World::with([api()], config).await;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = builder.with_root_certificates(authority.roots()).with_no_client_auth();
+    let mut stream = TcpStream::connect(world.handle.proxy().unwrap().tcp().unwrap()).await.unwrap();
+    stream.write_all(b"PROXY TCP4 203.0.113.9 10.0.0.1 1 2\r\n").await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = Client::over(TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap());
+    let answer = client.get("/").await;
+    assert_eq!((answer.status, answer.json()["error"].as_str()), (502, Some("upstream_unreachable")));
+}

@@ -12,6 +12,12 @@ pub const VERSION_1_BYTES_MAX: usize = 107;
 /// bytes before them they are the most that must be held of a connection that has not said who it is.
 pub const VERSION_2_BYTES_MAX: usize = 4096;
 
+/// The shortest line that names addresses, with its end: `PROXY TCP6 :: :: 0 0`.
+const NAMED_BYTES_MIN: usize = 22;
+
+/// The shortest line of all: `PROXY UNKNOWN`.
+const UNNAMED_BYTES_MIN: usize = 15;
+
 const SIGNATURE_1: &[u8] = b"PROXY ";
 const SIGNATURE_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
@@ -37,7 +43,8 @@ pub struct Addresses {
 /// Why there is no preamble (yet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPreamble {
-    /// The bytes so far may begin one; read on until there are at least this many, more than there are now.
+    /// The bytes so far may begin one; read on until there are at least this many, more than there are now. Whoever reads
+    /// no more than that takes nothing of what comes behind it.
     #[error("the preamble of the PROXY protocol is cut off; at least {0} bytes are needed")]
     Incomplete(usize),
     /// The connection does not begin with one.
@@ -82,7 +89,9 @@ fn version_1(bytes: &[u8]) -> Result<Preamble, NoPreamble> {
     let seen = &bytes[..bytes.len().min(VERSION_1_BYTES_MAX)];
     let Some(end) = seen.windows(2).position(|pair| pair == b"\r\n") else {
         if seen.len() < VERSION_1_BYTES_MAX {
-            return Err(NoPreamble::Incomplete(seen.len() + 1));
+            let shortest = if seen.starts_with(b"PROXY TCP") { NAMED_BYTES_MIN } else { UNNAMED_BYTES_MIN };
+            let line_end = if seen.ends_with(b"\r") { 1 } else { 2 };
+            return Err(NoPreamble::Incomplete(shortest.max(seen.len() + line_end).min(VERSION_1_BYTES_MAX)));
         }
         return Err(NoPreamble::Malformed("the line does not end within 107 bytes"));
     };

@@ -139,6 +139,46 @@ async fn a_body_is_asked_for_only_when_its_request_is_admitted() {
 }
 
 #[tokio::test]
+async fn a_body_that_was_not_asked_for_is_never_read_as_the_next_request() {
+    let (server, seen) = well().await;
+    let world = world(to(&[server], route("api"))).await;
+    for _ in 0..3 {
+        world.through("/", "x-user: eve\r\n").await;
+    }
+    // It looks like a request that would be admitted.
+    let hidden = get("/hidden", "x-user: mallory\r\n");
+    let length = hidden.len();
+    let chunked = format!("{length:x}\r\n{hidden}\r\n0\r\n\r\n");
+    for (framing, body) in [
+        (format!("content-length: {length}"), hidden.clone()),
+        ("transfer-encoding: chunked".to_owned(), chunked),
+    ] {
+        let head =
+            format!("POST / HTTP/1.1\r\nhost: t\r\nx-user: eve\r\n{framing}\r\nexpect: 100-continue\r\n\r\n");
+        for is_at_once in [true, false] {
+            let mut client = world.proxied().await;
+            if is_at_once {
+                client.send(format!("{head}{body}{}", get("/next", "x-user: mallory\r\n"))).await;
+            } else {
+                client.send(&head).await;
+            }
+            let refused = client.answer().await.unwrap();
+            assert_eq!(refused.status, 429, "{framing}");
+            if !is_at_once {
+                // The server may have closed by now.
+                let next = format!("{body}{}", get("/next", "x-user: mallory\r\n"));
+                let _ = client.try_send(next).await;
+            }
+            let next = client.answer().await.map(|answer| answer.status);
+            // Either what came of the body was passed over to its end, or the connection is closed.
+            assert!(matches!(next, None | Some(200)), "{framing}, at once: {is_at_once}, {next:?}");
+        }
+    }
+    let seen = seen.lock().unwrap();
+    assert!(!seen.iter().any(|request| request.contains("hidden")), "{seen:?}");
+}
+
+#[tokio::test]
 async fn connections_to_servers_are_used_again() {
     let (server, _) = well().await;
     let opened = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));

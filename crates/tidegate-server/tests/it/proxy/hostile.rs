@@ -115,7 +115,7 @@ async fn heads_that_trickle_are_cut_off() {
 }
 
 /// One HTTP/2 frame.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = vec![length[1], length[2], length[3], kind, flags];
     frame.extend_from_slice(&stream.to_be_bytes());
@@ -123,10 +123,10 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// `GET http://t/` with `x-user: a`, for HPACK's static table.
-fn head(stream: u32) -> Vec<u8> {
+pub(super) fn head(stream: u32) -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x84, 0x01, 0x01, b't'];
     block.extend_from_slice(b"\x00\x06x-user\x01a");
     frame(1, 5, stream, &block)

@@ -1,0 +1,240 @@
+//! Answers on their way through: whose turn it is, and how one is ended whose client takes nothing of it.
+//!
+//! A body is asked for its next piece only when there is room for it. So a client of HTTP/2 that never opens its window
+//! is noticed by nobody who makes the answer: nothing is asked of it, and no timer of its own is armed. A body notes here
+//! whose turn it is, as one plain number, and the sweep ends what has not changed for too long. On HTTP/2 that is the
+//! stream, and the others of its connection go on; on HTTP/1.1 it is the connection.
+
+use core::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::Line;
+
+/// The task that answers one HTTP/2 stream. Ending it resets the stream.
+type StreamTask = Arc<OnceLock<AbortHandle>>;
+
+tokio::task_local! {
+    static STREAM: StreamTask;
+}
+
+/// Runs each HTTP/2 stream in a task of its own, by which it can be ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Streams;
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let task = StreamTask::default();
+        let running = tokio::spawn(STREAM.scope(Arc::clone(&task), stream));
+        // Nobody else sets it.
+        let _ = task.set(running.abort_handle());
+    }
+}
+
+/// What a body and the sweep know of each other. Relaxed throughout: the sweep judges seconds.
+#[derive(Debug)]
+struct Flow {
+    /// Even while the client is to take the piece it was given, odd while the server is to give one. Every piece changes it.
+    turn: AtomicU64,
+    /// How long the client may take nothing.
+    idle: Duration,
+    /// When all of it must have ended.
+    until: Option<Instant>,
+    /// On HTTP/2, what answers the stream.
+    stream: Option<StreamTask>,
+    is_over: AtomicBool,
+}
+
+/// One answer as the sweep sees it.
+#[derive(Debug)]
+struct Watched {
+    flow: Arc<Flow>,
+    /// Since when it has been at this turn of the client.
+    since: Option<(Instant, u64)>,
+}
+
+/// The answers that are on their way on one connection.
+#[derive(Debug, Default)]
+pub(super) struct Flows(Mutex<Vec<Watched>>);
+
+/// An answer that is on its way, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Flowing {
+    line: Arc<Line>,
+    flow: Arc<Flow>,
+}
+
+impl Flowing {
+    /// An answer begins on a connection, of which the client may take nothing for `idle`, and which must have ended at
+    /// `until`. Both may be overrun by the time between two sweeps.
+    pub(crate) fn begin(line: Arc<Line>, idle: Duration, until: Option<Instant>) -> Self {
+        let stream = STREAM.try_with(Arc::clone).ok();
+        let flow = Flow { turn: AtomicU64::new(0), idle, until, stream, is_over: AtomicBool::new(false) };
+        let flow = Arc::new(flow);
+        line.flows.all().push(Watched { flow: Arc::clone(&flow), since: None });
+        Self { line, flow }
+    }
+
+    /// Whether it is one of several on its connection, so that its client is known by its pieces only.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.flow.stream.is_some()
+    }
+
+    /// A piece was given to the client.
+    #[inline]
+    pub(crate) fn gave(&self) {
+        // Only the body writes it, so that no other change is lost.
+        let turn = self.flow.turn.load(Ordering::Relaxed);
+        self.flow.turn.store((turn | 1).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The client has taken all there was, and waits.
+    #[inline]
+    pub(crate) fn waits(&self) {
+        let turn = self.flow.turn.load(Ordering::Relaxed);
+        self.flow.turn.store(turn | 1, Ordering::Relaxed);
+    }
+
+    /// Whether the sweep has ended it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.flow.is_over.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Flowing {
+    fn drop(&mut self) {
+        let mut all = self.line.flows.all();
+        if let Some(index) = all.iter().position(|one| Arc::ptr_eq(&one.flow, &self.flow)) {
+            all.swap_remove(index);
+        }
+    }
+}
+
+impl Flows {
+    fn all(&self) -> MutexGuard<'_, Vec<Watched>> {
+        // Every change is one push or removal, so a panic elsewhere leaves the list whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shortest time that the client of an answer may take nothing; `None` while there is no answer.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.all().iter().map(|one| one.flow.idle).min()
+    }
+
+    /// Ends the streams that are over a bound at `now`; whether the connection must end for that.
+    pub(super) fn sweep(&self, now: Instant) -> bool {
+        let mut must_close = false;
+        for one in self.all().iter_mut() {
+            let is_late = one.flow.until.is_some_and(|until| until <= now);
+            // What a client of HTTP/1.1 takes is known by its connection.
+            let is_deaf = one.flow.stream.is_some() && one.is_deaf(now);
+            if !(is_late || is_deaf) {
+                continue;
+            }
+            match &one.flow.stream {
+                None => must_close = true,
+                Some(stream) => stream.get().into_iter().for_each(AbortHandle::abort),
+            }
+            one.flow.is_over.store(true, Ordering::Relaxed);
+        }
+        must_close
+    }
+
+    /// The connection ends, and everything on it.
+    pub(super) fn end(&self) {
+        for one in self.all().iter() {
+            one.flow.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Watched {
+    /// Whether the client has taken nothing for as long as it may.
+    fn is_deaf(&mut self, now: Instant) -> bool {
+        let turn = self.flow.turn.load(Ordering::Relaxed);
+        if turn % 2 == 1 {
+            self.since = None;
+            return false;
+        }
+        match self.since {
+            Some((since, before)) if before == turn => now.duration_since(since) >= self.flow.idle,
+            _ => {
+                self.since = Some((now, turn));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    /// An answer on a stream whose task never ends by itself.
+    async fn stream(line: &Arc<Line>, until: Option<Instant>) -> (Flowing, AbortHandle) {
+        let task = StreamTask::default();
+        let running = tokio::spawn(core::future::pending::<()>()).abort_handle();
+        task.set(running.clone()).unwrap();
+        let line = Arc::clone(line);
+        let flowing = STREAM.scope(task, async { Flowing::begin(line, IDLE, until) }).await;
+        (flowing, running)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_whose_client_takes_nothing_is_ended_and_the_others_go_on() {
+        let line = Arc::new(Line::default());
+        let (deaf, deaf_task) = stream(&line, None).await;
+        let (slow, slow_task) = stream(&line, None).await;
+        let (waiting, waiting_task) = stream(&line, None).await;
+        let start = Instant::now();
+        deaf.gave();
+        waiting.waits();
+        for second in (0..60).step_by(10) {
+            slow.waits();
+            slow.gave();
+            assert!(!line.flows.sweep(start + Duration::from_secs(second)), "no connection ends for it");
+        }
+        assert_eq!([&deaf, &slow, &waiting].map(Flowing::is_over), [false; 3]);
+        line.flows.sweep(start + IDLE);
+        assert_eq!([&deaf, &slow, &waiting].map(Flowing::is_over), [true, false, false]);
+        tokio::task::yield_now().await;
+        assert_eq!([deaf_task, slow_task, waiting_task].map(|task| task.is_finished()), [true, false, false]);
+        drop((deaf, slow, waiting));
+        assert_eq!(line.flows.patience(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_asks_for_more_of_ends_when_all_its_time_is_over() {
+        let line = Arc::new(Line::default());
+        let until = Instant::now() + Duration::from_secs(5);
+        let (on_stream, task) = stream(&line, Some(until)).await;
+        on_stream.waits();
+        assert!(!line.flows.sweep(until - Duration::from_millis(1)) && !on_stream.is_over());
+        assert!(!line.flows.sweep(until) && on_stream.is_over());
+        tokio::task::yield_now().await;
+        assert!(task.is_finished());
+        drop(on_stream);
+        let alone = Flowing::begin(Arc::clone(&line), IDLE, Some(until));
+        assert!(line.flows.sweep(until) && alone.is_over(), "its connection is the only way to end it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_of_http_1_takes_is_not_judged_by_its_pieces() {
+        let line = Arc::new(Line::default());
+        let alone = Flowing::begin(Arc::clone(&line), IDLE, None);
+        let start = Instant::now();
+        alone.gave();
+        assert!(!line.flows.sweep(start) && !line.flows.sweep(start + 2 * IDLE));
+        assert!(!alone.is_stream() && !alone.is_over());
+        assert_eq!(line.flows.patience(), Some(IDLE));
+    }
+}

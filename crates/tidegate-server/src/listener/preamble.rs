@@ -1,0 +1,114 @@
+//! Who connects, as a balancer says it before the first byte (the PROXY protocol).
+//!
+//! A connection that should begin with it and does not, or that comes from somebody who is not trusted to say it, is
+//! closed without an answer: whoever it is, it is not the balancer that the listener was opened for.
+
+use core::fmt;
+use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use super::Stream;
+use crate::connections::Line;
+use crate::daemon::Daemon;
+use crate::proxy::Peer;
+use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
+
+/// How often at most a listener says that connections were closed for it.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Reads what connections of one listener begin with.
+#[derive(Debug, Default)]
+pub(crate) struct Preambles {
+    said: Mutex<Option<Instant>>,
+}
+
+/// Why nobody knows who connected.
+#[derive(Debug, thiserror::Error)]
+enum Unknown {
+    #[error("its peer is not in proxy.trusted")]
+    Untrusted,
+    #[error(transparent)]
+    Malformed(#[from] NoPreamble),
+    #[error("the preamble of the PROXY protocol did not arrive in time")]
+    Late,
+    #[error("the connection broke off: {0}")]
+    Broken(#[from] io::Error),
+    /// It was opened and closed, or the daemon ends: nobody's fault.
+    #[error("nothing was sent")]
+    Nothing,
+}
+
+impl Preambles {
+    /// Who the client of `stream` is, which `peer` opened; `None` closes the connection.
+    ///
+    /// It takes at most as long as a request's headers may, and nothing that comes behind the preamble is read.
+    pub(crate) async fn read(
+        &self,
+        daemon: &Daemon,
+        stream: &mut Stream,
+        peer: Peer,
+        line: &Line,
+    ) -> Option<Peer> {
+        let is_trusted = daemon.in_force.load().routes.config.client_address.is_trusted_peer(peer.address);
+        let read = async {
+            if !is_trusted {
+                return Err(Unknown::Untrusted);
+            }
+            tokio::select! {
+                () = line.told() => Err(Unknown::Nothing),
+                read = tokio::time::timeout(daemon.config.bounds.header_timeout, preamble(stream)) => {
+                    read.map_err(|_| Unknown::Late)?
+                }
+            }
+        };
+        let error = match read.await {
+            Ok(Some(preamble)) => {
+                return Some(match preamble.addresses {
+                    Some(addresses) => Peer { address: Some(addresses.source.ip()), ..peer },
+                    None => Peer { is_named: false, ..peer },
+                });
+            }
+            Ok(None) | Err(Unknown::Nothing) => return None,
+            Err(error) => error,
+        };
+        match error {
+            Unknown::Untrusted => daemon.metrics.untrusted_peer(),
+            _ => daemon.metrics.broken_preamble(),
+        }
+        self.say(peer, &error);
+        None
+    }
+
+    fn say(&self, peer: Peer, error: &dyn fmt::Display) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_some_and(|said| said.elapsed() < LINE_EVERY) {
+            return;
+        }
+        *said = Some(Instant::now());
+        let peer = peer.address.map(tracing::field::display);
+        tracing::warn!(peer, %error, "a connection to the proxy was closed before it began");
+    }
+}
+
+/// Reads a preamble to its last byte and not further; `None` where nothing was sent at all.
+async fn preamble(stream: &mut Stream) -> Result<Option<Preamble>, Unknown> {
+    let mut bytes = Vec::with_capacity(64);
+    loop {
+        let needed = match Preamble::parse(&bytes) {
+            Ok(preamble) => return Ok(Some(preamble)),
+            Err(NoPreamble::Incomplete(needed)) => needed,
+            Err(error) => return Err(error.into()),
+        };
+        let missing = needed - bytes.len();
+        match stream.read_some(&mut bytes, missing).await {
+            // Whoever only looks whether somebody listens ends the connection in one way or another.
+            Ok(0) | Err(_) if bytes.is_empty() => return Ok(None),
+            Ok(0) => return Err(NoPreamble::Incomplete(needed).into()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Clients that ask and then take nothing of the answer, or take it slowly.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_server::proxy::RouteConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::hostile::{PREFACE, frame, head};
+use super::upstream::serve;
+use super::{get, namespaces, route, to};
+use crate::world::{World, loopback};
+
+const LENGTH: usize = 16 << 20;
+
+/// A server that answers every request with much, and sends it as fast as it is taken.
+async fn generous() -> SocketAddr {
+    serve(|mut connection| async move {
+        while connection.request().await.is_some() {
+            connection.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n")).await;
+            let piece = vec![b'x'; 64 << 10];
+            for _ in 0..LENGTH / piece.len() {
+                if !connection.send(&piece).await {
+                    return;
+                }
+            }
+        }
+    })
+    .await
+}
+
+/// Connections are looked at every 10 ms.
+async fn attentive(route: RouteConfig) -> World {
+    let mut config = loopback();
+    config.bounds.header_timeout = Duration::from_millis(40);
+    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.proxying = to(&[generous().await], route);
+    World::with(namespaces(), config).await
+}
+
+/// A client of HTTP/2 that lets each stream send `window` bytes.
+async fn http2(world: &World, window: u32) -> TcpStream {
+    let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    let setting = [&[0, 4][..], &window.to_be_bytes()].concat();
+    stream.write_all(&frame(4, 0, 0, &setting)).await.unwrap();
+    stream
+}
+
+/// The next frame: its kind, its stream and its payload.
+async fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
+    let mut start = [0; 9];
+    stream.read_exact(&mut start).await.unwrap();
+    let [a, b, c, kind, _, id @ ..] = start;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    stream.read_exact(&mut payload).await.unwrap();
+    (kind, u32::from_be_bytes(id), payload)
+}
+
+/// Reads until a frame of this kind comes on this stream.
+async fn until_frame(stream: &mut TcpStream, kind: u8, id: u32) -> Vec<u8> {
+    loop {
+        let (got, on, payload) = next_frame(stream).await;
+        if (got, on) == (kind, id) {
+            return payload;
+        }
+        assert!(got != 3 && got != 7, "stream {on} or the connection ended: {payload:?}");
+    }
+}
+
+fn impatient() -> RouteConfig {
+    let mut impatient = route("parallel");
+    impatient.timeouts.idle = Duration::from_millis(60);
+    impatient
+}
+
+#[tokio::test]
+async fn a_stream_whose_window_never_opens_is_reset_and_the_others_of_its_connection_go_on() {
+    let world = attentive(impatient()).await;
+    let mut stream = http2(&world, 0).await;
+    stream.write_all(&head(1)).await.unwrap();
+    until_frame(&mut stream, 1, 1).await;
+    assert!(!world.is_free("a").await, "the answer is on its way");
+    assert_eq!(until_frame(&mut stream, 3, 1).await, 8u32.to_be_bytes(), "CANCEL");
+    world.settled().await;
+    assert!(world.is_free("a").await);
+    // The connection is as good as before.
+    stream.write_all(&head(3)).await.unwrap();
+    stream.write_all(&frame(8, 0, 3, &9u32.to_be_bytes())).await.unwrap();
+    assert_eq!(until_frame(&mut stream, 0, 3).await, b"xxxxxxxxx");
+    assert_eq!(until_frame(&mut stream, 3, 3).await, 8u32.to_be_bytes());
+    world.settled().await;
+    let page = world.client().await.get("/metrics").await.body;
+    assert!(page.contains("tidegate_proxy_endings_total{route=\"all\",ending=\"late\"} 2"), "{page}");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_taken_slowly_is_not_reset() {
+    let world = attentive(impatient()).await;
+    let mut stream = http2(&world, 0).await;
+    stream.write_all(&head(1)).await.unwrap();
+    let mut taken = 0;
+    // Five times as long as it may take nothing.
+    for _ in 0..15 {
+        let more = 17_000u32.to_be_bytes();
+        stream.write_all(&frame(8, 0, 1, &more)).await.unwrap();
+        stream.write_all(&frame(8, 0, 0, &more)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    while taken < 15 * 17_000 {
+        taken += until_frame(&mut stream, 0, 1).await.len();
+    }
+    assert_eq!(world.handle.proxy_in_flight(), 1);
+}
+
+#[tokio::test]
+async fn all_the_time_of_an_answer_ends_also_when_nobody_asks_for_more_of_it() {
+    let mut bounded = route("parallel");
+    bounded.timeouts.total = Some(Duration::from_millis(60));
+    let world = attentive(bounded).await;
+    let mut stream = http2(&world, 0).await;
+    stream.write_all(&head(1)).await.unwrap();
+    until_frame(&mut stream, 3, 1).await;
+    world.settled().await;
+    assert!(world.is_free("a").await);
+}
+
+#[tokio::test]
+async fn a_client_of_http_1_that_reads_nothing_is_cut_off_after_as_long_as_its_route_says() {
+    let world = attentive(impatient()).await;
+    let mut client = world.proxied().await;
+    client.send(get("/", "x-user: a\r\n")).await;
+    while world.handle.proxy_in_flight() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    world.settled().await;
+    assert!(world.is_free("a").await);
+    assert_eq!(client.answer().await, None, "what was sent is not all of it");
+    let page = world.client().await.get("/metrics").await.body;
+    assert!(page.contains("tidegate_proxy_endings_total{route=\"all\",ending=\"late\"} 1"), "{page}");
+    assert!(page.contains("tidegate_connections_timed_out_total 1"), "{page}");
+}
