@@ -25,7 +25,7 @@
 //! answers are those of the peer; where they are not, on purpose, `docs/compat.md` says so.
 
 mod answer;
-mod carried;
+
 mod difference;
 mod files;
 mod glob;
@@ -38,12 +38,9 @@ mod scalar;
 mod tree;
 mod unit;
 
-#[cfg(test)]
-mod tests;
-
 pub use crate::policy::envoy::{Headers, Semantics, Settings};
 pub use answer::{Answer, Code, CurrentLimit, Status};
-pub use carried::{CarriedLimit, CarriedStatus, Charging};
+
 pub use files::{Files, Read, Text, is_such_a_file};
 pub use metric::{Counts, METRIC_KEYS_MAX, MetricKey, MetricKeys};
 pub use request::{Descriptor, DescriptorLimit, RequestError};

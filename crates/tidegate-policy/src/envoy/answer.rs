@@ -3,10 +3,9 @@
 use core::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tidegate::Timestamp;
 use tidegate::algorithm::Verdict;
+use tidegate::{CarriedStatus, Charging, Timestamp};
 
-use super::carried::{CarriedStatus, Charging};
 use super::metric::{Counts, near};
 use super::resolve::{Charge, Limited, Part, Resolved, is_charge_over};
 use super::{Descriptor, Unit};
@@ -144,8 +143,7 @@ impl<'a> Resolved<'a> {
         } else if let Some(status) = &charge.status {
             let most = u64::from(charge.limit.requests_per_unit);
             let near = near(&charge.limit, self.settings.near_limit_ratio);
-            let before =
-                if self.is_charged(charge) { status.used.saturating_sub(hits) } else { status.used };
+            let before = if self.is_charged(charge) { status.used.saturating_sub(hits) } else { status.used };
             counts.charged(hits, before, before.saturating_add(hits), most, near);
         }
         if is_over && limited.is_shadow {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use tidegate::algorithm::Verdict;
+use tidegate::{CarriedLimit, CarriedStatus, Charging};
 
-use super::carried::{CarriedLimit, CarriedStatus, Charging};
 use super::limit::Limit;
 use super::metric::{self, MetricKey};
 use super::request::Descriptor;
@@ -71,6 +71,13 @@ pub(super) struct Charge<'a> {
     pub(super) status: Option<CarriedStatus>,
 }
 
+impl Charge<'_> {
+    fn carried(&self, cost: u64) -> CarriedLimit<'_> {
+        let (key, algorithm) = (Cow::Borrowed(self.key.as_slice()), Cow::Borrowed(&self.limit.algorithm));
+        CarriedLimit { key, algorithm, cost }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Descriptors that give back do so.
@@ -95,7 +102,8 @@ pub enum Ask<'r> {
         /// The limits.
         limits: Vec<CarriedLimit<'r>>,
     },
-    /// To give the cost of each of these back to its counter; [`Resolved::told`] then takes nothing.
+    /// To give the cost of each of these back to its counter, never more than is used; [`Resolved::told`] then takes
+    /// nothing.
     GiveBack {
         /// The limits.
         limits: Vec<CarriedLimit<'r>>,
@@ -194,21 +202,12 @@ impl<'a> Resolved<'a> {
             key.push(name.as_bytes());
             key.push(shared.and_then(|node| node.value.as_deref()).unwrap_or(value).as_bytes());
         }
-        // Entries come in pairs, so that the odd part at the end is never taken for one.
-        key.push(match (&limit, descriptor.limit) {
-            (Cow::Borrowed(limit), _) => limit.identity.as_bytes(),
-            (Cow::Owned(_), Some(own)) => own.unit.identity().as_bytes(),
-            (Cow::Owned(_), None) => b"",
-        });
+        if let Cow::Borrowed(Limit { own_key: Some(own), .. }) = &limit {
+            // Entries come in pairs, so that the odd part at the end is never taken for one.
+            key.push(own.as_bytes());
+        }
         let cost = if descriptor.gives_back { 0 } else { self.hits_of(index) };
-        self.charges.push(Charge {
-            descriptor: index,
-            limit,
-            key,
-            is_later,
-            cost,
-            status: None,
-        });
+        self.charges.push(Charge { descriptor: index, limit, key, is_later, cost, status: None });
     }
 
     /// Whether a refused request is charged nothing.
@@ -228,8 +227,7 @@ impl<'a> Resolved<'a> {
 
     /// What the engine is to be asked now; `None` when the answer is ready.
     pub fn ask(&self) -> Option<Ask<'_>> {
-        let limits: Vec<CarriedLimit<'_>> =
-            self.asked().map(|(charge, cost)| self.carried(charge, cost)).collect();
+        let limits: Vec<CarriedLimit<'_>> = self.asked().map(|(charge, cost)| charge.carried(cost)).collect();
         match self.stage {
             Stage::GiveBack | Stage::TakeBack => Some(Ask::GiveBack { limits }),
             Stage::First | Stage::Later => {
@@ -266,12 +264,14 @@ impl<'a> Resolved<'a> {
     }
 
     fn advance(&mut self) {
-        let admits = |charge: &Charge<'_>| charge.status.is_some_and(|status| status.verdict == Verdict::Admit);
+        let admits =
+            |charge: &Charge<'_>| charge.status.is_some_and(|status| status.verdict == Verdict::Admit);
         self.stage = match self.stage {
             Stage::GiveBack => Stage::First,
             Stage::First => {
                 let is_split = self.is_all_or_none();
-                self.had_room = self.charges.iter().filter(|charge| !is_split || !charge.is_later).all(admits);
+                self.had_room =
+                    self.charges.iter().filter(|charge| !is_split || !charge.is_later).all(admits);
                 if is_split && !self.had_room {
                     // What cannot refuse is looked at only, so that a refused request charges nothing at all.
                     for charge in self.charges.iter_mut().filter(|charge| charge.is_later) {
@@ -326,14 +326,6 @@ impl<'a> Resolved<'a> {
             let gives_back = self.stage == Stage::GiveBack;
             (charge, if gives_back { self.hits_of(charge.descriptor) } else { charge.cost })
         })
-    }
-
-    fn carried<'r>(&'r self, charge: &'r Charge<'a>, cost: u64) -> CarriedLimit<'r> {
-        let name = match &self.parts[charge.descriptor] {
-            Part::Limited(Limited { metric, .. }) if charge.limit.name.is_empty() => &metric.bounded,
-            _ => &*charge.limit.name,
-        };
-        CarriedLimit { name, key: &charge.key, algorithm: charge.limit.algorithm.clone(), cost }
     }
 
     /// Whether a limit is over that refuses the request by itself.

@@ -70,19 +70,6 @@ impl Unit {
         }
     }
 
-    /// The end of the key of a counter that counts in aligned windows of this unit.
-    pub(super) const fn identity(self) -> &'static str {
-        match self {
-            Self::Second => "fixed/1s",
-            Self::Minute => "fixed/1m",
-            Self::Hour => "fixed/1h",
-            Self::Day => "fixed/1d",
-            Self::Week => "fixed/7d",
-            Self::Month => "fixed/30d",
-            Self::Year => "fixed/365d",
-        }
-    }
-
     /// The unit that is exactly so long.
     pub fn of_length(length: Duration) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.length() == length)
