@@ -5,8 +5,10 @@
 mod against;
 mod command;
 mod draws;
+mod gateways;
 mod kill;
 mod process;
+mod ratelimit_files;
 mod serve;
 mod swaps;
 mod upstream;

@@ -1,0 +1,199 @@
+//! What must hold behind every gateway. The limit of the recipes is five requests of a key.
+
+use std::sync::Barrier;
+
+use super::exchange::{Answer, get, post, try_send};
+use super::stand::{Stand, until};
+
+/// Which answers carry `RateLimit` and `RateLimit-Policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fields {
+    Everywhere,
+    InRefusals,
+}
+
+/// Everything that holds while the daemon runs.
+pub(crate) fn hold(stand: &Stand, fields: Fields) {
+    of_fifteen_in_a_row_the_first_five_are_admitted(stand, fields);
+    of_forty_at_once_five_are_admitted(stand);
+    a_body_arrives_whole_or_not_at_all(stand);
+    requests_without_a_key_share_one_counter(stand);
+    a_hostile_key_is_that_key_and_nothing_else(stand);
+    a_key_that_cannot_be_counted_is_an_error(stand);
+}
+
+fn of_fifteen_in_a_row_the_first_five_are_admitted(stand: &Stand, fields: Fields) {
+    stand.service.take_seen();
+    for number in 1..=15_u32 {
+        let answer = get(&stand.public, &[("X-Api-Key", b"in-a-row")]);
+        assert_eq!(answer.status, if number <= 5 { 200 } else { 429 }, "{number}: {answer:?}");
+        if number <= 5 {
+            assert_eq!(answer.header("x-service"), Some("yes"), "{answer:?}");
+            assert_eq!(answer.header("retry-after"), None, "{answer:?}");
+            if fields == Fields::InRefusals {
+                assert_eq!(answer.header("ratelimit"), None, "{answer:?}");
+            } else {
+                let left = format!("\"per-key\";r={};t=", 5 - number);
+                assert!(answer.header("ratelimit").unwrap().starts_with(&left), "{answer:?}");
+                assert_eq!(answer.header("ratelimit-policy"), Some("\"per-key\";q=5;w=600"), "{answer:?}");
+            }
+        } else {
+            explains_itself(&answer);
+        }
+    }
+    let seen = stand.service.take_seen();
+    assert_eq!(seen.len(), 5, "{seen:?}");
+    assert!(seen.iter().all(|seen| seen.line.starts_with("GET /orders?page=2 HTTP/1.1")), "{seen:?}");
+}
+
+fn explains_itself(answer: &Answer) {
+    assert_eq!(answer.header("x-service"), None, "{answer:?}");
+    let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((590..=601).contains(&wait), "{answer:?}");
+    assert!(answer.header("ratelimit").unwrap().starts_with("\"per-key\";r=0;t="), "{answer:?}");
+    assert_eq!(answer.header("ratelimit-policy"), Some("\"per-key\";q=5;w=600"), "{answer:?}");
+    assert_eq!(answer.header("x-tidegate-reason"), Some("rate_exceeded"), "{answer:?}");
+}
+
+fn of_forty_at_once_five_are_admitted(stand: &Stand) {
+    stand.service.take_seen();
+    let together = Barrier::new(40);
+    let ask = || {
+        together.wait();
+        get(&stand.public, &[("X-Api-Key", b"at-once")]).status
+    };
+    let mut statuses: Vec<u16> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..40).map(|_| scope.spawn(ask)).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    statuses.sort_unstable();
+    assert_eq!(statuses, [[200; 5].as_slice(), &[429; 35]].concat());
+    assert_eq!(stand.service.take_seen().len(), 5);
+}
+
+fn a_body_arrives_whole_or_not_at_all(stand: &Stand) {
+    stand.service.take_seen();
+    // More than a buffer of any gateway, and less than what Caddy still reads of a request it has answered.
+    let body: Vec<u8> = (0..200_000_u32).map(|number| (number % 251) as u8).collect();
+    for number in 1..=6 {
+        let answer = post(&stand.public, &[("X-Api-Key", b"body")], &body);
+        if number <= 5 {
+            assert_eq!((answer.status, answer.text().as_str()), (200, "hello\n"), "{number}");
+        } else {
+            assert_eq!(answer.status, 429);
+        }
+    }
+    let seen = stand.service.take_seen();
+    assert!(seen.len() == 5 && seen.iter().all(|seen| seen.body == body), "{} arrived", seen.len());
+}
+
+fn requests_without_a_key_share_one_counter(stand: &Stand) {
+    let statuses: Vec<u16> = (0..6).map(|_| get(&stand.public, &[]).status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+}
+
+/// Asks once and looks at the counter: it is the key's, in the namespace of the recipe.
+fn a_hostile_key_is_that_key_and_nothing_else(stand: &Stand) {
+    let long = "x".repeat(1024);
+    for key in [
+        "ada lovelace",
+        "k&namespace=other",
+        "k&cost=5&api_key=other",
+        "k?x=1#fragment",
+        "k HTTP/1.1",
+        "\"quoted\" 'twice' \\ back",
+        "%26namespace%3Dother%00",
+        "%[var(txn.key)]$http_host${HOME}{http.request.host}",
+        "a=b; c=\"d\", e",
+        "käse ☃ \u{1f984}",
+        &long,
+    ] {
+        stand.service.take_seen();
+        assert!(has_room(stand, key, 5), "{key:?} was used before");
+        let answer = get(&stand.public, &[("X-Api-Key", key.as_bytes())]);
+        assert_eq!(answer.status, 200, "{key:?}: {answer:?}");
+        assert!(has_room(stand, key, 4) && !has_room(stand, key, 5), "{key:?} was not charged once");
+        let seen = stand.service.take_seen();
+        assert!(seen.len() == 1 && seen[0].keys == [key.as_bytes()], "{seen:?}");
+    }
+}
+
+fn a_key_that_cannot_be_counted_is_an_error(stand: &Stand) {
+    stand.service.take_seen();
+    let long = "x".repeat(4096);
+    for key in [long.as_bytes(), b"\xff\xfe"] {
+        let answer = get(&stand.public, &[("X-Api-Key", key)]);
+        assert_eq!(answer.status, 400, "{answer:?}");
+    }
+    assert_eq!(stand.service.take_seen().len(), 0);
+}
+
+/// Whether so many more requests of the key are admitted, by the daemon's own word.
+fn has_room(stand: &Stand, key: &str, cost: u64) -> bool {
+    let check = serde_json::json!({
+        "namespace": "api", "attributes": { "api_key": key }, "cost": cost, "peek": true,
+    });
+    let (status, text) = crate::process::post(&stand.api, "/v1/check", &check.to_string());
+    assert!(status == 200 || status == 429, "{text}");
+    status == 200
+}
+
+/// What callers get while the daemon does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Without {
+    /// This status, and the service is not asked.
+    Refused(u16),
+    /// The service's answer.
+    Admitted,
+}
+
+/// Stops the daemon, asks, and starts it again: it counts again, from nothing since this one keeps nothing.
+pub(crate) fn hold_without_the_daemon(stand: &mut Stand, without: Without) {
+    let ask = |stand: &Stand, key: &str| get(&stand.public, &[("X-Api-Key", key.as_bytes())]);
+    let statuses: Vec<u16> = (0..6).map(|_| ask(stand, "before").status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+    stand.service.take_seen();
+    stand.stop_daemon();
+    for _ in 0..8 {
+        as_promised(stand, without, &ask(stand, "before"));
+    }
+    as_promised(stand, without, &post(&stand.public, &[("X-Api-Key", b"before")], &vec![b'b'; 100_000]));
+    stand.start_daemon();
+    until("the daemon is asked again", || {
+        let answer = try_send(&stand.public, "GET", "/again", &[("X-Api-Key", b"again")], b"").unwrap();
+        // Its fields, or its refusal: the gateway alone has neither.
+        answer.status == 429 || (answer.status == 200 && !has_room(stand, "again", 5))
+    });
+    let statuses: Vec<u16> = (0..6).map(|_| ask(stand, "before").status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+}
+
+/// As when the daemon is stopped, with something in its place that takes requests and answers none.
+pub(crate) fn hold_while_the_daemon_is_silent(stand: &mut Stand, without: Without) {
+    stand.stop_daemon();
+    let silent = std::net::TcpListener::bind(&stand.api).unwrap();
+    stand.service.take_seen();
+    as_promised(stand, without, &get(&stand.public, &[("X-Api-Key", b"silent")]));
+    as_promised(stand, without, &post(&stand.public, &[("X-Api-Key", b"silent")], &vec![b'b'; 100_000]));
+    drop(silent);
+    stand.start_daemon();
+}
+
+/// Asks about a namespace that the daemon does not have: a mistake, which is not the same as being down.
+pub(crate) fn hold_without_the_namespace(stand: &mut Stand, status: u16) {
+    stand.stop_daemon();
+    stand.change_policy("  api:", "  renamed:");
+    stand.start_daemon();
+    until("callers are refused", || get(&stand.public, &[("X-Api-Key", b"lost")]).status == status);
+}
+
+fn as_promised(stand: &Stand, without: Without, answer: &Answer) {
+    let seen = stand.service.take_seen();
+    let (status, reached) = match without {
+        Without::Refused(status) => (status, 0),
+        Without::Admitted => (200, 1),
+    };
+    assert_eq!((answer.status, seen.len()), (status, reached), "{answer:?}");
+    let length = seen.first().map_or(0, |seen| seen.body.len());
+    assert!([0, 100_000].contains(&length), "{length} bytes arrived");
+}

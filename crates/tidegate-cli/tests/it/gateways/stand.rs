@@ -1,0 +1,177 @@
+//! A daemon, a gateway and a service, joined as a recipe joins them.
+//!
+//! A recipe's files name fixed addresses. Before they are used each of these is exchanged for a free one:
+//!
+//! | in the recipe | is |
+//! |---|---|
+//! | `127.0.0.1:8080`, `127.0.0.1:8081` | the daemon: http, grpc |
+//! | `127.0.0.1:3000` | the service |
+//! | `127.0.0.1:8000` | where callers come |
+//! | `127.0.0.1:8079` | what the gateway listens on for itself |
+
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use super::service::Service;
+use crate::command::TemporaryFolder;
+use crate::process::Daemon;
+
+/// After this long without what it waits for a test fails rather than hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Stand {
+    // Before the folder, so that no program outlives its files.
+    gateway: Option<Gateway>,
+    daemon: Option<Daemon>,
+    folder: TemporaryFolder,
+    pub(crate) service: Service,
+    /// Where callers come.
+    pub(crate) public: String,
+    /// The daemon's HTTP API.
+    pub(crate) api: String,
+}
+
+impl Stand {
+    /// The recipe's files in a folder of their own, with the daemon running and the gateway not.
+    pub(crate) fn of(recipe: &str) -> Self {
+        let folder = TemporaryFolder::new();
+        let service = Service::start();
+        let (public, api, grpc, inner) = (free_address(), free_address(), free_address(), free_address());
+        let exchanged = [
+            ("127.0.0.1:8080", &api),
+            ("127.0.0.1:8081", &grpc),
+            ("127.0.0.1:3000", &service.address),
+            ("127.0.0.1:8000", &public),
+            ("127.0.0.1:8079", &inner),
+        ];
+        let recipes = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateways"));
+        for file in fs::read_dir(recipes.join(recipe)).unwrap().map(Result::unwrap) {
+            let text = fs::read_to_string(file.path()).unwrap();
+            let text = exchanged.iter().fold(text, |text, (from, to)| exchange(&text, from, to));
+            fs::write(folder.path().join(file.file_name()), text).unwrap();
+        }
+        let mut stand = Self { gateway: None, daemon: None, folder, service, public, api };
+        stand.start_daemon();
+        stand
+    }
+
+    /// A file of the recipe, or the place for another one beside it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn start_daemon(&mut self) {
+        let policy = self.file("tidegate.yaml");
+        let mut daemon = Daemon::start(&["--config", policy.to_str().unwrap()]);
+        assert_eq!(daemon.address(), self.api);
+        self.daemon = Some(daemon);
+        // The first request finds memory that nobody has touched; on a busy machine a gateway might not wait for that.
+        let look = r#"{"namespace":"api","attributes":{"api_key":"first"},"peek":true}"#;
+        crate::process::post(&self.api, "/v1/check", look);
+    }
+
+    pub(crate) fn stop_daemon(&mut self) {
+        let mut daemon = self.daemon.take().unwrap();
+        daemon.signal("TERM");
+        let (code, err) = daemon.end();
+        assert_eq!(code, Some(0), "{err}");
+    }
+
+    /// Has the daemon started next run the policy with one text in place of another.
+    pub(crate) fn change_policy(&self, from: &str, to: &str) {
+        let policy = fs::read_to_string(self.file("tidegate.yaml")).unwrap();
+        assert!(policy.contains(from), "{policy}");
+        fs::write(self.file("tidegate.yaml"), policy.replace(from, to)).unwrap();
+    }
+
+    /// Starts the gateway in the folder, and returns when it takes connections.
+    pub(crate) fn start_gateway(&mut self, command: &mut Command) {
+        self.gateway = None;
+        let log = self.file("gateway.log");
+        let file = File::create(&log).unwrap();
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.stdout(file.try_clone().unwrap()).stderr(file);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut gateway = Gateway(child);
+        let public = &self.public;
+        until("the gateway takes connections", || {
+            if let Some(status) = gateway.0.try_wait().unwrap() {
+                panic!("it ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
+            }
+            TcpStream::connect(public).is_ok()
+        });
+        self.gateway = Some(gateway);
+    }
+
+    /// What the gateway has written to its outputs.
+    pub(crate) fn gateway_log(&self) -> String {
+        fs::read_to_string(self.file("gateway.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The end is where the reason is.
+            let log = self.gateway_log();
+            let end = log.len().saturating_sub(4096);
+            eprintln!("the gateway's log ends with: {}", String::from_utf8_lossy(&log.as_bytes()[end..]));
+        }
+    }
+}
+
+/// A gateway that is gone when the test is.
+struct Gateway(Child);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // By its id, and kindly: nginx takes its workers with it only when it is asked.
+        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        let began = Instant::now();
+        while asked.is_ok() && began.elapsed() < Duration::from_secs(5) {
+            if matches!(self.0.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Looks until it holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An address on loopback that nobody listens on, below the ports that the system gives to connections.
+pub(crate) fn free_address() -> String {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let number = u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + std::process::id() * 61;
+        let address = format!("127.0.0.1:{}", 12_000 + number % 20_000);
+        if TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// The text with one address in place of another, where it is not the beginning of a longer one.
+fn exchange(text: &str, from: &str, to: &str) -> String {
+    let mut parts = text.split(from);
+    let mut exchanged = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let longer = part.starts_with(|next: char| next.is_ascii_digit());
+        exchanged.push_str(if longer { from } else { to });
+        exchanged.push_str(part);
+    }
+    exchanged
+}

@@ -1,0 +1,25 @@
+//! The programs that the tests start: in `PATH`, where the system keeps servers, or where the gate puts them.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where the program is, if it is anywhere.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// The program, or nothing and a line that says which test did not run.
+pub(crate) fn find_or_skip(program: &str, test: &str) -> Option<PathBuf> {
+    let found = find(program);
+    if found.is_none() {
+        skip(test, &format!("{program} is not installed; `cargo xtask test` installs it"));
+    }
+    found
+}
+
+/// Says past the test harness that a test did not run, so that it is seen and counted.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stdout(), "skipped: {test}: {reason}");
+}
