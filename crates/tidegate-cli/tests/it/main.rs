@@ -8,7 +8,6 @@ mod draws;
 mod gateways;
 mod kill;
 mod process;
-mod ratelimit_files;
 mod serve;
 mod swaps;
 mod upstream;
