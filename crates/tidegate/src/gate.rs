@@ -15,6 +15,7 @@ mod carried;
 mod charge;
 mod decide;
 mod elsewhere;
+mod explain;
 mod operations;
 mod permit;
 
@@ -32,6 +33,7 @@ pub use build::{GateBuilder, GateError};
 pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
 pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
+pub use explain::{Counting, DecidedBy, Explanation, Level, NumbersOf, Outlook, Standing};
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 

@@ -6,6 +6,7 @@
 //! error and not a gigabyte.
 
 mod glob;
+mod words;
 
 use core::fmt;
 use std::net::IpAddr;

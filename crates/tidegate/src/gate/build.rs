@@ -259,7 +259,13 @@ impl Compiled {
     /// Whether the request with these values is one this limit speaks of.
     #[inline]
     pub(crate) fn matches(&self, values: &Values<'_>) -> bool {
-        self.conditions.iter().all(|(attribute, matcher)| matcher.matches(values[usize::from(*attribute)]))
+        self.unmet(values).is_none()
+    }
+
+    /// The first of its conditions that the request with these values does not meet.
+    #[inline]
+    pub(crate) fn unmet(&self, values: &Values<'_>) -> Option<&(u16, Matcher)> {
+        self.conditions.iter().find(|(attribute, matcher)| !matcher.matches(values[usize::from(*attribute)]))
     }
 
     /// The key of a request under this limit.
@@ -271,10 +277,16 @@ impl Compiled {
     /// The algorithm for a request at `now`: the limit's, or that of the override that fits best.
     #[inline]
     pub(crate) fn numbers(&self, values: &Values<'_>, now: Timestamp) -> (&Algorithm, SpecId) {
-        match self.overrides.as_ref().and_then(|overrides| overrides.find(values, now)) {
+        match self.overriding(values, now) {
             Some(numbers) => (&numbers.algorithm, numbers.spec),
             None => (&self.limit.algorithm, self.spec),
         }
+    }
+
+    /// The override that fits a request at `now` best, if one does.
+    #[inline]
+    pub(crate) fn overriding(&self, values: &Values<'_>, now: Timestamp) -> Option<&Numbers> {
+        self.overrides.as_ref().and_then(|overrides| overrides.find(values, now))
     }
 
     /// What makes its counters its own, on every member and across reloads.
@@ -351,11 +363,15 @@ struct Overrides {
 
 /// The numbers of one override.
 #[derive(Debug)]
-struct Numbers {
+pub(crate) struct Numbers {
     algorithm: Algorithm,
     spec: SpecId,
+    /// The values it is for.
+    pub(crate) when: Box<[(String, String)]>,
+    /// Whether it stands in the policy rather than being set at run time.
+    pub(crate) is_policy: bool,
     /// The first instant at which it no longer counts.
-    until: Timestamp,
+    pub(crate) until: Timestamp,
 }
 
 #[derive(Debug)]
@@ -414,7 +430,8 @@ impl Overrides {
                 // The first of two overrides for the same values counts.
                 group.by_values.entry(key.0).or_insert(numbers.len());
             }
-            numbers.push(Numbers { algorithm: one.algorithm.clone(), spec, until });
+            let when = one.when.clone().into_boxed_slice();
+            numbers.push(Numbers { algorithm: one.algorithm.clone(), spec, when, is_policy, until });
         }
         if numbers.is_empty() {
             return Ok(None);

@@ -15,6 +15,7 @@ use super::charge::{Backing, Beside, Firmness, remaining, reset_at};
 use super::decide::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
+use crate::permits::PermitsHandle;
 use crate::ring::RingHandle;
 use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
 use crate::time::Timestamp;
@@ -353,7 +354,7 @@ impl KeyTable {
     }
 
     /// Units used of a state under an algorithm.
-    fn used(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
+    pub(super) fn used(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
         match algorithm {
             Algorithm::Bucket(counter) => counter.used(state, now),
             Algorithm::Fixed(counter) => counter.used(state, now),
@@ -362,7 +363,9 @@ impl KeyTable {
             Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
                 .and_then(|ring| self.rings.used(ring, rolling, now))
                 .unwrap_or(0),
-            Algorithm::Concurrency(_) => 0,
+            Algorithm::Concurrency(_) => PermitsHandle::from_bits(state.to_bits())
+                .and_then(|permits| self.permits.held(permits, now))
+                .unwrap_or(0),
         }
     }
 }

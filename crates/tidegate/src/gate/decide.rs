@@ -403,15 +403,9 @@ impl Gate {
     #[inline]
     pub(super) fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated<'a> {
         let limit = self.limit_of(probe);
-        let reason = match probe.answer {
-            Answer::Blocked { .. } | Answer::Lacks { .. } => Reason::Blocked,
-            Answer::Full { .. } => Reason::TableFull,
-            Answer::Never { .. } => Reason::CostExceedsLimit,
-            Answer::Admit | Answer::Wait { .. } => reason_of(probe.algorithm),
-        };
         Violated {
             name: Cow::Borrowed(&limit.limit.name),
-            reason,
+            reason: reason_for(probe),
             retry,
             limit: probe.algorithm.limit(),
             remaining: self.table.remaining(probe, now),
@@ -494,6 +488,16 @@ pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
         Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,
         Answer::Admit => Retry::At(now),
         Answer::Blocked { until } | Answer::Full { until } | Answer::Wait { until } => Retry::At(until),
+    }
+}
+
+/// The reason for this answer.
+pub(super) fn reason_for(probe: &Probe<'_>) -> Reason {
+    match probe.answer {
+        Answer::Blocked { .. } | Answer::Lacks { .. } => Reason::Blocked,
+        Answer::Full { .. } => Reason::TableFull,
+        Answer::Never { .. } => Reason::CostExceedsLimit,
+        Answer::Admit | Answer::Wait { .. } => reason_of(probe.algorithm),
     }
 }
 

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::Gate;
 use super::build::Compiled;
 use super::decide::{Answer, Probe, Probes, reason_of, retry_of};
+use super::explain::Level;
 use super::operations::TableFull;
 use super::permit::{LimitStatus, Permit};
 use crate::algorithm::Algorithm;
@@ -200,6 +201,16 @@ impl Gate {
         }
         let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
         Located { violated: self.violated_at(&probes, now), limits }
+    }
+
+    /// What each of these limits holds here and would say, as [`Gate::peek_located`] decides it.
+    pub fn levels_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Vec<Level> {
+        let mut probes = self.probes_at(places);
+        let level = |probe: &mut Probe<'_>| {
+            self.assess(probe, cost, now);
+            self.level(probe, now)
+        };
+        probes.iter_mut().map(level).collect()
     }
 
     /// Charges limits that a store should have charged whether or not there is room, as [`Gate::report`]; what they have

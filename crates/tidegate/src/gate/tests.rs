@@ -1,6 +1,7 @@
 mod atomicity;
 mod carried;
 mod changes;
+mod explaining;
 mod operations;
 mod scopes;
 

@@ -1,0 +1,265 @@
+//! Explaining: what each limit of a namespace is to a request, and why.
+//!
+//! Whether a limit applies, which counter it falls on, which numbers count and what it would answer are found by the
+//! very steps that [`Gate::check`] takes, so that an explanation cannot say something else than a decision does. Nothing
+//! is written. What it cannot foresee is a table without room for a key that it does not hold yet.
+
+use core::time::Duration;
+
+use super::Gate;
+use super::build::Compiled;
+use super::charge::reset_at;
+use super::decide::{Answer, Probe, reason_for, retry_of};
+use crate::algorithm::Algorithm;
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::limit::{Mode, OnExceed};
+use crate::refusal::{Reason, Retry};
+use crate::scope::{Keyed, Values};
+use crate::table::KeyHash;
+use crate::time::Timestamp;
+
+/// What one limit is to a request.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The name of the limit.
+    pub name: String,
+    /// Whether it only says what it would refuse.
+    pub is_shadow: bool,
+    /// Whether it applies, and what follows from that.
+    pub standing: Standing,
+}
+
+/// Whether a limit applies to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// It does not: the request is none that it speaks of. The first of its conditions that does not hold.
+    Unmatched {
+        /// The attribute that the condition looks at.
+        attribute: String,
+        /// Its value; `None` if the request lacks it.
+        value: Option<String>,
+        /// What the condition wants, in words.
+        wants: String,
+    },
+    /// It does not: the request lacks this attribute of its key, and the limit skips such requests.
+    Skipped {
+        /// The first attribute of the key that is lacking.
+        lacks: String,
+    },
+    /// It refuses whatever lacks this attribute of its key.
+    Insists {
+        /// The first attribute of the key that is lacking.
+        lacks: String,
+    },
+    /// It applies and has a counter.
+    Counts(Box<Counting>),
+}
+
+/// The counter of a request under one limit.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Counting {
+    /// The attributes that name the counter, each with its value as it is counted: of an IPv6 address the network. `None`
+    /// where the request lacks it and the limit groups all such requests. Empty for one counter for all.
+    pub key: Vec<(String, Option<String>)>,
+    /// The algorithm with the numbers that count for this key.
+    pub algorithm: Algorithm,
+    /// Whose numbers these are.
+    pub numbers_of: NumbersOf,
+    /// For how long a key that exceeds it is blocked; `None` for not at all.
+    pub blocks_for: Option<Duration>,
+    /// Where it is decided.
+    pub decided_by: DecidedBy,
+    /// What the counter holds and the limit would say. `None` where a store decides and was not asked, or did not answer
+    /// and the limit then lets everything pass uncounted.
+    pub level: Option<Level>,
+}
+
+/// Whose numbers a limit uses for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NumbersOf {
+    /// The limit's own.
+    Limit,
+    /// An override of the policy, for keys with these values.
+    Policy {
+        /// The attributes with the values they must have.
+        when: Vec<(String, String)>,
+    },
+    /// An override set at run time, for keys with these values.
+    RunTime {
+        /// The attributes with the values they must have.
+        when: Vec<(String, String)>,
+        /// The first instant at which it no longer counts; `None` if it has no end.
+        until: Option<Timestamp>,
+    },
+}
+
+/// Where a limit is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DecidedBy {
+    /// By this member, in its own table.
+    Member,
+    /// In one step in the store.
+    Store,
+}
+
+/// What a counter holds, and what its limit would say to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Level {
+    /// The largest number of units it admits at once.
+    pub limit: u64,
+    /// Units used, rounded up; above the limit when in debt or when a lower limit came.
+    pub used: u64,
+    /// Units left, rounded down; 0 when in debt.
+    pub remaining: u64,
+    /// When nothing is used any more, if nothing else is charged; `now` if nothing is.
+    pub reset_at: Timestamp,
+    /// What it would say to the request now.
+    pub outlook: Outlook,
+}
+
+impl Level {
+    /// A level, for whoever asked a store.
+    pub const fn new(limit: u64, used: u64, remaining: u64, reset_at: Timestamp, outlook: Outlook) -> Self {
+        Self { limit, used, remaining, reset_at, outlook }
+    }
+}
+
+/// What a limit would say to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// It may go ahead.
+    Admit,
+    /// It may not.
+    Refuse {
+        /// Why.
+        reason: Reason,
+        /// When it would be admitted.
+        retry: Retry,
+    },
+}
+
+impl Explanation {
+    /// Whether the request would be refused because of this limit. A shadow limit refuses nothing.
+    pub fn refuses(&self) -> bool {
+        let would = match &self.standing {
+            Standing::Unmatched { .. } | Standing::Skipped { .. } => false,
+            Standing::Insists { .. } => true,
+            Standing::Counts(counting) => {
+                counting.level.as_ref().is_some_and(|level| level.outlook != Outlook::Admit)
+            }
+        };
+        would && !self.is_shadow
+    }
+}
+
+impl Gate {
+    /// What each limit is to a request of this cost, in the order of the policy, changing nothing.
+    ///
+    /// [`Gate::check`] would admit the request if and only if no explanation [refuses](Explanation::refuses). Where a store
+    /// decides a limit, its level is left for whoever asks the store.
+    pub fn explain<'a>(
+        &self,
+        attributes: impl Into<Attributes<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Vec<Explanation> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let limits = self.limits.iter().enumerate();
+        limits
+            .map(|(index, limit)| Explanation {
+                name: limit.limit.name.clone(),
+                is_shadow: limit.limit.mode == Mode::Shadow,
+                standing: self.standing(index as u16, limit, &values, cost, now),
+            })
+            .collect()
+    }
+
+    fn standing(
+        &self,
+        index: u16,
+        limit: &Compiled,
+        values: &Values<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Standing {
+        if let Some((attribute, matcher)) = limit.unmet(values) {
+            return Standing::Unmatched {
+                attribute: self.names.get(*attribute).to_owned(),
+                value: values[usize::from(*attribute)].map(str::to_owned),
+                wants: matcher.to_string(),
+            };
+        }
+        match limit.key(values) {
+            Keyed::On(key) => Standing::Counts(Box::new(self.counting(index, limit, key, values, cost, now))),
+            Keyed::Lacks(attribute) => Standing::Insists { lacks: self.names.get(attribute).to_owned() },
+            Keyed::Skipped => {
+                let mut parts = limit.scope.parts.iter();
+                let lacking = parts.find(|part| values[usize::from(part.attribute)].is_none());
+                let lacking = lacking.expect("a limit is only skipped for what is lacking");
+                Standing::Skipped { lacks: self.names.get(lacking.attribute).to_owned() }
+            }
+        }
+    }
+
+    fn counting(
+        &self,
+        index: u16,
+        limit: &Compiled,
+        key: KeyHash,
+        values: &Values<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Counting {
+        let (algorithm, spec) = limit.numbers(values, now);
+        let is_elsewhere = self.exact_elsewhere && limit.is_exact();
+        let level = (!is_elsewhere).then(|| {
+            let mut probe = Probe::of_key(index, key, algorithm, spec);
+            self.assess(&mut probe, cost, now);
+            self.level(&probe, now)
+        });
+        let numbers_of = match limit.overriding(values, now) {
+            None => NumbersOf::Limit,
+            Some(numbers) if numbers.is_policy => NumbersOf::Policy { when: numbers.when.to_vec() },
+            Some(numbers) => NumbersOf::RunTime {
+                when: numbers.when.to_vec(),
+                until: (numbers.until != Timestamp::MAX).then_some(numbers.until),
+            },
+        };
+        let part = |part: &crate::scope::Part| {
+            let value = values[usize::from(part.attribute)];
+            (self.names.get(part.attribute).to_owned(), value.map(|value| part.shown(value).into_owned()))
+        };
+        Counting {
+            key: limit.scope.parts.iter().map(part).collect(),
+            algorithm: algorithm.clone(),
+            numbers_of,
+            blocks_for: match limit.limit.on_exceed {
+                OnExceed::Block(span) => Some(span),
+                OnExceed::Refuse => None,
+            },
+            decided_by: if is_elsewhere { DecidedBy::Store } else { DecidedBy::Member },
+            level,
+        }
+    }
+
+    /// The level of a probe that was assessed.
+    pub(super) fn level(&self, probe: &Probe<'_>, now: Timestamp) -> Level {
+        let state = self.table.state(probe, now);
+        let outlook = match probe.answer {
+            Answer::Admit => Outlook::Admit,
+            _ => Outlook::Refuse { reason: reason_for(probe), retry: retry_of(probe, now) },
+        };
+        Level {
+            limit: probe.algorithm.limit(),
+            used: self.table.used(probe.algorithm, state, now),
+            remaining: self.table.remaining(probe, now),
+            reset_at: reset_at(&self.table, probe.algorithm, state, now),
+            outlook,
+        }
+    }
+}
