@@ -1,6 +1,7 @@
 //! The engine: which namespaces there are, what they share, and everything that is not the order itself.
 
 mod carrying;
+mod explaining;
 mod keeping;
 mod operations;
 mod order;
@@ -19,6 +20,7 @@ use tidegate_capacity::{Capacity, CapacityError};
 use tidegate_overload::Overload;
 use tidegate_store::{Batch, NoteChange, StoreError};
 
+pub use explaining::Explained;
 pub use operations::PeekReport;
 pub use reload::{Change, LimitChange, ReloadReport};
 

@@ -37,12 +37,13 @@ mod stable_hash;
 pub use asking::{Asking, Progress};
 pub use decision::{Decision, Outcome, Pending, Permit, Place, Settled, Step};
 pub use engine::{
-    Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, LimitChange, LimitReport,
-    NamespaceConfig, PeekReport, ReloadReport, Tick,
+    Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, Explained, LimitChange,
+    LimitReport, NamespaceConfig, PeekReport, ReloadReport, Tick,
 };
 pub use kept::{NotAPermitId, PermitId};
 pub use lineage::{LINEAGE_MAX, Lineage};
 pub use notes::NoteError;
+pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;

@@ -92,7 +92,7 @@ impl Numbers {
 }
 
 /// The numbers of an algorithm in a line for people: `rate 100/s, burst 200`.
-pub(crate) fn in_words(algorithm: &Algorithm) -> String {
+pub fn in_words(algorithm: &Algorithm) -> String {
     match algorithm {
         Algorithm::Bucket(one) if one.debt() > 0 => {
             format!("rate {}, burst {}, debt {}", one.rate(), one.burst(), one.debt())

@@ -28,13 +28,13 @@ pub struct PeekReport {
 }
 
 /// A request that outlives its caller's borrow.
-struct Owned {
+pub(super) struct Owned {
     attributes: Vec<(String, String)>,
-    cost: Cost,
+    pub(super) cost: Cost,
 }
 
 impl Owned {
-    fn new(request: &Request<'_>) -> Self {
+    pub(super) fn new(request: &Request<'_>) -> Self {
         let attributes = request.attributes.iter();
         Self {
             attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
@@ -43,7 +43,7 @@ impl Owned {
     }
 
     /// What `act` makes of the attributes.
-    fn with<R>(&self, act: impl FnOnce(Attributes<'_>) -> R) -> R {
+    pub(super) fn with<R>(&self, act: impl FnOnce(Attributes<'_>) -> R) -> R {
         let pairs: Vec<_> =
             self.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         act(Attributes::new(&pairs))
@@ -364,7 +364,7 @@ impl Engine {
     }
 
     /// A batch of the same operation on the counters of these limits.
-    fn batch_of(
+    pub(super) fn batch_of(
         &self,
         gate: &Gate,
         exact: &[ExactLimit<'_>],

@@ -435,12 +435,7 @@ pub(super) fn denied_by_store(gate: &Gate, exact: &[ExactName], answer: &Answer)
     let mut violated: Vec<(Violated<'static>, &ExactName)> = Vec::new();
     for (position, outcome) in answer.violated() {
         let Some(name) = exact.get(position).filter(|name| !name.is_shadow) else { continue };
-        let (reason, retry) = match (outcome.verdict, outcome.blocked_until) {
-            (_, Some(until)) => (Reason::Blocked, Retry::At(until)),
-            (Verdict::Never { .. }, None) => (Reason::CostExceedsLimit, Retry::Never),
-            (Verdict::Wait { until }, None) => (name.reason, Retry::At(until)),
-            (Verdict::Admit, None) => continue,
-        };
+        let Some((reason, retry)) = denial(name, outcome) else { continue };
         let violation = Violated {
             name: Cow::Owned(name.name.clone()),
             reason,
@@ -454,18 +449,31 @@ pub(super) fn denied_by_store(gate: &Gate, exact: &[ExactName], answer: &Answer)
     refusal_by(gate, violated)
 }
 
+/// Why an exact limit denies, and until when, if it does.
+pub(super) fn denial(limit: &ExactName, outcome: &tidegate_store::Outcome) -> Option<(Reason, Retry)> {
+    match (outcome.verdict, outcome.blocked_until) {
+        (_, Some(until)) => Some((Reason::Blocked, Retry::At(until))),
+        (Verdict::Never { .. }, None) => Some((Reason::CostExceedsLimit, Retry::Never)),
+        (Verdict::Wait { until }, None) => Some((limit.reason, Retry::At(until))),
+        (Verdict::Admit, None) => None,
+    }
+}
+
+/// The reason for which exact limits refuse where the store does not answer, and when to come back.
+pub(super) fn failure(error: &StoreError, now: Timestamp) -> (Reason, Retry) {
+    match error {
+        StoreError::Full { until } => (Reason::TableFull, Retry::At(*until)),
+        _ => (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY))),
+    }
+}
+
 pub(super) fn store_failed(
     gate: &Gate,
     exact: &[&ExactName],
     error: &StoreError,
     now: Timestamp,
 ) -> Refusal<'static> {
-    let retry = Retry::At(match error {
-        StoreError::Full { until } => *until,
-        _ => now.saturating_add(STORE_RETRY),
-    });
-    let reason =
-        if matches!(error, StoreError::Full { .. }) { Reason::TableFull } else { Reason::StoreUnavailable };
+    let (reason, retry) = failure(error, now);
     let violated = exact.iter().map(|name| {
         let violation = Violated {
             name: Cow::Owned(name.name.clone()),

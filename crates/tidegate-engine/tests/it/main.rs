@@ -5,6 +5,7 @@
 mod away;
 mod carrying;
 mod exact;
+mod explaining;
 mod operations;
 mod oracle;
 mod order;
