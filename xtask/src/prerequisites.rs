@@ -3,16 +3,47 @@
 //! Everything here may be missing and the gate still runs: what cannot be installed is named together with the
 //! command that installs it, and what depends on it is counted as skipped.
 
+mod fetched;
+
 use std::env;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::cargo::{cargo, succeeds, target_directory};
 
-/// Programs that end-to-end tests of the daemon start, each in the Debian package of the same name.
-const PACKAGED_PROGRAMS: &[&str] = &["curl", "wrk"];
+/// A program that end-to-end tests of the daemon start, in a package of Debian's.
+#[derive(Clone, Copy)]
+struct Packaged {
+    program: &'static str,
+    package: &'static str,
+    /// The service that the package would have the system run from now on. The tests start the program themselves.
+    service: Option<&'static str>,
+}
+
+const PACKAGED: &[Packaged] = &[
+    Packaged { program: "curl", package: "curl", service: None },
+    Packaged { program: "wrk", package: "wrk", service: None },
+    Packaged { program: "nginx", package: "nginx-light", service: Some("nginx") },
+    Packaged { program: "caddy", package: "caddy", service: Some("caddy") },
+    Packaged { program: "haproxy", package: "haproxy", service: Some("haproxy") },
+    Packaged { program: "redis-server", package: "redis-server", service: Some("redis-server") },
+    Packaged { program: "redis-cli", package: "redis-tools", service: None },
+    Packaged { program: "python3", package: "python3-venv", service: None },
+    Packaged { program: "node", package: "nodejs", service: None },
+    Packaged { program: "npm", package: "npm", service: None },
+];
+
+/// Run as root around `apt-get`: packages that bring a service start it unless this file says that nothing may be
+/// started. Where it is there already, it is somebody else's and stays as it is.
+const WITHOUT_STARTING: &str = "\
+file=/usr/sbin/policy-rc.d
+if [ ! -e $file ]; then
+  trap 'rm -f $file' EXIT
+  printf '#!/bin/sh\\nexit 101\\n' >$file && chmod 755 $file
+fi
+\"$@\"";
 
 /// Parts of the toolchain that a minimal installation leaves out: the program, and the component it comes in.
 const COMPONENTS: &[(&str, &str)] = &[("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")];
@@ -27,6 +58,7 @@ const CARGO_DENY_DEADLINE: Duration = Duration::from_mins(20);
 pub(crate) fn set_up() -> Vec<String> {
     let mut missing = missing_components();
     missing.extend(missing_programs());
+    missing.extend(fetched::missing());
     missing
 }
 
@@ -43,32 +75,62 @@ fn missing_components() -> Vec<String> {
 }
 
 fn missing_programs() -> Vec<String> {
-    let absent = || PACKAGED_PROGRAMS.iter().copied().filter(|program| find(program).is_none());
-    let packages: Vec<&str> = absent().collect();
-    if packages.is_empty() {
+    let absent = || PACKAGED.iter().copied().filter(|packaged| !packaged.is_there());
+    let wanted: Vec<Packaged> = absent().collect();
+    if wanted.is_empty() {
         return Vec::new();
     }
+    let packages: Vec<&str> = wanted.iter().map(|packaged| packaged.package).collect();
     println!("missing: {}", packages.join(", "));
     let by_hand = format!("apt-get install {}", packages.join(" "));
     if find("apt-get").is_some() {
         match root_command() {
             Some(root) => {
                 println!("installing: {by_hand}");
-                // A machine whose package lists were removed knows no package at all until they are fetched.
-                if !succeeds(&mut apt_get(&root, &["install", "--yes", "--no-install-recommends"], &packages))
-                {
-                    succeeds(&mut apt_get(&root, &["update"], &[]));
-                    succeeds(&mut apt_get(
-                        &root,
-                        &["install", "--yes", "--no-install-recommends"],
-                        &packages,
-                    ));
+                install(&root, &packages);
+                // One package that this system does not know keeps all the others away.
+                for packaged in absent() {
+                    succeeds(&mut apt_get(&root, INSTALL, &[packaged.package]));
                 }
+                disable(&root, wanted.iter().filter(|packaged| packaged.is_there()));
             }
             None => println!("cannot install it without root or passwordless sudo"),
         }
     }
-    absent().map(|program| format!("{program} is not installed; as root, run `{by_hand}`")).collect()
+    absent()
+        .map(|Packaged { program, package, .. }| {
+            format!("{program} is not installed; as root, run `apt-get install {package}`")
+        })
+        .collect()
+}
+
+impl Packaged {
+    fn is_there(&self) -> bool {
+        // Debian's Python comes without the part that makes folders of its own for what is installed.
+        let complete = |python| succeeds(quiet(python).args(["-c", "import venv, ensurepip"]));
+        find(self.program).is_some() && (self.program != "python3" || complete(self.program))
+    }
+}
+
+const INSTALL: &[&str] = &["install", "--yes", "--no-install-recommends"];
+
+fn install(root: &[&str], packages: &[&str]) {
+    // A machine whose package lists were removed knows no package at all until they are fetched.
+    if !succeeds(&mut apt_get(root, INSTALL, packages)) {
+        succeeds(&mut apt_get(root, &["update"], &[]));
+        succeeds(&mut apt_get(root, INSTALL, packages));
+    }
+}
+
+/// Has the services of packages that were just installed stay off after the next start of the machine, too.
+fn disable<'a>(root: &[&str], installed: impl Iterator<Item = &'a Packaged>) {
+    let services: Vec<&str> = installed.filter_map(|packaged| packaged.service).collect();
+    if services.is_empty() || find("systemctl").is_none() {
+        return;
+    }
+    let mut words = root.iter().chain(&["systemctl", "disable"]).chain(&services);
+    let mut command = quiet(words.next().expect("the chain above has words of its own"));
+    succeeds(command.args(words));
 }
 
 /// The words before a command that must run as root; none when we are root already, `None` when we cannot be.
@@ -84,8 +146,9 @@ fn root_command() -> Option<Vec<&'static str>> {
 fn apt_get(root: &[&str], arguments: &[&str], packages: &[&str]) -> Command {
     // Without a network, and beside another installation, this must end rather than wait.
     let bounded = ["Acquire::Retries=1", "Acquire::http::Timeout=30", "DPkg::Lock::Timeout=120"];
-    let words =
-        root.iter().chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).chain(arguments);
+    let shell = ["sh", "-c", WITHOUT_STARTING, "sh"];
+    let words = root.iter().chain(&shell);
+    let words = words.chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).chain(arguments);
     let mut words = words.chain(packages);
     let mut command = quiet(words.next().expect("the chain above has words of its own"));
     command.args(words);
@@ -105,27 +168,30 @@ pub(crate) fn cargo_deny() -> Result<(), String> {
     let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]);
     // Its build is none of this checkout's, but an interrupted one goes on from where it was.
     install.env("CARGO_TARGET_DIR", target_directory().join("cargo-deny"));
-    let began = Instant::now();
     let mut child = install.spawn().map_err(|error| format!("cargo could not be started: {error}"))?;
-    let status = loop {
-        match child.try_wait().map_err(|error| format!("cargo could not be waited for: {error}"))? {
-            Some(status) => break status,
-            None if began.elapsed() < CARGO_DENY_DEADLINE => sleep(Duration::from_millis(200)),
-            None => {
-                // It may end by itself at this very moment; either way it is over.
-                let _ = child.kill();
-                let _ = child.wait();
-                let minutes = CARGO_DENY_DEADLINE.as_secs() / 60;
-                return Err(format!(
-                    "cargo-deny took more than {minutes} minutes to install; run `{by_hand}`"
-                ));
-            }
-        }
-    };
+    let status = end_within(CARGO_DENY_DEADLINE, &mut child)
+        .map_err(|error| format!("cargo-deny could not be installed: {error}; run `{by_hand}`"))?;
     if status.success() && find("cargo-deny").is_some() {
         Ok(())
     } else {
         Err(format!("cargo-deny could not be installed; run `{by_hand}`"))
+    }
+}
+
+/// Waits for its end, or ends it.
+fn end_within(deadline: Duration, child: &mut Child) -> Result<ExitStatus, String> {
+    let began = Instant::now();
+    loop {
+        match child.try_wait().map_err(|error| format!("it could not be waited for: {error}"))? {
+            Some(status) => return Ok(status),
+            None if began.elapsed() < deadline => sleep(Duration::from_millis(200)),
+            None => {
+                // It may end by itself at this very moment; either way it is over.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it took more than {} minutes", deadline.as_secs() / 60));
+            }
+        }
     }
 }
 
@@ -135,7 +201,9 @@ fn find(program: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(cargo_home.map(|home| home.join("bin")));
+    // Servers are not in everyone's path.
+    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let folders = folders.chain(cargo_home.map(|home| home.join("bin")));
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
