@@ -11,6 +11,7 @@ use tidegate::{Class, Cost, Matcher};
 /// The reverse proxy.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting that is or is not")]
 pub struct Proxy {
     /// Where requests may go, in alphabetical order of names.
     pub upstreams: Vec<Upstream>,
