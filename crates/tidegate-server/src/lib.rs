@@ -51,6 +51,7 @@ pub mod policy_file;
 pub mod proxy;
 mod refusal_log;
 mod refused_keys;
+mod renewed;
 mod reply;
 mod route;
 mod server;

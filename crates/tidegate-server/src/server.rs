@@ -40,6 +40,7 @@ use crate::overrides::History;
 use crate::policy_file::PolicyFile;
 use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
+use crate::renewed::{Look, look_at};
 use crate::tls::Tls;
 use tidegate_clock::Clock;
 
@@ -51,9 +52,6 @@ const PAUSE_LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long writing what is left may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
-
-/// How often the files of certificates are looked at.
-const TLS_LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
@@ -194,7 +192,14 @@ impl Server {
             tokio::spawn(tick(Arc::clone(&daemon))),
             tokio::spawn(sweep(Arc::clone(&daemon))),
             tokio::spawn(watch_clock(Arc::clone(&daemon))),
-            tokio::spawn(refresh_tls([http_tls, admin_tls, proxy_tls].into_iter().flatten().collect())),
+            tokio::spawn(look_at({
+                let daemon = Arc::clone(&daemon);
+                let listeners: Vec<_> = [http_tls, admin_tls, proxy_tls].into_iter().flatten().collect();
+                move || {
+                    let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
+                    listeners.chain(daemon.in_force.load().routes.files()).collect()
+                }
+            })),
         ];
         Ok(Handle { daemon, http, admin, proxy, stop, acceptors, tasks })
     }
@@ -390,36 +395,6 @@ where
     daemon.metrics.broken_tls();
     tracing::debug!(error, "a TLS handshake failed");
     None
-}
-
-/// Takes up certificates that were renewed.
-async fn refresh_tls(all: Vec<Arc<Tls>>) {
-    if all.is_empty() {
-        return;
-    }
-    let mut said = None;
-    loop {
-        tokio::time::sleep(TLS_LOOK_EVERY).await;
-        let looked = all.clone();
-        let refreshed = tokio::task::spawn_blocking(move || {
-            looked.iter().map(|tls| tls.refresh()).collect::<Result<Vec<_>, _>>()
-        });
-        match refreshed.await {
-            Ok(Ok(changed)) if changed.contains(&true) => {
-                said = None;
-                tracing::info!("renewed certificates are in use");
-            }
-            Ok(Ok(_)) => said = None,
-            Ok(Err(error)) => {
-                let error = error.to_string();
-                if said.as_ref() != Some(&error) {
-                    tracing::error!(error, "the certificates in use stay");
-                    said = Some(error);
-                }
-            }
-            Err(error) => tracing::error!(%error, "looking at the certificates failed"),
-        }
-    }
 }
 
 /// Serves one connection to its end.

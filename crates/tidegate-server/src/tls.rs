@@ -2,18 +2,17 @@
 //!
 //! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, who brings no certificate of it is not served.
 
-use core::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
+
+use crate::renewed::{Renewed, Source};
 
 /// The files of a listener's TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,70 +70,33 @@ pub enum TlsError {
     },
 }
 
-/// TLS as it is now.
-pub(crate) struct Tls {
-    files: TlsFiles,
-    now: ArcSwap<Loaded>,
-}
-
-struct Loaded {
-    config: Arc<ServerConfig>,
-    /// What the files held.
-    texts: Vec<Vec<u8>>,
-}
+/// TLS of a listener as it is now.
+pub(crate) type Tls = Renewed<TlsFiles>;
 
 impl Tls {
-    /// Reads the files.
-    pub(crate) fn open(files: TlsFiles) -> Result<Self, TlsError> {
-        let loaded = files.load()?;
-        Ok(Self { files, now: ArcSwap::from_pointee(loaded) })
-    }
-
     /// What new connections are accepted with.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.now.load().config))
-    }
-
-    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what there was.
-    pub(crate) fn refresh(&self) -> Result<bool, TlsError> {
-        let texts = self.files.read()?;
-        if self.now.load().texts == texts {
-            return Ok(false);
-        }
-        self.now.store(Arc::new(self.files.loaded(texts)?));
-        Ok(true)
+        TlsAcceptor::from(self.get())
     }
 }
 
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+impl Source for TlsFiles {
+    type Made = Arc<ServerConfig>;
+    type Error = TlsError;
 
-impl TlsFiles {
-    fn paths(&self) -> impl Iterator<Item = &Path> {
-        [&self.cert, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path)
-    }
+    const WHAT: &'static str = "certificates";
 
-    fn read(&self) -> Result<Vec<Vec<u8>>, TlsError> {
-        let read = |path: &Path| {
-            fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
-        };
-        self.paths().map(read).collect()
+    fn paths(&self) -> Vec<&Path> {
+        [&self.cert, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path).collect()
     }
 
-    fn load(&self) -> Result<Loaded, TlsError> {
-        self.loaded(self.read()?)
+    fn unreadable(path: &Path, source: io::Error) -> TlsError {
+        TlsError::Unreadable { path: path.to_owned(), source }
     }
 
-    fn loaded(&self, texts: Vec<Vec<u8>>) -> Result<Loaded, TlsError> {
+    fn make(&self, texts: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
         let chain = certificates(&self.cert, &texts[0])?;
-        let key = PrivateKeyDer::from_pem_slice(&texts[1]).map_err(|source| TlsError::Missing {
-            path: self.key.clone(),
-            what: "private key",
-            source: Some(source),
-        })?;
+        let key = private_key(&self.key, &texts[1])?;
         let unusable = |source| TlsError::Unusable { cert: self.cert.clone(), key: self.key.clone(), source };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -155,10 +117,20 @@ impl TlsFiles {
         };
         let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Loaded { config: Arc::new(config), texts })
+        Ok(Arc::new(config))
     }
 }
 
+/// The private key in a file.
+fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|source| TlsError::Missing {
+        path: path.to_owned(),
+        what: "private key",
+        source: Some(source),
+    })
+}
+
+/// The certificates in a file, at least one.
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let missing = |source| TlsError::Missing { path: path.to_owned(), what: "certificate", source };
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
@@ -168,6 +140,8 @@ fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     struct Folder(PathBuf);
@@ -203,14 +177,14 @@ mod tests {
         folder.issue();
         let tls = Tls::open(folder.files()).unwrap();
         assert!(!tls.refresh().unwrap(), "nothing has changed");
-        let before = Arc::as_ptr(&tls.now.load().config);
+        let before = Arc::as_ptr(&tls.get());
         fs::write(folder.0.join("cert.pem"), "half").unwrap();
         let error = tls.refresh().unwrap_err();
         assert!(error.to_string().contains("cert.pem holds no certificate"), "{error}");
-        assert_eq!(Arc::as_ptr(&tls.now.load().config), before);
+        assert_eq!(Arc::as_ptr(&tls.get()), before);
         folder.issue();
         assert!(tls.refresh().unwrap());
-        assert_ne!(Arc::as_ptr(&tls.now.load().config), before);
+        assert_ne!(Arc::as_ptr(&tls.get()), before);
     }
 
     #[test]

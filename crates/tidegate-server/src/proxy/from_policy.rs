@@ -1,7 +1,5 @@
 //! From a checked policy to the configuration of the proxy.
 
-use std::path::Path;
-
 use http::{HeaderName, HeaderValue, Method};
 use tidegate_policy::policy::proxy as policy;
 
@@ -12,11 +10,8 @@ use super::config::{
     NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, ServerUrl, UpstreamConfig,
 };
 use super::deadline::{Deadline, Unreadable};
-use super::jwt::{KeyError, KeySet, TokenReader, Trust};
+use super::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
 use super::path::{NotAPattern, PathPattern, PathRules, Unusual};
-
-/// The largest file with keys in bytes.
-const KEYS_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is left is in files.
 #[derive(Debug, thiserror::Error)]
@@ -46,24 +41,9 @@ pub enum ProxyError {
     /// A method is none.
     #[error("\"{0}\" is not a method; write it in capitals, for example GET")]
     Method(String),
-    /// The file with keys cannot be read.
-    #[error("the keys of proxy.jwt cannot be read from {path}: {source}")]
-    File {
-        /// Where it is.
-        path: String,
-        /// What the system says.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file with keys holds none.
-    #[error("the keys of proxy.jwt in {path} cannot be used: {source}")]
-    Keys {
-        /// Where it is.
-        path: String,
-        /// What is wrong with them.
-        #[source]
-        source: KeyError,
-    },
+    /// The file with keys gives none.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
 }
 
 /// The proxy of a policy. Reads the files with keys that it names.
@@ -105,17 +85,10 @@ fn upstream(policy: &policy::Upstream) -> Result<UpstreamConfig, ProxyError> {
 }
 
 fn tokens(policy: &policy::Jwt) -> Result<TokenReader, ProxyError> {
-    let keys = |path: &String, read: fn(&[u8]) -> Result<KeySet, KeyError>| {
-        let contents =
-            contents(Path::new(path)).map_err(|source| ProxyError::File { path: path.clone(), source })?;
-        read(&contents).map(Trust::Keys).map_err(|source| ProxyError::Keys { path: path.clone(), source })
-    };
     let trust = match &policy.trust {
-        policy::Trust::SecretFile(path) => keys(path, KeySet::from_secret)?,
-        policy::Trust::KeysFile(path) => {
-            keys(path, |contents| KeySet::from_pem(core::str::from_utf8(contents).unwrap_or_default()))?
-        }
-        policy::Trust::JwksFile(path) => keys(path, KeySet::from_jwks)?,
+        policy::Trust::SecretFile(path) => Trust::File(KeyFile::open(path, KeyFormat::Secret)?),
+        policy::Trust::KeysFile(path) => Trust::File(KeyFile::open(path, KeyFormat::Pem)?),
+        policy::Trust::JwksFile(path) => Trust::File(KeyFile::open(path, KeyFormat::Jwks)?),
         policy::Trust::Unverified => Trust::Unverified,
     };
     let reader = TokenReader::new(trust).leeway(policy.leeway).audiences(policy.audiences.iter().cloned());
@@ -123,17 +96,6 @@ fn tokens(policy: &policy::Jwt) -> Result<TokenReader, ProxyError> {
         Some(issuer) => reader.issuer(issuer.clone()),
         None => reader,
     })
-}
-
-fn contents(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    let mut contents = Vec::new();
-    let mut file = std::fs::File::open(path)?.take(KEYS_BYTES_MAX + 1);
-    file.read_to_end(&mut contents)?;
-    if contents.len() as u64 > KEYS_BYTES_MAX {
-        return Err(std::io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(contents)
 }
 
 fn route(policy: &policy::Route, attribute_bytes: usize) -> Result<RouteConfig, ProxyError> {

@@ -7,6 +7,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -15,13 +16,16 @@ use serde_json::{Map, Number, Value};
 use tidegate::Timestamp;
 
 use super::rejection::{Rejection, RejectionCode};
+use crate::renewed::Look;
 
 mod base64;
 mod der;
+mod file;
 mod jwks;
 mod keys;
 mod signature;
 
+pub use file::{KeyFile, KeyFileError, KeyFormat};
 pub use keys::{Algorithm, KEYS_MAX, KeyError, KeySet};
 
 /// The longest token in bytes. Above it: 401.
@@ -35,6 +39,8 @@ pub const LEEWAY: Duration = Duration::from_mins(1);
 pub enum Trust {
     /// Those that one of these keys verifies.
     Keys(KeySet),
+    /// Those that one of the keys in this file verifies, as it is now.
+    File(KeyFile),
     /// All that are well-formed and in date. Anybody can write such a token, so this is only for a proxy behind a
     /// gateway that has verified it.
     Unverified,
@@ -113,6 +119,14 @@ impl TokenReader {
         self
     }
 
+    /// The file that the keys are in, if they are in one.
+    pub(crate) fn files(&self) -> Option<Arc<dyn Look>> {
+        match &self.trust {
+            Trust::File(file) => Some(file.files()),
+            Trust::Keys(_) | Trust::Unverified => None,
+        }
+    }
+
     /// The claims of the bearer token in `Authorization`; `None` without that header, or with another scheme in it.
     ///
     /// Rejected with 401: a token that is malformed, too long, forged, expired, not yet valid, or not for us. Two
@@ -148,7 +162,16 @@ impl TokenReader {
         let part = |part: &[u8]| base64::decode_url(part).ok_or_else(malformed);
         let (header, payload) = (part(&token[..first])?, part(&token[first + 1..second])?);
         let header: JoseHeader<'_> = serde_json::from_slice(&header).map_err(|_| malformed())?;
-        if let Trust::Keys(keys) = &self.trust {
+        let in_file;
+        let keys = match &self.trust {
+            Trust::Keys(keys) => Some(keys),
+            Trust::File(file) => {
+                in_file = file.keys();
+                Some(&*in_file)
+            }
+            Trust::Unverified => None,
+        };
+        if let Some(keys) = keys {
             if header.crit.is_some() || header.b64.is_some() {
                 return Err(invalid("asks for an extension that is not known").fix(GET_ANOTHER));
             }

@@ -6,7 +6,9 @@ use http::Method;
 
 use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
 use super::counts::{ProxyMetrics, RouteCounts};
+use super::jwt::TokenReader;
 use super::upstream::Upstream;
+use crate::renewed::Look;
 
 /// What a reload replaces of the proxy.
 #[derive(Debug)]
@@ -69,6 +71,11 @@ impl Routes {
     /// The names of the routes.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|route| route.config.name.as_str())
+    }
+
+    /// What is made of files, and made anew when they change.
+    pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
+        self.config.tokens.iter().filter_map(TokenReader::files).collect()
     }
 
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Upstream> {

@@ -1,0 +1,261 @@
+//! What is made of files, and made anew when they hold something else: certificates, keys.
+//!
+//! The files are read again every [`LOOK_EVERY`] and compared whole, which sees a file that was written in place, one
+//! that was replaced and one behind a link that now leads elsewhere. Files that cannot be used leave what there was, and
+//! that is said once.
+
+use core::fmt;
+use core::time::Duration;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+/// How often files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The largest file in bytes, a few hundred certificates. A larger one counts as one that cannot be read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Files, and what is made of them.
+pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
+    /// What is made. A clone is cheap.
+    type Made: Clone + Send + Sync;
+    /// Why nothing can be made.
+    type Error: core::error::Error;
+
+    /// What it is, in the plural, for the log.
+    const WHAT: &'static str;
+
+    /// The files.
+    fn paths(&self) -> Vec<&Path>;
+
+    /// A file cannot be read.
+    fn unreadable(path: &Path, source: io::Error) -> Self::Error;
+
+    /// Makes it of what the files hold, in the order of [`Source::paths`].
+    fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, Self::Error>;
+}
+
+/// What was made of files, as it is now.
+pub(crate) struct Renewed<S: Source> {
+    source: S,
+    now: ArcSwap<Current<S::Made>>,
+    /// What was last said to be wrong; gone when it no longer is.
+    said: Mutex<Option<String>>,
+}
+
+struct Current<M> {
+    made: M,
+    /// What the files held.
+    texts: Vec<Vec<u8>>,
+}
+
+impl<S: Source> Renewed<S> {
+    /// Reads the files.
+    pub(crate) fn open(source: S) -> Result<Self, S::Error> {
+        let texts = read(&source)?;
+        let current = Current { made: source.make(&texts)?, texts };
+        Ok(Self { source, now: ArcSwap::from_pointee(current), said: Mutex::default() })
+    }
+
+    pub(crate) fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// As it is now.
+    pub(crate) fn get(&self) -> S::Made {
+        self.now.load().made.clone()
+    }
+
+    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what there was.
+    pub(crate) fn refresh(&self) -> Result<bool, S::Error> {
+        let texts = read(&self.source)?;
+        if self.now.load().texts == texts {
+            return Ok(false);
+        }
+        self.now.store(Arc::new(Current { made: self.source.make(&texts)?, texts }));
+        Ok(true)
+    }
+}
+
+impl<S: Source> fmt::Debug for Renewed<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What the files hold may be secret.
+        f.debug_struct("Renewed").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
+    let paths = source.paths();
+    paths.into_iter().map(|path| contents(path).map_err(|error| S::unreadable(path, error))).collect()
+}
+
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
+    if contents.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(contents)
+}
+
+/// Something that looks at its files now and then.
+pub(crate) trait Look: Send + Sync {
+    /// Takes up what has changed, and says what came of it. Reads files, so it is not for a task.
+    fn look(&self);
+}
+
+impl<S: Source> Look for Renewed<S> {
+    fn look(&self) {
+        let refreshed = self.refresh();
+        // What is under the lock is one value: a panic elsewhere leaves it whole.
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        match refreshed {
+            Ok(changed) => {
+                if changed {
+                    tracing::info!(source = ?self.source, "renewed {} are in use", S::WHAT);
+                }
+                *said = None;
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if said.as_ref() != Some(&error) {
+                    tracing::error!(error, "the {} in use stay", S::WHAT);
+                    *said = Some(error);
+                }
+            }
+        }
+    }
+}
+
+/// Looks at everything that `all` names, for ever. It is asked anew each time, since a reload changes what there is.
+pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Look>>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let all = all();
+        if all.is_empty() {
+            continue;
+        }
+        let looked = tokio::task::spawn_blocking(move || all.iter().for_each(|one| one.look()));
+        if let Err(error) = looked.await {
+            tracing::error!(%error, "looking at certificates and keys failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Text(PathBuf);
+
+    impl Source for Text {
+        type Made = String;
+        type Error = io::Error;
+
+        const WHAT: &'static str = "texts";
+
+        fn paths(&self) -> Vec<&Path> {
+            vec![&self.0]
+        }
+
+        fn unreadable(_: &Path, source: io::Error) -> io::Error {
+            source
+        }
+
+        fn make(&self, texts: &[Vec<u8>]) -> io::Result<String> {
+            String::from_utf8(texts[0].clone()).map_err(io::Error::other)
+        }
+    }
+
+    impl Drop for Text {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    fn text(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("tidegate-renewed-{name}-{}", std::process::id()));
+        fs::write(&path, "one").unwrap();
+        path
+    }
+
+    /// Counts lines of errors.
+    #[derive(Clone, Default)]
+    struct Errors(Arc<AtomicUsize>);
+
+    impl tracing::Subscriber for Errors {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            if *event.metadata().level() == tracing::Level::ERROR {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_once_until_it_is_something_else_or_was_right_in_between() {
+        let renewed = Renewed::open(Text(text("once"))).unwrap();
+        let path = renewed.source().0.clone();
+        let errors = Errors::default();
+        let looked = |times: usize| {
+            tracing::subscriber::with_default(errors.clone(), || (0..times).for_each(|_| renewed.look()));
+            errors.0.load(Ordering::Relaxed)
+        };
+        assert_eq!(looked(3), 0);
+        fs::write(&path, [0xff]).unwrap();
+        assert_eq!(looked(3), 1);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(looked(3), 2, "something else is wrong");
+        assert_eq!(renewed.get(), "one");
+        fs::write(&path, "two").unwrap();
+        assert_eq!((looked(3), renewed.get()), (2, "two".to_owned()));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(looked(3), 3);
+    }
+
+    #[test]
+    fn a_file_larger_than_any_that_is_needed_is_not_read() {
+        let renewed = Renewed::open(Text(text("large"))).unwrap();
+        fs::write(&renewed.source().0, vec![b'a'; 1 << 20]).unwrap();
+        assert!(renewed.refresh().unwrap());
+        fs::write(&renewed.source().0, vec![b'a'; (1 << 20) + 1]).unwrap();
+        assert!(renewed.refresh().unwrap_err().to_string().contains("larger than 1 MiB"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_broken_keeps_nothing_else_from_being_renewed() {
+        let broken = Arc::new(Renewed::open(Text(text("broken"))).unwrap());
+        let fine = Arc::new(Renewed::open(Text(text("fine"))).unwrap());
+        fs::write(&broken.source().0, [0xff]).unwrap();
+        fs::write(&fine.source().0, "two").unwrap();
+        let all = [Arc::clone(&broken) as Arc<dyn Look>, Arc::clone(&fine) as Arc<dyn Look>];
+        let looking = tokio::spawn(look_at(move || all.to_vec()));
+        tokio::time::sleep(LOOK_EVERY * 3 / 2).await;
+        looking.abort();
+        assert_eq!((broken.get(), fine.get()), ("one".to_owned(), "two".to_owned()));
+    }
+}

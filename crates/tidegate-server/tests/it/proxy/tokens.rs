@@ -1,0 +1,71 @@
+//! Keys for tokens that change while the proxy runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
+use tidegate_server::proxy::jwt::{KeyFile, KeyFormat, TokenReader, Trust};
+
+use super::upstream::well;
+use super::{route, to, world};
+use crate::lasting::Folder;
+
+const OLD: &str = "an old secret of thirty-two bytes";
+const NEW: &str = "a new secret of thirty-two bytes!";
+
+/// A token that never ends in our time, signed with a shared secret.
+fn token(secret: &str) -> String {
+    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let message = format!("{}.{}", part(r#"{"alg":"HS256"}"#), part(r#"{"sub":"ada","exp":99999999999}"#));
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    let signature = URL_SAFE_NO_PAD.encode(ring::hmac::sign(&key, message.as_bytes()));
+    format!("authorization: Bearer {message}.{signature}\r\n")
+}
+
+async fn verifying(path: &Path, format: KeyFormat) -> ProxyConfig {
+    let (server, _) = well().await;
+    let mut route = route("parallel");
+    let user = ("user".to_owned(), AttributeSource::parse("jwt.sub").unwrap());
+    route.attributes = RequestAttributes::new([user]).unwrap();
+    let mut config = to(&[server], route);
+    config.tokens = Some(TokenReader::new(Trust::File(KeyFile::open(path, format).unwrap())));
+    config
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_change_are_taken_up_without_a_reload_and_broken_ones_leave_those_in_use() {
+    for format in [KeyFormat::Secret, KeyFormat::Jwks] {
+        let written = |secret: &str| match format {
+            KeyFormat::Jwks => {
+                let key = URL_SAFE_NO_PAD.encode(secret);
+                format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{key}"}}]}}"#)
+            }
+            _ => secret.to_owned(),
+        };
+        let folder = Folder::new();
+        let path = folder.path().join("keys");
+        std::fs::write(&path, written(OLD)).unwrap();
+        let world = world(verifying(&path, format).await).await;
+        let statuses = async || {
+            // One after the other: the route lends a user one permit at a time.
+            let old = world.through("/", &token(OLD)).await.status;
+            world.settled().await;
+            let new = world.through("/", &token(NEW)).await.status;
+            world.settled().await;
+            (old, new)
+        };
+        assert_eq!(statuses().await, (200, 401));
+        std::fs::write(&path, written(NEW)).unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_eq!(statuses().await, (401, 200));
+        std::fs::write(&path, "short").unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_eq!(statuses().await, (401, 200));
+        std::fs::remove_file(&path).unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_eq!(statuses().await, (401, 200));
+    }
+}
