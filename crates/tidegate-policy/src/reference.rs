@@ -13,7 +13,8 @@ use crate::raw::limit::{
 };
 use crate::raw::matching::MatcherForm;
 use crate::raw::proxy::{
-    ClassForm, CostForm, Health, Jwt, Proxy, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm, UpstreamForm,
+    ClassForm, CostForm, Health, Jwt, Proxy, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm,
+    UpstreamForm, UpstreamTlsForm,
 };
 use crate::raw::service::{
     Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, Store, TlsForm,
@@ -65,6 +66,7 @@ fn sections() -> Vec<Section> {
         Section::of::<Authorize>("authorize"),
         Section::of::<Proxy>("proxy"),
         Section::of::<UpstreamForm>("proxy.upstreams.NAME"),
+        Section::of::<UpstreamTlsForm>("proxy.upstreams.NAME.tls"),
         Section::of::<Health>("proxy.upstreams.NAME.health"),
         Section::of::<Jwt>("proxy.jwt"),
         Section::of::<RouteConfig>("proxy.routes[]"),

@@ -35,3 +35,4 @@ pub use from_policy::ProxyError;
 pub(crate) use from_policy::proxy_config;
 pub(crate) use routes::Routes;
 pub(crate) use upstream::Upstream;
+pub use upstream::{Identity, UpstreamTls, UpstreamTlsFiles};

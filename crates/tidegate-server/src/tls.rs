@@ -60,6 +60,21 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
+    /// Roots cannot be used.
+    #[error("{} cannot be used to check servers: {source}", path.display())]
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: rustls::Error,
+    },
+    /// The machine trusts nobody.
+    #[error("this machine has no root certificates; install its ca-certificates, or name a file as `ca`")]
+    NoRoots,
+    /// A name that no server has.
+    #[error("\"{0}\" is not the name of a server; write a host name or an address")]
+    ServerName(String),
     /// The certificates for clients cannot be used.
     #[error("{} cannot be used to check clients: {why}", path.display())]
     ClientCa {
@@ -122,7 +137,7 @@ impl Source for TlsFiles {
 }
 
 /// The private key in a file.
-fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+pub(crate) fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(text).map_err(|source| TlsError::Missing {
         path: path.to_owned(),
         what: "private key",
@@ -131,7 +146,7 @@ fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsEr
 }
 
 /// The certificates in a file, at least one.
-fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let missing = |source| TlsError::Missing { path: path.to_owned(), what: "certificate", source };
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let all = all.map_err(|error| missing(Some(error)))?;

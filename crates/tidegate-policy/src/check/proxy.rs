@@ -10,15 +10,17 @@ use super::service::{ATTRIBUTE_NAME_BYTES_MAX, check_path};
 use super::{check_name, matching};
 use crate::measure::{size, span};
 use crate::path::Path;
-use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream};
+use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream, UpstreamTls};
 use crate::problem::{Report, shown};
 use crate::raw::Namespace;
 use crate::raw::proxy::{
     ClassConfig, ClientHeaderConfig, CostForm, Health as HealthConfig, Jwt as JwtConfig, PathsConfig,
-    Proxy as ProxyConfig, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry,
+    Proxy as ProxyConfig, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry, UpstreamTlsForm,
 };
 use crate::raw::service::{Listen, Listener};
 use crate::suggestion::nearest;
+
+mod server;
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -152,6 +154,7 @@ fn upstream(name: &str, entry: &UpstreamEntry, path: &Path, report: &mut Report<
     let mut upstream = Upstream {
         name: name.to_owned(),
         servers: Vec::new(),
+        tls: None,
         http2: false,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 64,
@@ -170,6 +173,7 @@ fn upstream(name: &str, entry: &UpstreamEntry, path: &Path, report: &mut Report<
             upstream.failures = form.failures.unwrap_or(3);
             let out_for = ("out_for", form.out_for.as_ref());
             upstream.out_for = between(out_for, upstream.out_for, (MILLI, HOUR), path, report);
+            upstream.tls = form.tls.as_ref().map(|raw| upstream_tls(raw, &path.key("tls"), report));
             upstream.health = form.health.as_ref().map(|raw| health(raw, &path.key("health"), report));
             (&form.servers, path.key("servers"))
         }
@@ -179,7 +183,7 @@ fn upstream(name: &str, entry: &UpstreamEntry, path: &Path, report: &mut Report<
         report.value(&at, what, format!("list 1 to {}", Proxy::SERVERS_MAX));
     }
     for (index, server) in servers.iter().take(Proxy::SERVERS_MAX).enumerate() {
-        if let Err((what, fix)) = server_url(server) {
+        if let Err((what, fix)) = server::check(server, upstream.tls.as_ref()) {
             report.value(&at.index(index), what, fix);
         }
         upstream.servers.push(server.clone());
@@ -187,42 +191,28 @@ fn upstream(name: &str, entry: &UpstreamEntry, path: &Path, report: &mut Report<
     upstream
 }
 
-/// Whether `text` is `http://HOST:PORT`, the port left out for 80.
-fn server_url(text: &str) -> Result<(), (String, String)> {
-    let wrong = |what: &str, fix: &str| Err((format!("server \"{}\" {what}", shown(text)), fix.to_owned()));
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return wrong("has no scheme", &format!("write http://{}", shown(text)));
-    };
-    if scheme == "https" {
-        return wrong("wants TLS, which this version does not speak to upstreams", "write http://HOST:PORT");
-    }
-    if scheme != "http" {
-        return wrong("is of a scheme that is not http", "write http://HOST:PORT");
-    }
-    let authority = rest.strip_suffix('/').unwrap_or(rest);
-    if authority.contains(['/', '?', '#', '@']) {
-        return wrong("has more than a host and a port", "write http://HOST:PORT");
-    }
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => {
-            if host.parse::<core::net::Ipv6Addr>().is_err() {
-                return wrong("has no address between its brackets", "write http://[::1]:3000");
-            }
-            (host, port.strip_prefix(':'))
+fn upstream_tls(raw: &UpstreamTlsForm, path: &Path, report: &mut Report<'_>) -> UpstreamTls {
+    for (name, file) in [("ca", &raw.ca), ("cert", &raw.cert), ("key", &raw.key)] {
+        if let Some(file) = file {
+            check_path(name, file, &path.key(name), report);
         }
-        None => match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
-        },
-    };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
-    if host.is_empty() || !host.chars().all(is_name) {
-        return wrong("has no host", "write http://HOST:PORT");
     }
-    if port.is_some_and(|port| port.parse::<u16>().is_err() || port == "0") {
-        return wrong("has no port from 1 to 65535", "write http://HOST:PORT");
+    match (&raw.cert, &raw.key) {
+        (Some(_), None) => report.value(path, "cert without its key", "name its private key as `key`"),
+        (None, Some(_)) => report.value(path, "key without a certificate", "name its certificate as `cert`"),
+        _ => {}
     }
-    Ok(())
+    if let Some(name) = &raw.server_name
+        && !server::is_name(name)
+    {
+        let what = format!("\"{}\" is not the name of a server", shown(name));
+        report.value(&path.key("server_name"), what, "write a host name or an address, without a port");
+    }
+    UpstreamTls {
+        ca: raw.ca.clone(),
+        identity: raw.cert.clone().zip(raw.key.clone()),
+        server_name: raw.server_name.clone(),
+    }
 }
 
 fn health(raw: &HealthConfig, path: &Path, report: &mut Report<'_>) -> Health {

@@ -64,11 +64,13 @@ impl Proxy {
 pub struct Upstream {
     /// Its name.
     pub name: String,
-    /// The servers as `http://HOST:PORT`, at least one.
+    /// The servers as `http://HOST:PORT` or `https://HOST:PORT`, at least one.
     pub servers: Vec<String>,
-    /// Whether they speak HTTP/2 without being asked.
+    /// TLS to servers with https. With it all of them are; without it they get the defaults.
+    pub tls: Option<UpstreamTls>,
+    /// Whether they speak HTTP/2 without being asked, or as the only protocol that TLS offers.
     pub http2: bool,
-    /// How long connecting may take; default 5 s.
+    /// How long connecting may take, TLS included; default 5 s.
     pub connect_timeout: Duration,
     /// Idle connections kept to each server; default 64.
     pub idle_connections: usize,
@@ -78,6 +80,18 @@ pub struct Upstream {
     pub out_for: Duration,
     /// How servers are asked whether they are well.
     pub health: Option<Health>,
+}
+
+/// TLS to servers. Paths have 1 to [`super::PATH_BYTES_MAX`] bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpstreamTls {
+    /// The file with the certificates that those of servers must come from; none is what the machine trusts.
+    pub ca: Option<String>,
+    /// The files with the certificate we show, and with its key.
+    pub identity: Option<(String, String)>,
+    /// The name or address that certificates must be for; none is the host of each server.
+    pub server_name: Option<String>,
 }
 
 /// How servers are asked whether they are well.

@@ -14,7 +14,8 @@ use super::matching::MatcherConfig;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "proxy")]
 pub(crate) struct Proxy {
-    /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT`, or a mapping. Default: `{}`.
+    /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or `https://HOST:PORT`, or a
+    /// mapping. Default: `{}`.
     pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
     /// The networks of proxies in front, whose word about the client's address counts; `unix` is whoever connects to a Unix
     /// socket. At most 1024. Default: `[]`. Danger: whoever is in one of them may say that it is somebody else.
@@ -40,7 +41,7 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 pub(crate) enum UpstreamEntry {
     Servers(Vec<String>),
-    Form(UpstreamForm),
+    Form(Box<UpstreamForm>),
 }
 
 /// Servers that are as good as one another, with what belongs to them.
@@ -48,11 +49,16 @@ pub(crate) enum UpstreamEntry {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "upstream")]
 pub(crate) struct UpstreamForm {
-    /// The servers as `http://HOST:PORT`, taken in turn. 1 to 256.
+    /// The servers as `http://HOST:PORT` or, with TLS, `https://HOST:PORT`, taken in turn. 1 to 256.
     pub(crate) servers: Vec<String>,
-    /// Whether they speak HTTP/2 without being asked. Default: `false`, which is HTTP/1.1.
+    /// TLS to servers with https, 1.2 and 1.3. Default: `{}`. Renewed files are taken up within seconds, for new
+    /// connections.
+    pub(crate) tls: Option<UpstreamTlsForm>,
+    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is offered. Default:
+    /// `false`, which is HTTP/1.1.
     pub(crate) http2: Option<bool>,
-    /// How long connecting may take, 1ms to 1h. After it another server is tried, once. Default: `5s`.
+    /// How long connecting may take, 1ms to 1h: looking up the name, TCP and TLS together. After it another server is
+    /// tried, once. Default: `5s`.
     pub(crate) connect_timeout: Option<String>,
     /// How many idle connections are kept to each server, 0 to 10000. Default: `64`.
     #[schemars(range(min = 0, max = 10_000))]
@@ -65,6 +71,23 @@ pub(crate) struct UpstreamForm {
     pub(crate) out_for: Option<String>,
     /// How servers are asked whether they are well. Default: none, only by the requests they get.
     pub(crate) health: Option<Health>,
+}
+
+/// TLS to servers: whom we believe, who we say we are, and their name. The files are in PEM.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "upstream_tls")]
+pub(crate) struct UpstreamTlsForm {
+    /// Certificates that those of the servers must come from. Default: those that the machine trusts, read at the start
+    /// and not again.
+    pub(crate) ca: Option<String>,
+    /// The certificate that we show to servers that ask for one, followed by those that lead to a root. Default: none.
+    pub(crate) cert: Option<String>,
+    /// Its private key. Default: none, and needed beside `cert`.
+    pub(crate) key: Option<String>,
+    /// The name or address that the certificates of the servers must be for; a name is also what they are asked for
+    /// (SNI). Default: the host of each server.
+    pub(crate) server_name: Option<String>,
 }
 
 /// How servers are asked whether they are well: a GET that is answered with 200 to 399.
@@ -262,7 +285,7 @@ impl<'de> Deserialize<'de> for UpstreamEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             list @ Value::Array(_) => inner(list).map(Self::Servers),
-            form => inner(form).map(Self::Form),
+            form => inner(form).map(Box::new).map(Self::Form),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::Class;
 use tidegate_policy::parse;
-use tidegate_policy::policy::proxy::{Retry, Trust};
+use tidegate_policy::policy::proxy::{Retry, Trust, UpstreamTls};
 
 fn problems(text: &str) -> Vec<String> {
     let problems = match parse("t.yaml", text, &|_| None) {
@@ -102,7 +102,7 @@ proxy:
 fn what_cannot_work_is_told_with_its_place_and_a_fix() {
     let text = format!(
         "{NAMESPACE}proxy:
-  upstreams: {{ app: [127.0.0.1:3000, https://a, http://a/x, http://a:0, ftp://a], none: [] }}
+  upstreams: {{ app: [127.0.0.1:3000, https://a, http://a/x, http://a:0, ftp://a, https://-a], none: [] }}
   trusted: [10.0.0.0/8, lots]
   jwt: {{ secret_file: s, keys_file: k }}
   routes:
@@ -121,10 +121,10 @@ fn what_cannot_work_is_told_with_its_place_and_a_fix() {
     let all = problems(&text).join("\n");
     for expected in [
         "proxy.upstreams.app[0]: server \"127.0.0.1:3000\" has no scheme; write http://127.0.0.1:3000",
-        "proxy.upstreams.app[1]: server \"https://a\" wants TLS",
         "proxy.upstreams.app[2]: server \"http://a/x\" has more than a host and a port",
         "proxy.upstreams.app[3]: server \"http://a:0\" has no port",
-        "proxy.upstreams.app[4]: server \"ftp://a\" is of a scheme that is not http",
+        "proxy.upstreams.app[4]: server \"ftp://a\" is of a scheme that is neither http nor https",
+        "proxy.upstreams.app[5]: server \"https://-a\" has a host that no certificate can be for; say what it is as",
         "proxy.upstreams.none: upstream \"none\" has 0 servers; list 1 to 256",
         "proxy.trusted[1]: ",
         "proxy.jwt: 2 ways to know that a token is true; give one of",
@@ -146,6 +146,48 @@ fn what_cannot_work_is_told_with_its_place_and_a_fix() {
     ] {
         assert!(all.contains(expected), "{expected}\n{all}");
     }
+}
+
+#[test]
+fn tls_to_an_upstream_needs_no_more_than_https() {
+    let text = "proxy:
+  upstreams:
+    plain: [https://a, https://10.0.0.1:8443, \"https://[::1]:1/\", http://a]
+    empty: { servers: [https://a], tls: {} }
+    whole: { servers: [https://-], tls: { ca: ca.pem, cert: c.pem, key: k.pem, server_name: app.internal } }
+";
+    let checked = parse("t.yaml", text, &|_| None).unwrap();
+    let [empty, plain, whole] = &checked.policy.proxy.upstreams[..] else { panic!("three upstreams") };
+    assert_eq!((&empty.tls, &plain.tls), (&Some(UpstreamTls::default()), &None));
+    let tls = whole.tls.as_ref().unwrap();
+    assert_eq!((tls.ca.as_deref(), tls.server_name.as_deref()), (Some("ca.pem"), Some("app.internal")));
+    assert_eq!(tls.identity, Some(("c.pem".to_owned(), "k.pem".to_owned())));
+}
+
+#[test]
+fn tls_to_an_upstream_that_cannot_work_is_told_with_its_place_and_a_fix() {
+    let text = "proxy:
+  upstreams:
+    a: { servers: [https://a, http://b:80], tls: {} }
+    b: { servers: [https://b], tls: { cert: c.pem } }
+    c: { servers: [https://c], tls: { key: k.pem, ca: '' } }
+    d: { servers: [https://d], tls: { server_name: 'https://d' } }
+    e: { servers: [https://e], tls: { server_name: 1.2.3 } }
+    f: { servers: [https://f], tls: { insecure: true } }
+";
+    let all = problems(text).join("\n");
+    for expected in [
+        "proxy.upstreams.a.servers[1]: server \"http://b:80\" is connected to without TLS, and its upstream has `tls`; \
+         write https://b:80, or take `tls` out",
+        "proxy.upstreams.b.tls: cert without its key; name its private key as `key`",
+        "proxy.upstreams.c.tls: key without a certificate; name its certificate as `cert`",
+        "proxy.upstreams.c.tls.ca: ",
+        "proxy.upstreams.d.tls.server_name: \"https://d\" is not the name of a server; write a host name or an address",
+        "proxy.upstreams.e.tls.server_name: ",
+    ] {
+        assert!(all.contains(expected), "{expected}\n{all}");
+    }
+    assert!(all.contains("insecure"), "there is no way around the checks\n{all}");
 }
 
 #[test]

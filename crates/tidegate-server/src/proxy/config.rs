@@ -13,8 +13,10 @@ use super::attributes::{AttributeSource, RequestAttributes};
 use super::class::ClassSource;
 use super::client_address::ClientAddress;
 use super::deadline::Deadline;
+use super::from_policy::ProxyError;
 use super::jwt::TokenReader;
 use super::path::{PathPattern, PathRules};
+use super::upstream::{UpstreamTls, UpstreamTlsFiles};
 
 /// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
 #[derive(Clone, Debug)]
@@ -57,8 +59,14 @@ impl Default for ProxyConfig {
 impl ProxyConfig {
     /// Every request goes to the one server at `url` if the limits of `namespace` admit it. Attributes are `method`,
     /// `path`, `host` and `ip`.
-    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, NotAServer> {
-        let upstream = UpstreamConfig::new("upstream", [url.parse()?]);
+    ///
+    /// An address with https is connected to with TLS, and what the machine trusts.
+    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
+        let mut upstream = UpstreamConfig::new("upstream", [url.parse::<ServerUrl>()?]);
+        if upstream.servers[0].is_https() {
+            let failed = |source| ProxyError::Tls { upstream: url.to_owned(), source: Box::new(source) };
+            upstream.tls = Some(UpstreamTls::open(UpstreamTlsFiles::default()).map_err(failed)?);
+        }
         let mut route = RouteConfig::new("upstream", "upstream");
         route.namespace = Some(namespace.into());
         let own = [("method", "method"), ("path", "path"), ("host", "host"), ("ip", "client_ip")];
@@ -77,9 +85,13 @@ pub struct UpstreamConfig {
     pub name: String,
     /// The servers, taken in turn. At least one.
     pub servers: Vec<ServerUrl>,
-    /// Whether they speak HTTP/2 without being asked. Default no: HTTP/1.1.
+    /// TLS to the servers whose address says https. Default none, and then these cannot be connected to.
+    pub tls: Option<UpstreamTls>,
+    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is offered. Default no:
+    /// HTTP/1.1.
     pub http2: bool,
-    /// How long connecting may take. Default 5 s. After it another server is tried, once.
+    /// How long connecting may take, from the look-up of the name to the end of the TLS handshake. Default 5 s. After it
+    /// another server is tried, once.
     pub connect_timeout: Duration,
     /// How many idle connections are kept to each server. Default 64; 0 keeps none. Above it the oldest is closed.
     pub idle_connections: usize,
@@ -97,6 +109,7 @@ impl UpstreamConfig {
         Self {
             name: name.into(),
             servers: servers.into_iter().collect(),
+            tls: None,
             http2: false,
             connect_timeout: Duration::from_secs(5),
             idle_connections: 64,
@@ -118,15 +131,16 @@ pub struct Probe {
     pub timeout: Duration,
 }
 
-/// The address of a server, as `http://10.0.0.7:3000`.
+/// The address of a server, as `http://10.0.0.7:3000` or `https://app.internal`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl {
+    scheme: Scheme,
     authority: Authority,
 }
 
 /// An address that is none of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("upstream \"{url}\" {what}; write http://HOST:PORT")]
+#[error("upstream \"{url}\" {what}; write http://HOST:PORT or https://HOST:PORT")]
 pub struct NotAServer {
     /// What was given, shortened.
     pub url: String,
@@ -135,7 +149,16 @@ pub struct NotAServer {
 }
 
 impl ServerUrl {
-    /// Where it listens: host and port.
+    /// Whether it is connected to with TLS.
+    pub fn is_https(&self) -> bool {
+        self.scheme == Scheme::HTTPS
+    }
+
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    /// Where it listens: host and port. Without a port it is 80, and 443 with https.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -150,11 +173,8 @@ impl FromStr for ServerUrl {
         let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
             return Err(wrong("has no scheme"));
         };
-        if *scheme == Scheme::HTTPS {
-            return Err(wrong("wants TLS, which this version does not speak to upstreams"));
-        }
-        if *scheme != Scheme::HTTP {
-            return Err(wrong("is of a scheme that is not http"));
+        if *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS {
+            return Err(wrong("is of a scheme that is neither http nor https"));
         }
         if authority.as_str().contains('@') {
             return Err(wrong("names a user"));
@@ -162,13 +182,13 @@ impl FromStr for ServerUrl {
         if uri.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
             return Err(wrong("has a path, which would be put before that of each request"));
         }
-        Ok(Self { authority: authority.clone() })
+        Ok(Self { scheme: scheme.clone(), authority: authority.clone() })
     }
 }
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority)
+        write!(f, "{}://{}", self.scheme, self.authority)
     }
 }
 
@@ -299,13 +319,14 @@ mod tests {
 
     #[test]
     fn a_server_is_a_scheme_a_host_and_a_port() {
-        for good in ["http://127.0.0.1:3000", "http://app", "http://[::1]:80/", "http://app.internal:8080"] {
-            assert!(good.parse::<ServerUrl>().is_ok(), "{good}");
+        for good in ["http://127.0.0.1:3000", "http://app", "http://[::1]:80/", "https://app.internal:8443"] {
+            let url: ServerUrl = good.parse().unwrap();
+            assert_eq!(url.is_https(), good.starts_with("https"));
+            assert_eq!(url.to_string(), good.trim_end_matches('/'));
         }
         for (bad, hint) in [
             ("127.0.0.1:3000", "has no scheme"),
-            ("https://app", "wants TLS"),
-            ("ftp://app", "not http"),
+            ("ftp://app", "neither http nor https"),
             ("http://user@app", "names a user"),
             ("http://app/v1", "has a path"),
             ("http://app/?q", "has a path"),

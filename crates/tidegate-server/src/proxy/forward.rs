@@ -17,7 +17,7 @@ use super::config::{Retries, Timeouts};
 use super::headers::{self, Sender};
 use super::routes::Route;
 use super::tunnel;
-use super::upstream::{Turn, Upstream};
+use super::upstream::{Turn, Upstream, turned_away};
 use super::visit::{Ending, Visit};
 use crate::daemon::Daemon;
 
@@ -37,7 +37,7 @@ pub(super) struct Errand {
 
 /// Why there is no answer from the upstream.
 enum Failure {
-    /// Nothing was sent: no connection could be had.
+    /// No connection could be had, or the server turned us away before it read anything.
     Unreachable(String),
     /// It broke off, or did not answer in HTTP.
     Broken(String),
@@ -276,7 +276,8 @@ async fn exchange(
         return Err(Failure::Upload(broke));
     }
     let why = causes(&error);
-    Err(if error.is_connect() { Failure::Unreachable(why) } else { Failure::Broken(why) })
+    let is_unsent = error.is_connect() || turned_away(&error);
+    Err(if is_unsent { Failure::Unreachable(why) } else { Failure::Broken(why) })
 }
 
 /// An error with what caused it, the outermost first.

@@ -1,5 +1,7 @@
 //! From a checked policy to the configuration of the proxy.
 
+use std::path::PathBuf;
+
 use http::{HeaderName, HeaderValue, Method};
 use tidegate_policy::policy::proxy as policy;
 
@@ -12,6 +14,8 @@ use super::config::{
 use super::deadline::{Deadline, Unreadable};
 use super::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
 use super::path::{NotAPattern, PathPattern, PathRules, Unusual};
+use super::upstream::{Identity, UpstreamTls, UpstreamTlsFiles};
+use crate::tls::TlsError;
 
 /// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is left is in files.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +48,18 @@ pub enum ProxyError {
     /// The file with keys gives none.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
+    /// TLS to an upstream cannot be had.
+    #[error("TLS to upstream {upstream} cannot be had: {source}")]
+    Tls {
+        /// The name of the upstream.
+        upstream: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<TlsError>,
+    },
 }
 
-/// The proxy of a policy. Reads the files with keys that it names.
+/// The proxy of a policy. Reads the files with keys and certificates that it names.
 pub(crate) fn proxy_config(
     policy: &policy::Proxy,
     attribute_bytes: usize,
@@ -71,6 +84,11 @@ pub(crate) fn proxy_config(
 fn upstream(policy: &policy::Upstream) -> Result<UpstreamConfig, ProxyError> {
     let servers = policy.servers.iter().map(|url| url.parse::<ServerUrl>());
     let mut config = UpstreamConfig::new(policy.name.clone(), servers.collect::<Result<Vec<_>, _>>()?);
+    if config.servers.iter().any(ServerUrl::is_https) {
+        let files = policy.tls.as_ref().map(tls_files).unwrap_or_default();
+        let failed = |source| ProxyError::Tls { upstream: policy.name.clone(), source: Box::new(source) };
+        config.tls = Some(UpstreamTls::open(files).map_err(failed)?);
+    }
     config.http2 = policy.http2;
     config.connect_timeout = policy.connect_timeout;
     config.idle_connections = policy.idle_connections;
@@ -82,6 +100,15 @@ fn upstream(policy: &policy::Upstream) -> Result<UpstreamConfig, ProxyError> {
         timeout: health.timeout,
     });
     Ok(config)
+}
+
+fn tls_files(policy: &policy::UpstreamTls) -> UpstreamTlsFiles {
+    let identity = |(cert, key): &(String, String)| Identity { cert: cert.into(), key: key.into() };
+    UpstreamTlsFiles {
+        ca: policy.ca.as_ref().map(PathBuf::from),
+        identity: policy.identity.as_ref().map(identity),
+        server_name: policy.server_name.clone(),
+    }
 }
 
 fn tokens(policy: &policy::Jwt) -> Result<TokenReader, ProxyError> {

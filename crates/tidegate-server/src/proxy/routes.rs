@@ -7,7 +7,7 @@ use http::Method;
 use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
 use super::counts::{ProxyMetrics, RouteCounts};
 use super::jwt::TokenReader;
-use super::upstream::Upstream;
+use super::upstream::{Upstream, UpstreamTls};
 use crate::renewed::Look;
 
 /// What a reload replaces of the proxy.
@@ -75,7 +75,9 @@ impl Routes {
 
     /// What is made of files, and made anew when they change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
-        self.config.tokens.iter().filter_map(TokenReader::files).collect()
+        let tls =
+            self.upstreams().filter_map(|upstream| upstream.config.tls.as_ref().map(UpstreamTls::files));
+        tls.chain(self.config.tokens.as_ref().and_then(TokenReader::files)).collect()
     }
 
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Upstream> {

@@ -4,16 +4,22 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use core::time::Duration;
 use std::sync::Arc;
 
-use http::uri::{Authority, PathAndQuery, Scheme};
+use http::uri::PathAndQuery;
 use http::{Request, Uri};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::body::RequestBody;
-use super::config::{Probe, UpstreamConfig};
+use super::config::{Probe, ServerUrl, UpstreamConfig};
+
+mod connector;
+mod tls;
+
+use connector::Connector;
+pub(crate) use connector::turned_away;
+pub use tls::{Identity, UpstreamTls, UpstreamTlsFiles};
 
 /// How long an idle connection is kept: shorter than most servers keep theirs, so that few are found closed.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(50);
@@ -22,7 +28,7 @@ const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(50);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) config: UpstreamConfig,
-    pub(crate) client: Client<HttpConnector, RequestBody>,
+    pub(crate) client: Client<Connector, RequestBody>,
     servers: Arc<[Backend]>,
     turn: AtomicUsize,
     born: Instant,
@@ -32,7 +38,7 @@ pub(crate) struct Upstream {
 /// One server.
 #[derive(Debug)]
 struct Backend {
-    authority: Authority,
+    url: ServerUrl,
     /// Requests that failed since the last that did not.
     failed: AtomicU32,
     /// Until when it is left out, in milliseconds since the upstream was made.
@@ -50,9 +56,6 @@ impl Upstream {
     /// Makes an upstream, which connects to nothing yet. Must be called on a runtime if servers are to be asked how they
     /// are.
     pub(crate) fn new(config: UpstreamConfig) -> Arc<Self> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(config.connect_timeout));
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -60,14 +63,14 @@ impl Upstream {
             .pool_idle_timeout(IDLE_CONNECTION_MAX)
             .pool_max_idle_per_host(config.idle_connections)
             .http2_only(config.http2);
-        let client = builder.build(connector);
-        let backend = |authority: &Authority| Backend {
-            authority: authority.clone(),
+        let client = builder.build(Connector::new(&config));
+        let backend = |url: &ServerUrl| Backend {
+            url: url.clone(),
             failed: AtomicU32::new(0),
             out_until: AtomicU64::new(0),
             is_unwell: AtomicBool::new(false),
         };
-        let servers: Arc<[Backend]> = config.servers.iter().map(|url| backend(url.authority())).collect();
+        let servers: Arc<[Backend]> = config.servers.iter().map(backend).collect();
         let probing = config.probe.clone().map(|probe| {
             tokio::spawn(ask(Arc::clone(&servers), client.clone(), probe, config.name.clone())).abort_handle()
         });
@@ -125,7 +128,7 @@ impl Upstream {
             if before < until.saturating_sub(out_for) {
                 tracing::warn!(
                     upstream = self.config.name,
-                    server = %server.authority,
+                    server = %server.url.authority(),
                     failed,
                     out_ms = out_for,
                     "a server failed too often in a row and is left out for a while"
@@ -136,12 +139,12 @@ impl Upstream {
 
     /// The address of `target` at a server.
     pub(crate) fn uri(&self, turn: Turn, target: Option<&PathAndQuery>) -> Uri {
-        address(&self.servers[turn.0].authority, target)
+        address(&self.servers[turn.0].url, target)
     }
 
     /// The name of a server.
     pub(crate) fn server(&self, turn: Turn) -> &str {
-        self.servers[turn.0].authority.as_str()
+        self.servers[turn.0].url.authority().as_str()
     }
 
     /// How many servers are neither left out nor unwell.
@@ -159,21 +162,16 @@ impl Drop for Upstream {
     }
 }
 
-fn address(authority: &Authority, target: Option<&PathAndQuery>) -> Uri {
+fn address(server: &ServerUrl, target: Option<&PathAndQuery>) -> Uri {
     let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(Scheme::HTTP);
-    parts.authority = Some(authority.clone());
+    parts.scheme = Some(server.scheme().clone());
+    parts.authority = Some(server.authority().clone());
     parts.path_and_query = Some(target.cloned().unwrap_or(PathAndQuery::from_static("/")));
     Uri::from_parts(parts).expect("a scheme, an authority and a path make an address")
 }
 
 /// Asks every server how it is, again and again.
-async fn ask(
-    servers: Arc<[Backend]>,
-    client: Client<HttpConnector, RequestBody>,
-    probe: Probe,
-    name: String,
-) {
+async fn ask(servers: Arc<[Backend]>, client: Client<Connector, RequestBody>, probe: Probe, name: String) {
     let Ok(target) = probe.path.parse::<PathAndQuery>() else { return };
     let mut interval = tokio::time::interval(probe.interval);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -181,11 +179,11 @@ async fn ask(
         interval.tick().await;
         for server in &*servers {
             let mut request = Request::new(RequestBody::Empty);
-            *request.uri_mut() = address(&server.authority, Some(&target));
+            *request.uri_mut() = address(&server.url, Some(&target));
             let answer = tokio::time::timeout(probe.timeout, client.request(request)).await;
             let is_well = matches!(answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
             if server.is_unwell.swap(!is_well, Ordering::Relaxed) == is_well {
-                tracing::info!(upstream = name, server = %server.authority, is_well, "a server has changed");
+                tracing::info!(upstream = name, server = %server.url.authority(), is_well, "a server has changed");
             }
             if is_well {
                 server.failed.store(0, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
 mod answers;
+mod authority;
 mod authorize;
 mod bad_input;
 mod bounds;

@@ -9,6 +9,7 @@ mod introduced;
 mod log;
 mod policy;
 mod store;
+mod tls;
 mod tokens;
 mod unix;
 mod upstream;

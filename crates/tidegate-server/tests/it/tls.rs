@@ -4,49 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rcgen::ExtendedKeyUsagePurpose;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tidegate_server::tls::TlsFiles;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::authority::{Authority, Issued};
 use crate::client::Client;
 use crate::lasting::Folder;
 use crate::world::{World, api, loopback};
-
-/// A certificate authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate and its key, in PEM.
-struct Issued {
-    cert: String,
-    key: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn issue(&self, purpose: ExtendedKeyUsagePurpose) -> Issued {
-        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        params.extended_key_usages = vec![purpose];
-        let key = KeyPair::generate().unwrap();
-        let cert = params.signed_by(&key, &self.0).unwrap();
-        Issued { cert: cert.pem(), key: key.serialize_pem() }
-    }
-
-    fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).unwrap();
-        roots
-    }
-}
 
 /// The files of a listener with a certificate of this authority.
 fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> TlsFiles {
@@ -59,7 +28,7 @@ fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> Tl
     TlsFiles {
         cert: write("cert.pem", &issued.cert),
         key: write("key.pem", &issued.key),
-        client_ca: clients.map(|clients| write("clients.pem", &clients.0.pem())),
+        client_ca: clients.map(|clients| write("clients.pem", &clients.pem())),
     }
 }
 
@@ -74,12 +43,7 @@ async fn connect(
     let builder = builder.with_root_certificates(server.roots());
     let config = match client {
         None => builder.with_no_client_auth(),
-        Some(issued) => builder
-            .with_client_auth_cert(
-                vec![CertificateDer::from_pem_slice(issued.cert.as_bytes()).unwrap()],
-                PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap(),
-            )
-            .unwrap(),
+        Some(issued) => builder.with_client_auth_cert(vec![issued.chain()], issued.secret()).unwrap(),
     };
     let stream = TcpStream::connect(world.address()).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();

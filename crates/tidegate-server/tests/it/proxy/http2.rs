@@ -9,12 +9,17 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tidegate_server::proxy::ProxyConfig;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
+use super::tls::trusting;
 use super::{route, to, world};
+use crate::authority::Authority;
+use crate::lasting::Folder;
 
 /// A server that speaks HTTP/2 only, and answers with what it was sent, what it heard, and a trailer.
-async fn echo() -> SocketAddr {
+async fn echo(tls: Option<TlsAcceptor>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -32,7 +37,15 @@ async fn echo() -> SocketAddr {
                 Ok::<_, Infallible>(response)
             });
             let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+            let Some(tls) = tls.clone() else {
+                tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+                continue;
+            };
+            tokio::spawn(async move {
+                let stream = tls.accept(stream).await.unwrap();
+                assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+                server.serve_connection(TokioIo::new(stream), service).await
+            });
         }
     });
     address
@@ -40,7 +53,22 @@ async fn echo() -> SocketAddr {
 
 #[tokio::test]
 async fn trailers_pass_both_ways_between_clients_and_servers_of_http_2() {
-    let mut config = to(&[echo().await], route("parallel"));
+    let config = to(&[echo(None).await], route("parallel"));
+    trailers_pass_both_ways(config).await;
+}
+
+#[tokio::test]
+async fn trailers_pass_both_ways_over_tls() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let tls = authority.issue_as(&["127.0.0.1"], |_| ()).server(None, "h2");
+    let mut config = to(&[], route("parallel"));
+    let address = echo(Some(TlsAcceptor::from(tls))).await;
+    config.upstreams[0].servers.push(format!("https://{address}").parse().unwrap());
+    config.upstreams[0].tls = Some(trusting(&authority, &folder));
+    trailers_pass_both_ways(config).await;
+}
+
+async fn trailers_pass_both_ways(mut config: ProxyConfig) {
     config.upstreams[0].http2 = true;
     let world = world(config).await;
     let stream = TcpStream::connect(world.proxy()).await.unwrap();

@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// A server that gets a stream for each connection.
 pub(super) async fn serve<F, R>(handle: F) -> SocketAddr
@@ -21,6 +24,49 @@ where
         }
     });
     address
+}
+
+/// A server with TLS that gets a stream for each connection whose handshake is done. Those that it turns away it reads to
+/// their end, so that they get to know why.
+pub(super) async fn serve_tls<F, R>(config: Arc<ServerConfig>, handle: F) -> SocketAddr
+where
+    F: Fn(Connection<TlsStream<TcpStream>>) -> R + Send + Sync + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let handle = Arc::new(handle);
+    serve(move |plain| {
+        let (config, handle) = (Arc::clone(&config), Arc::clone(&handle));
+        async move {
+            let begun = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), plain.stream);
+            let Ok(begun) = begun.await else { return };
+            match begun.into_stream(config).into_fallible().await {
+                Ok(stream) => handle(Connection { stream, buffer: Vec::new() }).await,
+                Err((_, mut stream)) => {
+                    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                }
+            }
+        }
+    })
+    .await
+}
+
+/// As [`well`], with TLS.
+pub(super) async fn well_tls(config: Arc<ServerConfig>) -> (SocketAddr, Seen) {
+    let seen = Seen::default();
+    let notes = Arc::clone(&seen);
+    let address = serve_tls(config, move |mut connection| {
+        let notes = Arc::clone(&notes);
+        async move {
+            while let Some(request) = connection.request().await {
+                notes.lock().unwrap().push(request);
+                if !connection.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    (address, seen)
 }
 
 /// An address where nobody listens.
@@ -56,12 +102,12 @@ pub(super) async fn answering(answer: &'static str) -> (SocketAddr, Seen) {
 }
 
 /// One connection to a server.
-pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+pub(super) struct Connection<S = TcpStream> {
+    pub(super) stream: S,
     buffer: Vec<u8>,
 }
 
-impl Connection {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Whether the bytes could be sent.
     pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
