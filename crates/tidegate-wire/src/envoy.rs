@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod asked;
 mod messages;
+pub mod metadata;
 pub mod unit;
 
 pub use answer::{Left, Outcome, answer};

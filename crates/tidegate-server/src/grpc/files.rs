@@ -1,0 +1,88 @@
+//! Deciding by the files of envoyproxy/ratelimit: the engine is asked what they say, and answers what they make of it.
+
+use tidegate::Timestamp;
+use tidegate_policy::envoy::{self, Ask, Descriptor, DescriptorLimit, Files};
+use tidegate_wire::envoy::{
+    DescriptorStatus, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
+    metadata,
+};
+use tidegate_wire::{Fault, FaultCode};
+
+use super::key::Hashes;
+use crate::daemon::Desk;
+
+impl Desk<'_> {
+    /// Answers by `files`, whether or not they know the domain.
+    pub(super) async fn by_files(
+        &self,
+        files: &Files,
+        request: &RateLimitRequest,
+        now: Timestamp,
+    ) -> Result<RateLimitResponse, Fault> {
+        let domain = request.domain.as_str();
+        let malformed = |error| Fault::new(FaultCode::MalformedBody, error);
+        let descriptors = request.descriptors.iter().map(descriptor);
+        let descriptors = descriptors.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
+        let mut resolved = files.resolve(domain, &descriptors, request.hits_addend).map_err(malformed)?;
+        let engine = &self.in_force.engine;
+        while let Some(ask) = resolved.ask() {
+            let statuses = match ask {
+                Ask::Carry { charging, limits } => {
+                    let hashes = Hashes::of(&limits);
+                    let limits = hashes.within(limits);
+                    let carried = engine.carry(domain, &limits, charging, now);
+                    Box::pin(self.drive(carried)).await?.limits
+                }
+                Ask::GiveBack { limits } => {
+                    let hashes = Hashes::of(&limits);
+                    for limit in hashes.within(limits) {
+                        Box::pin(self.drive(engine.refund_carried(domain, &limit, now))).await?;
+                    }
+                    Default::default()
+                }
+                _ => return Err(Fault::new(FaultCode::Internal, "the files ask what nobody can answer")),
+            };
+            resolved.told(&statuses);
+        }
+        let answer = resolved.answer(now);
+        let took = self.daemon.clock.now().saturating_since(now);
+        self.daemon.metrics.shared().decision_duration.observe(took);
+        Ok(message(answer))
+    }
+}
+
+fn descriptor(one: &RateLimitDescriptor) -> Result<Descriptor<'_>, envoy::RequestError> {
+    let entries = one.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()));
+    let mut descriptor = Descriptor::new(entries);
+    let limit = one.limit.map(|limit| DescriptorLimit::new(limit.requests_per_unit, limit.unit));
+    descriptor.limit = limit.transpose()?;
+    descriptor.hits = one.hits_addend;
+    descriptor.gives_back = one.is_negative_hits;
+    Ok(descriptor)
+}
+
+fn message(answer: envoy::Answer<'_>) -> RateLimitResponse {
+    let header =
+        |(name, value): (&str, String)| HeaderValue { key: name.to_owned(), value, ..HeaderValue::default() };
+    RateLimitResponse {
+        overall_code: answer.overall_code as i32,
+        statuses: answer.statuses.into_iter().map(status).collect(),
+        response_headers_to_add: answer.headers.into_iter().map(header).collect(),
+        dynamic_metadata: answer.dynamic_metadata.as_ref().and_then(metadata::structure),
+        ..RateLimitResponse::default()
+    }
+}
+
+fn status(status: envoy::Status) -> DescriptorStatus {
+    DescriptorStatus {
+        code: status.code as i32,
+        current_limit: status.current_limit.map(|limit| RateLimit {
+            name: limit.name,
+            requests_per_unit: limit.requests_per_unit,
+            unit: limit.unit.map_or(0, envoy::Unit::number),
+        }),
+        limit_remaining: status.limit_remaining,
+        duration_until_reset: status.duration_until_reset.map(metadata::seconds),
+        quota: None,
+    }
+}

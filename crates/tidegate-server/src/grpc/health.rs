@@ -1,0 +1,62 @@
+//! `grpc.health.v1`: serving, until the daemon is told to end.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use tidegate_wire::envoy;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use super::never_fails;
+
+/// How the paths of the service begin.
+pub(super) const PATHS: &str = "/grpc.health.v1.Health/";
+
+/// What may be asked for: the daemon, the rate limit service, and the name that envoyproxy/ratelimit has for it.
+const NAMES: [&str; 3] = ["", envoy::SERVICE, "ratelimit"];
+
+/// The health of the daemon as gRPC asks for it.
+#[derive(Debug)]
+pub(crate) struct Health {
+    reporter: HealthReporter,
+    server: HealthServer<HealthService>,
+}
+
+impl Health {
+    pub(super) fn new() -> Self {
+        let reporter = HealthReporter::new();
+        let server = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
+        Self { reporter, server }
+    }
+
+    /// Says that the daemon serves.
+    pub(crate) async fn serve(&self) {
+        self.set(ServingStatus::Serving).await;
+    }
+
+    /// Says that the daemon does not want new calls; who watches hears of it.
+    pub(crate) async fn drain(&self) {
+        self.set(ServingStatus::NotServing).await;
+    }
+
+    /// Says nothing more: those who watch are let go, so that nobody waits for them.
+    pub(crate) async fn end(&self) {
+        let mut reporter = self.reporter.clone();
+        for name in NAMES {
+            reporter.clear_service_status(name).await;
+        }
+    }
+
+    async fn set(&self, status: ServingStatus) {
+        for name in NAMES {
+            self.reporter.set_service_status(name, status).await;
+        }
+    }
+
+    pub(super) async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
+        never_fails(self.server.clone().call(request).await)
+    }
+}

@@ -1,0 +1,453 @@
+//! Deciding what Envoy asks: each descriptor is a request of its own, and those that ask go ahead together or not at all.
+//!
+//! Envoy sends a charge after the response exactly as it sends a question before it. They are told apart by who says what a
+//! descriptor weighs: the descriptor itself, then it is a charge and booked whether or not it fits; or nobody, or the
+//! request, then it is a question and a refusal leaves no trace.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use smallvec::{SmallVec, smallvec};
+use tidegate::algorithm::{Fixed, Verdict, WindowStart};
+use tidegate::refusal::ScopeValues;
+use tidegate::{
+    Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
+};
+use tidegate_engine::{
+    Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit, Request, Step,
+};
+use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::envoy::asked::OwnLimit;
+use tidegate_wire::envoy::{
+    Asked, Descriptor, Hits, Left, Outcome, RateLimitRequest, RateLimitResponse, answer,
+};
+use tidegate_wire::{Fault, FaultCode};
+
+use super::key::Hashes;
+use crate::authorization::Caller;
+use crate::daemon::Desk;
+use crate::decide::{Noted, engine_fault};
+use crate::decisions;
+use crate::operations::TENANT;
+
+/// What a limit is called that came with a request.
+const OWN: &str = "override";
+
+/// A descriptor with its entries as attributes.
+struct Line<'a> {
+    descriptor: &'a Descriptor<'a>,
+    attributes: SmallVec<[(&'a str, &'a str); 8]>,
+}
+
+/// A question that was admitted, by the place of its descriptor.
+struct Held<'a> {
+    at: usize,
+    request: Request<'a>,
+    permit: Permit,
+}
+
+impl Desk<'_> {
+    /// Answers `ShouldRateLimit`.
+    pub(super) async fn should_rate_limit(
+        &self,
+        caller: &Caller,
+        request: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Fault> {
+        let asked = Asked::read(request).map_err(|bad| Fault::new(FaultCode::MalformedBody, bad))?;
+        for descriptor in &asked.descriptors {
+            caller.may(verb(descriptor.hits), asked.domain)?;
+        }
+        let now = self.daemon.clock.now();
+        let is_namespace = self.in_force.engine.limits(asked.domain).is_ok();
+        if let Some(files) = self.in_force.config.envoy_ratelimit.as_ref().filter(|_| !is_namespace) {
+            return self.by_files(&files.get(), request, now).await;
+        }
+        let pairs: Vec<_> = asked.descriptors.iter().map(Descriptor::attributes).collect();
+        let lines = asked.descriptors.iter().zip(&pairs).map(|(descriptor, pairs)| Line {
+            descriptor,
+            attributes: pairs.iter().map(|(name, value)| (name.as_ref(), *value)).collect(),
+        });
+        let lines: SmallVec<[Line<'_>; 2]> = lines.collect();
+        let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
+        Ok(answer(&outcomes, now, self.in_force.config.older_headers))
+    }
+
+    async fn outcomes(
+        &self,
+        domain: &str,
+        is_known: bool,
+        lines: &[Line<'_>],
+        now: Timestamp,
+    ) -> Result<SmallVec<[Outcome; 2]>, Fault> {
+        let mut outcomes: SmallVec<[Option<Outcome>; 2]> = smallvec![None; lines.len()];
+        for (line, outcome) in lines.iter().zip(&mut outcomes) {
+            *outcome = self.without_others(domain, is_known, line, now).await?;
+        }
+        let is_over = |outcomes: &[Option<Outcome>]| {
+            outcomes.iter().any(|outcome| matches!(outcome, Some(Outcome::Over(_))))
+        };
+        if !is_over(&outcomes) {
+            self.ask_together(domain, lines, &mut outcomes, now).await?;
+        }
+        // Those that were not asked, or were given back, because another was refused.
+        for (line, outcome) in lines.iter().zip(&mut outcomes) {
+            if outcome.is_none() {
+                let Hits::Ask(cost) = line.descriptor.hits else { continue };
+                *outcome = Some(match &line.descriptor.limit {
+                    Some(limit) => self.look_at_own(domain, line, limit, cost, now).await?,
+                    None => self.look(&request(domain, line, cost), now).await?,
+                });
+            }
+        }
+        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Within(Vec::new()))).collect())
+    }
+
+    /// What becomes of a descriptor that is no question, or has no limits; `None` for the others.
+    async fn without_others(
+        &self,
+        domain: &str,
+        is_known: bool,
+        line: &Line<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Outcome>, Fault> {
+        let Some(limit) = &line.descriptor.limit else {
+            if !is_known {
+                return Ok(Some(Outcome::Within(Vec::new())));
+            }
+            return Ok(match line.descriptor.hits {
+                Hits::Ask(_) => None,
+                Hits::Charge(cost) => Some(self.book(&request(domain, line, cost), now).await?),
+                Hits::Look => Some(self.look(&request(domain, line, Cost::ONE), now).await?),
+                Hits::GiveBack(cost) => Some(self.give_back(&request(domain, line, cost), now).await?),
+            });
+        };
+        Ok(match line.descriptor.hits {
+            Hits::Ask(_) => None,
+            Hits::Charge(cost) => Some(self.book_own(domain, line, limit, cost, now).await?),
+            Hits::Look => Some(self.look_at_own(domain, line, limit, Cost::ONE, now).await?),
+            Hits::GiveBack(cost) => Some(self.give_back_own(domain, line, limit, cost, now).await?),
+        })
+    }
+
+    /// Asks all questions together: either all are charged, and have their outcome, or one is refused and none is.
+    async fn ask_together(
+        &self,
+        domain: &str,
+        lines: &[Line<'_>],
+        outcomes: &mut [Option<Outcome>],
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        let mut held: SmallVec<[Held<'_>; 2]> = SmallVec::new();
+        let asked = match self.ask_policy(domain, lines, outcomes, &mut held, now).await {
+            Ok(true) => self.ask_own(domain, lines, outcomes, now).await,
+            other => other,
+        };
+        let is_admitted = matches!(asked, Ok(true));
+        for Held { at, request, permit } in held {
+            if is_admitted {
+                let Noted::Admitted(permit, limits) =
+                    self.note(&decisions::Asked::borrowed(&request), Decision::Admit(permit), now)
+                else {
+                    continue;
+                };
+                outcomes[at] = Some(self.within(domain, limits));
+                // Nobody would settle it later, so what is only lent is given back at once.
+                self.let_go(permit, End::Succeeded, now).await;
+            } else {
+                self.let_go(permit, End::Cancelled, now).await;
+            }
+        }
+        asked.map(|_| ())
+    }
+
+    /// Asks the policy, until it refuses; whether it did not.
+    async fn ask_policy<'a>(
+        &self,
+        domain: &'a str,
+        lines: &'a [Line<'_>],
+        outcomes: &mut [Option<Outcome>],
+        held: &mut SmallVec<[Held<'a>; 2]>,
+        now: Timestamp,
+    ) -> Result<bool, Fault> {
+        for (at, line) in lines.iter().enumerate() {
+            let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, &outcomes[at])
+            else {
+                continue;
+            };
+            let request = request(domain, line, cost);
+            match self.decide(&request, now).await? {
+                Decision::Admit(permit) => held.push(Held { at, request, permit }),
+                Decision::Refuse(refusal) => {
+                    outcomes[at] = self.note_refused(&request, refusal, now);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks the limits that came with the request, all at once; whether they admit.
+    async fn ask_own(
+        &self,
+        domain: &str,
+        lines: &[Line<'_>],
+        outcomes: &mut [Option<Outcome>],
+        now: Timestamp,
+    ) -> Result<bool, Fault> {
+        let questions = lines.iter().enumerate().filter_map(|(at, line)| match line.descriptor.hits {
+            Hits::Ask(cost) => line.descriptor.limit.as_ref().map(|limit| (at, line, limit, cost)),
+            _ => None,
+        });
+        let questions: SmallVec<[_; 2]> = questions.collect();
+        if questions.is_empty() {
+            return Ok(true);
+        }
+        let limits: Vec<_> =
+            questions.iter().map(|(_, line, limit, cost)| own_limit(line, limit, cost.units())).collect();
+        let hashes = Hashes::of(&limits);
+        let limits = hashes.within(limits);
+        let carried = self.in_force.engine.carry(domain, &limits, Charging::AllOrNone, now);
+        let carried = Box::pin(self.drive(carried)).await?;
+        for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
+            match own_outcome(domain, line, status, now) {
+                Outcome::Over(refusal) => {
+                    outcomes[*at] = self.note_refused(&request(domain, line, *cost), *refusal, now);
+                }
+                within if carried.is_admitted => outcomes[*at] = Some(within),
+                Outcome::Within(_) => {}
+            }
+        }
+        Ok(carried.is_admitted)
+    }
+
+    /// Charges what may have been done already: as a question if it fits, as a debt if not.
+    async fn book(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
+        let refusal = match self.decide(request, now).await? {
+            Decision::Admit(permit) => {
+                let noted = self.note(&decisions::Asked::borrowed(request), Decision::Admit(permit), now);
+                let Noted::Admitted(permit, limits) = noted else { return Ok(Outcome::Within(Vec::new())) };
+                self.let_go(permit, End::Succeeded, now).await;
+                return Ok(self.within(request.namespace, limits));
+            }
+            Decision::Refuse(refusal) => refusal,
+        };
+        let refused = self.note_refused(request, refusal, now);
+        // Where it cannot be booked, for lack of a store or of memory, the refusal says so already.
+        if Box::pin(self.drive(self.in_force.engine.report(request, now))).await.is_ok()
+            && let Outcome::Over(refusal) = self.look(&request.cost(Cost::ONE), now).await?
+        {
+            // With the debt it takes longer.
+            return Ok(Outcome::Over(refusal));
+        }
+        Ok(refused.unwrap_or(Outcome::Within(Vec::new())))
+    }
+
+    /// What a request would meet.
+    async fn look(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
+        let peek = match self.in_force.engine.peek(request, now) {
+            Err(EngineError::KeyTooLong(_)) => return Ok(Outcome::Over(Box::new(uncountable(request)))),
+            begun => begun,
+        };
+        let PeekReport { refusal, limits, .. } = Box::pin(self.drive(peek)).await?;
+        Ok(match refusal {
+            Some(refusal) => Outcome::Over(Box::new(refusal)),
+            None => self.within(request.namespace, limits),
+        })
+    }
+
+    async fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
+        Box::pin(self.drive(self.in_force.engine.give_back(request, now))).await?;
+        let peek = self.in_force.engine.peek(&request.cost(Cost::ONE), now);
+        Ok(self.within(request.namespace, Box::pin(self.drive(peek)).await?.limits))
+    }
+
+    async fn book_own(
+        &self,
+        domain: &str,
+        line: &Line<'_>,
+        limit: &OwnLimit,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let limits = vec![own_limit(line, limit, cost.units())];
+        let hashes = Hashes::of(&limits);
+        let limits = hashes.within(limits);
+        let carried = self.in_force.engine.carry(domain, &limits, Charging::Always, now);
+        let carried = Box::pin(self.drive(carried)).await?;
+        let outcome = own_outcome(domain, line, &carried.limits[0], now);
+        if let Outcome::Over(refusal) = &outcome {
+            let _ = self.note_refused(&request(domain, line, cost), (**refusal).clone(), now);
+        }
+        Ok(outcome)
+    }
+
+    /// What `cost` would meet under a limit that came with the request.
+    async fn look_at_own(
+        &self,
+        domain: &str,
+        line: &Line<'_>,
+        limit: &OwnLimit,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let limits = vec![own_limit(line, limit, 0)];
+        let hashes = Hashes::of(&limits);
+        let limits = hashes.within(limits);
+        let carried = self.in_force.engine.carry(domain, &limits, Charging::AllOrNone, now);
+        let mut status = Box::pin(self.drive(carried)).await?.limits[0];
+        if status.remaining < cost.units() && status.verdict == Verdict::Admit {
+            status.verdict = if cost.units() > status.limit {
+                Verdict::Never { largest: status.limit }
+            } else {
+                Verdict::Wait { until: status.reset_at }
+            };
+        }
+        Ok(own_outcome(domain, line, &status, now))
+    }
+
+    async fn give_back_own(
+        &self,
+        domain: &str,
+        line: &Line<'_>,
+        limit: &OwnLimit,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let limits = vec![own_limit(line, limit, cost.units())];
+        let hashes = Hashes::of(&limits);
+        let limits = hashes.within(limits);
+        let refunded = self.in_force.engine.refund_carried(domain, &limits[0], now);
+        Ok(Outcome::Within(vec![own_left(&Box::pin(self.drive(refunded)).await?)]))
+    }
+
+    /// Decides a request, however long that takes.
+    async fn decide(&self, request: &Request<'_>, now: Timestamp) -> Result<Decision, Fault> {
+        match self.in_force.engine.admit(request, now) {
+            Ok(Step::Decided(decision)) => Ok(decision),
+            Ok(Step::Ask(pending)) => Ok(Box::pin(self.carry(pending)).await),
+            Ok(Step::Queued(place)) => match place {},
+            Err(EngineError::KeyTooLong(_)) => Ok(Decision::Refuse(uncountable(request))),
+            Err(error) => Err(engine_fault(&error, now)),
+        }
+    }
+
+    fn note_refused(
+        &self,
+        request: &Request<'_>,
+        refusal: Refusal<'static>,
+        now: Timestamp,
+    ) -> Option<Outcome> {
+        match self.note(&decisions::Asked::borrowed(request), Decision::Refuse(refusal), now) {
+            Noted::Refused(refusal) => Some(Outcome::Over(Box::new(refusal))),
+            Noted::Admitted(..) => None,
+        }
+    }
+
+    /// Ends a permit. What the store does not hear of stays charged: less is admitted, never more.
+    async fn let_go(&self, permit: Permit, end: End, now: Timestamp) {
+        let settled = self.in_force.engine.settle(permit, end, now);
+        if let Err(fault) = self.finish(settled).await {
+            tracing::debug!(target: "tidegate::store", detail = %fault.detail, "a charge was not given back");
+        }
+    }
+
+    /// The limits that enforce, of those that a request met.
+    fn within(&self, namespace: &str, limits: Vec<LimitReport>) -> Outcome {
+        let shadow = self.in_force.shadow_limits(namespace);
+        let enforced = limits.into_iter().filter(|one| !shadow.iter().any(|name| **name == *one.name));
+        Outcome::Within(enforced.map(left).collect())
+    }
+}
+
+/// What somebody must be granted for it.
+fn verb(hits: Hits) -> Verb {
+    match hits {
+        Hits::Ask(_) | Hits::Look => Verb::Check,
+        Hits::Charge(_) => Verb::Report,
+        Hits::GiveBack(_) => Verb::Refund,
+    }
+}
+
+fn left(report: LimitReport) -> Left {
+    Left {
+        limit: report.limit,
+        remaining: report.remaining,
+        window: report.window,
+        reset_at: report.reset_at,
+        name: Cow::Owned(report.name),
+    }
+}
+
+fn request<'a>(domain: &'a str, line: &'a Line<'_>, cost: Cost) -> Request<'a> {
+    let request = Request::new(domain, line.attributes.as_slice()).cost(cost);
+    match line.attributes.iter().find(|(name, _)| *name == TENANT) {
+        Some((_, tenant)) => request.tenant(tenant),
+        None => request,
+    }
+}
+
+/// A limit that came with the request: what it counts by is every key and value of its descriptor.
+fn own_limit<'a>(line: &'a Line<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimit<'a> {
+    let parts = line.attributes.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+    let fixed = Fixed::new(limit.requests_per_unit.into(), limit.window, WindowStart::Epoch);
+    CarriedLimit {
+        key: Cow::Owned(parts.collect()),
+        algorithm: Cow::Owned(Algorithm::Fixed(fixed.expect("every unit is a window"))),
+        cost,
+    }
+}
+
+/// The refusal of a request whose key is too long for the store of a quota. An error would let it pass, since that is what
+/// Envoy does with errors unless it is told otherwise.
+fn uncountable(request: &Request<'_>) -> Refusal<'static> {
+    let violated = Violated {
+        name: Cow::Borrowed("key-length"),
+        reason: Reason::Blocked,
+        retry: Retry::Never,
+        limit: 0,
+        remaining: 0,
+        window: None,
+    };
+    let mut refusal = Refusal::new(request.namespace.to_owned(), ScopeValues::new(), violated);
+    refusal.detail = Some(Cow::Borrowed("the values that a quota counts by are too long to be stored"));
+    refusal
+}
+
+fn own_left(status: &CarriedStatus) -> Left {
+    Left {
+        name: Cow::Borrowed(OWN),
+        limit: status.limit,
+        remaining: status.remaining,
+        window: status.window,
+        reset_at: status.reset_at,
+    }
+}
+
+fn own_outcome(domain: &str, line: &Line<'_>, status: &CarriedStatus, now: Timestamp) -> Outcome {
+    let (reason, retry) = match status.verdict {
+        Verdict::Admit => return Outcome::Within(vec![own_left(status)]),
+        Verdict::Wait { until } if status.is_table_full => (Reason::TableFull, Retry::At(until)),
+        Verdict::Wait { until } => (exceeded(status.window), Retry::At(until.max(now))),
+        Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
+    };
+    let own = |text: &str| Cow::Owned(text.to_owned());
+    let scope: ScopeValues<'static> =
+        line.attributes.iter().map(|(name, value)| (own(name), own(value))).collect();
+    let violated = Violated {
+        name: Cow::Borrowed(OWN),
+        reason,
+        retry,
+        limit: status.limit,
+        remaining: status.remaining,
+        window: status.window,
+    };
+    Outcome::Over(Box::new(Refusal::new(domain.to_owned(), scope, violated)))
+}
+
+fn exceeded(window: Option<Duration>) -> Reason {
+    if window.is_some_and(|window| window >= Duration::from_hours(1)) {
+        Reason::QuotaExceeded
+    } else {
+        Reason::RateExceeded
+    }
+}
