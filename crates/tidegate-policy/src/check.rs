@@ -1,6 +1,7 @@
 //! From the configuration as it is written to one that works: everything that depends on what the values mean.
 
 mod algorithm;
+mod envoy;
 mod escape;
 mod limit;
 mod matching;
@@ -18,13 +19,16 @@ use crate::path::Path;
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
 use crate::problem::{Report, shown};
 use crate::raw::limit::NumbersConfig;
+use crate::raw::service::Store;
 use crate::raw::{Config, Namespace};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards.
 pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
     let top = Path::default();
-    let store = store::store(&config.store.unwrap_or_default(), &top.key("store"), report);
-    let namespaces = namespaces(config.namespaces.as_ref(), &store, &top.key("namespaces"), report);
+    let store = store::store(config.store.as_ref().unwrap_or(&Store::default()), &top.key("store"), report);
+    let namespaces = namespaces(&config, &store, &top.key("namespaces"), report);
+    let envoy_ratelimit =
+        config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let proxy = proxy::proxy(
         &config.proxy.unwrap_or_default(),
         config.namespaces.as_ref(),
@@ -34,6 +38,7 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
     );
     Policy {
         proxy,
+        envoy_ratelimit,
         listen: service::listen(&config.listen.unwrap_or_default(), &top.key("listen"), report),
         store,
         memory: service::memory(&config.memory.unwrap_or_default(), &top.key("memory"), report),
@@ -50,17 +55,20 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
 }
 
 fn namespaces(
-    raw: Option<&BTreeMap<String, Namespace>>,
+    config: &Config,
     store: &StoreKind,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<NamespacePolicy> {
-    let Some(raw) = raw.filter(|raw| !raw.is_empty()) else {
-        report.warn(
-            path,
-            "there is no namespace, so every check is answered 404",
-            "add one under `namespaces:`",
-        );
+    let Some(raw) = config.namespaces.as_ref().filter(|raw| !raw.is_empty()) else {
+        // Whoever only brings files of another service's needs none.
+        if config.envoy_ratelimit.is_none() {
+            report.warn(
+                path,
+                "there is no namespace, so every check is answered 404",
+                "add one under `namespaces:`",
+            );
+        }
         return Vec::new();
     };
     if raw.len() > NamespacePolicy::COUNT_MAX {

@@ -1,5 +1,6 @@
 //! Checked settings: what the daemon runs on. Immutable; every number in it is one that works.
 
+pub mod envoy;
 pub mod proxy;
 
 use core::fmt;
@@ -7,6 +8,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use self::envoy::EnvoyRatelimit;
 use self::proxy::Proxy;
 pub use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, Rate, WhenFull};
@@ -29,6 +31,8 @@ pub struct Policy {
     pub authorize: Authorize,
     /// The reverse proxy.
     pub proxy: Proxy,
+    /// The files of envoyproxy/ratelimit that are served; `None`: there are none.
+    pub envoy_ratelimit: Option<EnvoyRatelimit>,
     /// How HTTP is answered, and its bounds.
     pub http: Http,
     /// What is logged.

@@ -3,6 +3,7 @@
 //! Everything that may be left out is an `Option`; its default is written in its documentation as "Default: `x`." and
 //! a test holds the two together. Nothing here is checked beyond its shape.
 
+pub(crate) mod envoy;
 pub(crate) mod limit;
 pub(crate) mod matching;
 pub(crate) mod proxy;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use envoy::EnvoyRatelimit;
 use limit::LimitConfig;
 use proxy::Proxy;
 use service::{Authorize, Http, Listen, Log, Memory, Store};
@@ -39,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) authorize: Option<Authorize>,
     /// Which requests are passed on to services, and on what terms.
     pub(crate) proxy: Option<Proxy>,
+    /// Files of envoyproxy/ratelimit to serve as they are, to Envoy's rate limit filter.
+    pub(crate) envoy_ratelimit: Option<EnvoyRatelimit>,
     /// How HTTP is answered, and its bounds.
     pub(crate) http: Option<Http>,
     /// What is logged.

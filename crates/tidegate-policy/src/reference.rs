@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
+use crate::raw::envoy::{EnvoyHeaders, EnvoyRatelimit};
 use crate::raw::limit::{
     CalendarConfig, ConcurrencyConfig, FixedConfig, KeyPartForm, LimitConfig, NumbersConfig, OnExceedConfig,
     RollingConfig,
@@ -75,6 +76,8 @@ fn sections() -> Vec<Section> {
         Section::of::<CostForm>("proxy.routes[].cost"),
         Section::of::<TimeoutsForm>("proxy.routes[].timeouts"),
         Section::of::<RefusalForm>("proxy.routes[].refusal"),
+        Section::of::<EnvoyRatelimit>("envoy_ratelimit"),
+        Section::of::<EnvoyHeaders>("envoy_ratelimit.headers"),
         Section::of::<Http>("http"),
         Section::of::<Bounds>("http.bounds"),
         Section::of::<Log>("log"),

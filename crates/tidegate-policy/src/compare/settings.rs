@@ -8,6 +8,7 @@ use tidegate::WhenFull;
 use tidegate::rate::format_span;
 
 use crate::measure::format_size;
+use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::Proxy;
 use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind, Tls};
 
@@ -43,7 +44,8 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
 
 /// Every setting in the order of the reference; always the same paths.
 fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
-    let Policy { listen, store, memory, namespaces: _, authorize, proxy, http, log } = policy;
+    let Policy { listen, store, memory, namespaces: _, authorize, proxy, envoy_ratelimit, http, log } =
+        policy;
     let mut all = vec![
         ("listen.http", listener(&listen.http)),
         ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
@@ -60,6 +62,7 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
     all.push(("authorize.headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", "))));
     all.push(("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none)));
     all.push(("proxy", proxy_in_words(proxy)));
+    all.extend(envoy_settings(envoy_ratelimit.as_ref()));
     let legacy = [("x_rate_limit", http.x_rate_limit_headers), ("rate_limit", http.rate_limit_headers)];
     let legacy: Vec<&str> =
         legacy.into_iter().filter_map(|(name, is_sent)| is_sent.then_some(name)).collect();
@@ -125,6 +128,33 @@ fn listener(listener: &Listener) -> String {
         text.push_str(", after the PROXY protocol");
     }
     text
+}
+
+fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9] {
+    let settings = envoy.map(|envoy| &envoy.settings);
+    let said = |of: fn(&Settings) -> String| settings.map_or_else(none, of);
+    let semantics = |settings: &Settings| match settings.semantics {
+        Semantics::Strict => "strict".to_owned(),
+        Semantics::Tidegate => "tidegate".to_owned(),
+    };
+    let headers = |settings: &Settings| {
+        let Headers { enabled, limit, remaining, reset } = &settings.headers;
+        if *enabled { format!("{limit}, {remaining}, {reset}") } else { "off".to_owned() }
+    };
+    [
+        ("envoy_ratelimit.path", envoy.map_or_else(none, |envoy| envoy.path.clone())),
+        ("envoy_ratelimit.semantics", said(semantics)),
+        ("envoy_ratelimit.shadow", said(|settings| settings.shadow.to_string())),
+        ("envoy_ratelimit.quota_mode", said(|settings| settings.quota_mode.to_string())),
+        ("envoy_ratelimit.near_limit_ratio", said(|settings| settings.near_limit_ratio.to_string())),
+        ("envoy_ratelimit.headers", said(headers)),
+        ("envoy_ratelimit.dynamic_metadata", said(|settings| settings.dynamic_metadata.to_string())),
+        ("envoy_ratelimit.merge_domains", said(|settings| settings.merge_domains.to_string())),
+        (
+            "envoy_ratelimit.stop_increment_when_over_limit",
+            said(|settings| settings.stop_increment_when_over_limit.to_string()),
+        ),
+    ]
 }
 
 /// The reverse proxy in a line: how much of it there is, and a number made of all of it, which differs when it does.

@@ -5,6 +5,7 @@ mod arbitrary;
 mod compare;
 mod decisions;
 mod documents;
+mod envoy;
 mod limits;
 mod listeners;
 mod numbers;
