@@ -123,12 +123,12 @@ fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<Written
         if report.is_full() {
             break;
         }
-        written.extend(descriptor(item, path.index(index), report));
+        written.extend(descriptor(item, &path.index(index), report));
     }
     written
 }
 
-fn descriptor(node: &Node, path: Path, report: &mut Report<'_>) -> Option<Written> {
+fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Written> {
     const HERE: [&str; 11] = [
         "key",
         "value",
@@ -142,7 +142,7 @@ fn descriptor(node: &Node, path: Path, report: &mut Report<'_>) -> Option<Writte
         "share_threshold",
         "metadata",
     ];
-    let fields = mapping(node, &path, "a descriptor", report)?;
+    let fields = mapping(node, path, "a descriptor", report)?;
     let mut written = Written {
         key: "".into(),
         value: None,

@@ -5,6 +5,10 @@
 /// The peer takes these from its environment; `docs/compat.md` says which variable is which key.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one of the peer's switches, and they are independent"
+)]
 pub struct Settings {
     /// Whether the peer's way of counting is followed to the letter; default [`Semantics::Strict`].
     pub semantics: Semantics,

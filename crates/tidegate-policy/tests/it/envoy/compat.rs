@@ -24,7 +24,7 @@ fn every_test_that_the_page_of_compatibility_names_exists() {
     let page = text_of(&root.join("docs/compat.md"));
     let mut code = String::new();
     sources(&root.join("crates"), &mut code);
-    let (mut named, mut is_of_tests) = (0, false);
+    let (mut count, mut is_of_tests) = (0, false);
     for line in page.lines() {
         let Some(row) = line.strip_suffix('|').filter(|_| line.starts_with('|')) else {
             is_of_tests = false;
@@ -38,7 +38,7 @@ fn every_test_that_the_page_of_compatibility_names_exists() {
             let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
             assert!(!names.is_empty(), "docs/compat.md names no test: {line}");
             for name in names {
-                named += 1;
+                count += 1;
                 assert!(
                     code.contains(&format!("fn {name}(")),
                     "docs/compat.md names {name}, which is no test: {line}"
@@ -46,5 +46,5 @@ fn every_test_that_the_page_of_compatibility_names_exists() {
             }
         }
     }
-    assert!(named >= 60, "{named} tests are named");
+    assert!(count >= 60, "{count} tests are named");
 }
