@@ -1,0 +1,137 @@
+//! Clients of other languages, as they come: nothing of them is configured but the address.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::stand::free_address;
+use super::tools::{fetched_or_skip, find_or_skip};
+use crate::command::TemporaryFile;
+use crate::process::Daemon;
+
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/gateways/clients");
+
+/// A daemon with the doors that clients come through. It is gone when the test is.
+struct Doors {
+    _daemon: Daemon,
+    _policy: TemporaryFile,
+    resp: String,
+    grpc: String,
+}
+
+impl Doors {
+    fn open() -> Self {
+        let (http, grpc, resp) = (free_address(), free_address(), free_address());
+        let policy = TemporaryFile::new(&format!(
+            "listen: {{ http: {http}, grpc: {grpc}, resp: {resp} }}\n\
+             namespaces: {{ api: {{ limits: [{{ name: per-user, key: [user], missing: group, rolling: {{ limit: 5, window: 10m }} }}] }} }}\n"
+        ));
+        let mut daemon = Daemon::start(&["--config", policy.as_str()]);
+        assert_eq!(daemon.address(), http);
+        Self { _daemon: daemon, _policy: policy, resp, grpc }
+    }
+
+    fn resp_port(&self) -> &str {
+        self.resp.rsplit(':').next().unwrap()
+    }
+}
+
+/// What the client printed, when it ended well.
+fn output(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out.into_owned()
+}
+
+#[test]
+fn redis_cli_connects_as_it_comes_in_both_protocols() {
+    let test = "redis_cli_connects_as_it_comes_in_both_protocols";
+    let Some(program) = find_or_skip("redis-cli", test) else { return };
+    let doors = Doors::open();
+    for protocol in ["-2", "-3"] {
+        let cli = |words: &str| {
+            let mut command = Command::new(&program);
+            output(command.args(["-p", doors.resp_port(), protocol]).args(words.split(' ')))
+        };
+        assert_eq!(cli("PING"), "PONG\n");
+        let key = format!("cli{protocol}");
+        for left in [1, 0] {
+            assert!(cli(&format!("CL.THROTTLE {key} 1 1 600")).starts_with(&format!("0\n2\n{left}\n-1\n")));
+        }
+        assert!(cli(&format!("CL.THROTTLE {key} 1 1 600")).starts_with("1\n2\n0\n"));
+        assert_eq!(cli(&format!("DEL {key}")), "1\n");
+        assert!(cli(&format!("CL.THROTTLE {key} 1 1 600")).starts_with("0\n2\n1\n-1\n"));
+        for number in 1..=6 {
+            let answer = cli(&format!("TG.CHECK api user {key}"));
+            assert_eq!(answer.contains("rate_exceeded"), number == 6, "{answer}");
+        }
+    }
+}
+
+#[test]
+fn redis_benchmark_pipelines_sixteen_at_a_time_without_an_error() {
+    let test = "redis_benchmark_pipelines_sixteen_at_a_time_without_an_error";
+    let Some(program) = find_or_skip("redis-benchmark", test) else { return };
+    let doors = Doors::open();
+    for (requests, words) in [
+        ("20000", "PING"),
+        ("20000", "CL.THROTTLE bench:__rand_int__ 15 30 60"),
+        ("2000", "TG.CHECK api user u"),
+    ] {
+        let mut command = Command::new(&program);
+        command.args([
+            "-p",
+            doors.resp_port(),
+            "-n",
+            requests,
+            "-c",
+            "20",
+            "-P",
+            "16",
+            "-r",
+            "1000",
+            "-e",
+            "--csv",
+        ]);
+        let out = output(command.args(words.split(' ')));
+        assert!(!out.to_lowercase().contains("error") && out.lines().count() >= 2, "{out}");
+    }
+}
+
+fn python(script: &str, address: &str, test: &str) {
+    let Some(python) = fetched_or_skip("python", "bin/python", test) else { return };
+    let script = Path::new(SCRIPTS).join(script);
+    // It would leave a folder beside the script.
+    let out = output(Command::new(python).arg("-B").arg(script).arg(address));
+    assert_eq!(out.trim(), "held");
+}
+
+#[test]
+fn redis_py_connects_as_it_comes() {
+    python("redis_py.py", &Doors::open().resp, "redis_py_connects_as_it_comes");
+}
+
+#[test]
+fn a_grpc_client_finds_the_rate_limit_service_health_and_reflection() {
+    let test = "a_grpc_client_finds_the_rate_limit_service_health_and_reflection";
+    python("grpc_client.py", &Doors::open().grpc, test);
+}
+
+fn node(script: &str, test: &str) {
+    let Some(node) = find_or_skip("node", test) else { return };
+    let Some(modules) = fetched_or_skip("node", "node_modules", test) else { return };
+    let doors = Doors::open();
+    let script = Path::new(SCRIPTS).join(script);
+    let out = output(Command::new(node).arg(script).arg(&doors.resp).env("NODE_PATH", modules));
+    assert_eq!(out.trim(), "held");
+}
+
+#[test]
+fn node_redis_connects_as_it_comes() {
+    node("node_redis.cjs", "node_redis_connects_as_it_comes");
+}
+
+#[test]
+fn ioredis_connects_as_it_comes() {
+    node("ioredis.cjs", "ioredis_connects_as_it_comes");
+}
