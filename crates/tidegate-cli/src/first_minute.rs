@@ -32,6 +32,9 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, arguments: &Serve) -> Stri
         }
         .expect("a string takes every text");
     }
+    if let Some(resp) = handle.resp() {
+        let _ = writeln!(text, "  redis      {resp}");
+    }
     if let (Some(proxy), true) = (handle.proxy(), is_example) {
         let curl = curl(proxy);
         let _ = writeln!(text, "\nTry it:\n\n  # passed on to the service");

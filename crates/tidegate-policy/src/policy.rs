@@ -69,6 +69,8 @@ pub struct Listen {
     pub admin: Option<Listener>,
     /// The reverse proxy; `None`: there is none.
     pub proxy: Option<Listener>,
+    /// Where Redis clients connect; `None`: nowhere.
+    pub resp: Option<Listener>,
 }
 
 /// One listener.

@@ -50,8 +50,8 @@ fn sections() -> Vec<Section> {
     vec![
         Section::of::<Config>("The file"),
         Section::of::<Listen>("listen"),
-        Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy"),
-        Section::of::<TlsForm>("listen.http.tls, listen.admin.tls, listen.proxy.tls"),
+        Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy, listen.resp"),
+        Section::of::<TlsForm>("listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.resp.tls"),
         Section::of::<Store>("store"),
         Section::of::<Memory>("memory"),
         Section::of::<Namespace>("namespaces.NAME"),

@@ -32,6 +32,10 @@ pub struct ServerConfig {
     /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no. Then each must, and come
     /// from a peer that `proxying` trusts; others are closed.
     pub proxy_protocol: bool,
+    /// Where Redis clients connect. Default none.
+    pub resp: Option<Address>,
+    /// TLS of the address in `resp`. Default none.
+    pub resp_tls: Option<TlsFiles>,
     /// Which requests are passed on, where to and on what terms. Default none.
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
@@ -59,6 +63,8 @@ impl Default for ServerConfig {
             admin_tls: None,
             proxy: None,
             proxy_tls: None,
+            resp: None,
+            resp_tls: None,
             proxy_protocol: false,
             proxying: ProxyConfig::default(),
             keeps_proxying: false,

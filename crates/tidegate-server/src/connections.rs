@@ -127,6 +127,11 @@ impl Line {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What is there beside the last request is the beginning of the next, whose bytes do not have for ever to come.
+    pub(crate) fn has_begun_another(&self) {
+        self.reads_at_finish.store(self.reads.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+    }
+
     fn in_flight(&self) -> u64 {
         self.started.load(Ordering::Relaxed).saturating_sub(self.finished.load(Ordering::Relaxed))
     }

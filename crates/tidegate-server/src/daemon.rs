@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::overrides::History;
 use crate::proxy::ProxyState;
 use crate::refused_keys::RefusedKeys;
+use crate::resp::RespState;
 use tidegate_clock::Clock;
 
 /// How long the last lines of the decision log may take at the end.
@@ -37,6 +38,8 @@ pub(crate) struct Daemon {
     pub(crate) decisions: Option<Arc<Decisions>>,
     /// What requests of the reverse proxy share.
     pub(crate) proxy: Arc<ProxyState>,
+    /// What connections of Redis clients share.
+    pub(crate) resp: RespState,
     /// Whether the daemon is told to end.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -134,7 +134,7 @@ impl Desk<'_> {
     }
 
     /// Talks to the store until the request is decided.
-    async fn carry(&self, mut pending: Box<Pending>) -> Decision {
+    pub(crate) async fn carry(&self, mut pending: Box<Pending>) -> Decision {
         loop {
             let answer = self.daemon.ask(pending.batch()).await;
             match self.in_force.engine.resume(*pending, answer, self.daemon.clock.now()) {
@@ -207,13 +207,18 @@ impl Desk<'_> {
     }
 
     /// Until when a permit is kept: as long as what it lends is held, or the bound if that never ends by itself.
-    fn permit_expiry(&self, permit: &Permit, now: Timestamp) -> Timestamp {
+    pub(crate) fn permit_expiry(&self, permit: &Permit, now: Timestamp) -> Timestamp {
         permit.expires_at().unwrap_or_else(|| now.saturating_add(self.daemon.config.bounds.permit_expiry))
     }
 
     /// Counts a refusal, remembers its key among the most refused, and may write a line.
     fn note_refusal(&self, refusal: &Refusal<'_>, now: Timestamp) {
         self.in_force.metrics.refused(&self.daemon.metrics, refusal);
+        self.note_refused_key(refusal, now);
+    }
+
+    /// As [`Self::note_refusal`], for a limit that is none of the policy and is counted elsewhere.
+    pub(crate) fn note_refused_key(&self, refusal: &Refusal<'_>, now: Timestamp) {
         self.daemon.refused_keys.count(refusal);
         if !self.in_force.refusal_log.write(refusal, now) {
             self.daemon.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);

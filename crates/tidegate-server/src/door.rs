@@ -19,8 +19,18 @@ use crate::route::{Audience, Route};
 pub(crate) struct Serves {
     pub(crate) callers: bool,
     pub(crate) operators: bool,
-    /// Whether requests are passed on instead.
-    pub(crate) proxy: bool,
+    pub(crate) speaks: Speaks,
+}
+
+/// What is spoken on a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    /// The HTTP API.
+    Api,
+    /// HTTP that is passed on.
+    Proxy,
+    /// RESP.
+    Resp,
 }
 
 impl Serves {

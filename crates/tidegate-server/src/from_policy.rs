@@ -203,6 +203,8 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         proxy: policy.listen.proxy.as_ref().map(|listener| address(&listener.address)),
         proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
+        resp: policy.listen.resp.as_ref().map(|listener| address(&listener.address)),
+        resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         proxying: proxy_config(&policy.proxy, policy.http.bounds.attribute_bytes)?,
         keeps_proxying: false,
         http_tls: policy.listen.http.tls.as_ref().map(tls_files),

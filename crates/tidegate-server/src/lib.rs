@@ -53,6 +53,7 @@ mod refusal_log;
 mod refused_keys;
 mod renewed;
 mod reply;
+mod resp;
 mod route;
 mod server;
 pub mod tls;

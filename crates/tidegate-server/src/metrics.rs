@@ -29,6 +29,7 @@ use crate::histogram::Histogram;
 use crate::in_force::InForce;
 use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
+use crate::resp::RespMetrics;
 use crate::route::Route;
 use tidegate_clock::Clock;
 
@@ -36,7 +37,7 @@ use tidegate_clock::Clock;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 46] = [
+pub const TABLE: [(&str, &str); 47] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -80,6 +81,7 @@ pub const TABLE: [(&str, &str); 46] = [
     ("tidegate_decision_lines", "Lines written to the decision log"),
     ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
     ("tidegate_decision_log_errors", "Failures to write the decision log"),
+    ("tidegate_resp_commands", "Commands of Redis clients by name and whether the answer was an error"),
     ("tidegate_proxy_requests", "Proxied requests by route and status; no route where none takes them"),
     ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and why"),
     ("tidegate_proxy_upstream_failures", "Requests that a server of an upstream failed, by what was wrong"),
@@ -150,6 +152,7 @@ pub(crate) struct Metrics {
     shadow: Family<LimitLabels, Counter>,
     shared: Arc<Shared>,
     pub(crate) proxy: Arc<ProxyMetrics>,
+    pub(crate) resp: RespMetrics,
     requests: Family<RequestLabels, Counter>,
     faults: Family<FaultLabels, Counter>,
     /// The usual answers of each route, so that counting one costs no look-up.
@@ -189,6 +192,32 @@ struct LimitMetrics {
     refused: [OnceLock<Counter>; Reason::ALL.len()],
 }
 
+/// The series of limits that arrive with requests.
+#[derive(Debug)]
+pub(crate) struct CarriedMetrics {
+    namespace: Arc<str>,
+    limit: Arc<str>,
+    admitted: Counter,
+    refused: [OnceLock<Counter>; Reason::ALL.len()],
+}
+
+impl CarriedMetrics {
+    /// Counts requests that were admitted.
+    pub(crate) fn admitted(&self, count: u64) {
+        self.admitted.inc_by(count);
+    }
+
+    /// Counts one that was refused.
+    pub(crate) fn refused(&self, metrics: &Metrics, reason: Reason) {
+        let Some(position) = Reason::ALL.iter().position(|known| *known == reason) else { return };
+        let counter = self.refused[position].get_or_init(|| {
+            let labels = DecisionLabels::refused(&self.namespace, &self.limit, reason);
+            metrics.decisions.get_or_create(&labels).clone()
+        });
+        counter.inc();
+    }
+}
+
 impl Metrics {
     /// Metrics of a daemon, without any limit yet.
     pub(crate) fn new() -> Self {
@@ -206,10 +235,12 @@ impl Metrics {
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
         let proxy = Arc::new(ProxyMetrics::default());
         proxy.register(&mut registry, help);
+        let resp = RespMetrics::default();
+        resp.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
         let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, decisions, near, shadow, shared, proxy, requests, faults, usual }
+        Self { registry, decisions, near, shadow, shared, proxy, resp, requests, faults, usual }
     }
 
     /// Has the page ask whatever is in force.
@@ -309,6 +340,22 @@ impl Metrics {
     /// Counts a connection that did not speak HTTP.
     pub(crate) fn broken_http(&self) {
         self.faults.get_or_create(&FaultLabels { error: "malformed_http" }).inc();
+    }
+
+    /// Counts a connection that did not speak RESP.
+    pub(crate) fn broken_resp(&self) {
+        self.faults.get_or_create(&FaultLabels { error: "malformed_resp" }).inc();
+    }
+
+    /// The series of limits that arrive with requests, under a name for all of them.
+    pub(crate) fn carried(&self, namespace: &str, limit: &str) -> CarriedMetrics {
+        let (namespace, limit) = (Arc::from(namespace), Arc::from(limit));
+        CarriedMetrics {
+            admitted: self.decisions.get_or_create(&DecisionLabels::admitted(&namespace)).clone(),
+            namespace,
+            limit,
+            refused: core::array::from_fn(|_| OnceLock::new()),
+        }
     }
 
     /// Counts a connection whose TLS handshake failed.

@@ -31,7 +31,7 @@ use crate::config::ServerConfig;
 use crate::connections::{Connections, Hearing, Line, NotingStream, OpenConnection, Order, Streams};
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
-use crate::door::{Serves, answer};
+use crate::door::{Serves, Speaks, answer};
 use crate::follow::follow;
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener, Preambles, Stream};
@@ -41,7 +41,8 @@ use crate::policy_file::PolicyFile;
 use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
 use crate::renewed::{Look, look_at};
-use crate::tls::Tls;
+use crate::resp::{self, RespState};
+use crate::tls::{Tls, TlsFiles};
 use tidegate_clock::Clock;
 
 /// How long accepting rests after the system had no file or memory for a connection.
@@ -78,6 +79,7 @@ pub struct Handle {
     http: Vec<Address>,
     admin: Option<Address>,
     proxy: Option<Address>,
+    resp: Option<Address>,
     stop: watch::Sender<bool>,
     acceptors: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
@@ -111,33 +113,23 @@ impl Server {
         clock: Arc<dyn Clock>,
         beside: Beside,
     ) -> Result<Handle, ListenError> {
-        let backlog = config.bounds.backlog;
-        let mut listeners = Vec::new();
+        let mut doors = Doors { backlog: config.bounds.backlog, opened: Vec::new(), tls: Vec::new() };
         let mut http = Vec::new();
-        let http_tls = config.http_tls.clone().map(Tls::open).transpose()?.map(Arc::new);
-        let admin_tls = config.admin_tls.clone().map(Tls::open).transpose()?.map(Arc::new);
+        let http_tls = doors.tls(config.http_tls.as_ref())?;
         for address in &config.http {
-            let (listener, bound) = Listener::open(address, backlog).await?;
+            let (listener, bound) = Listener::open(address, doors.backlog).await?;
             let operators = config.admin.is_none() && bound.is_local();
-            let serves = Serves { callers: true, operators, proxy: false };
+            let serves = Serves { callers: true, operators, speaks: Speaks::Api };
             http.push(bound);
-            listeners.push((listener, serves, http_tls.clone()));
+            doors.opened.push((listener, serves, http_tls.clone()));
         }
-        let mut admin = http.iter().find(|address| address.is_local()).cloned();
-        if let Some(address) = &config.admin {
-            let (listener, bound) = Listener::open(address, backlog).await?;
-            admin = Some(bound);
-            let serves = Serves { callers: false, operators: true, proxy: false };
-            listeners.push((listener, serves, admin_tls.clone()));
-        }
-        let proxy_tls = config.proxy_tls.clone().map(Tls::open).transpose()?.map(Arc::new);
-        let mut proxy = None;
-        if let Some(address) = &config.proxy {
-            let (listener, bound) = Listener::open(address, backlog).await?;
-            proxy = Some(bound);
-            let serves = Serves { callers: true, operators: false, proxy: true };
-            listeners.push((listener, serves, proxy_tls.clone()));
-        }
+        let serves = Serves { callers: false, operators: true, speaks: Speaks::Api };
+        let admin = doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), serves).await?;
+        let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
+        let serves = Serves { callers: true, operators: false, speaks: Speaks::Proxy };
+        let proxy = doors.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
+        let serves = Serves { callers: true, operators: false, speaks: Speaks::Resp };
+        let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
         let Beside { fingerprint, embedded, history, decisions } = beside;
@@ -159,6 +151,7 @@ impl Server {
         let stop = watch::Sender::new(false);
         let daemon = Arc::new(Daemon {
             proxy: proxy_state,
+            resp: RespState::default(),
             stopping: stop.subscribe(),
             in_force,
             asks_store,
@@ -176,7 +169,7 @@ impl Server {
         });
         let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
         let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
-        let accept = |(listener, serves, tls): (Listener, Serves, Option<Arc<Tls>>)| {
+        let accept = |(listener, serves, tls): Door| {
             let room = if serves.callers { &callers } else { &operators };
             tokio::spawn(accept_all(
                 Arc::clone(&daemon),
@@ -187,21 +180,52 @@ impl Server {
                 stop.subscribe(),
             ))
         };
-        let acceptors = listeners.into_iter().map(accept).collect();
+        let acceptors = doors.opened.into_iter().map(accept).collect();
         let tasks = vec![
             tokio::spawn(tick(Arc::clone(&daemon))),
             tokio::spawn(sweep(Arc::clone(&daemon))),
             tokio::spawn(watch_clock(Arc::clone(&daemon))),
             tokio::spawn(look_at({
                 let daemon = Arc::clone(&daemon);
-                let listeners: Vec<_> = [http_tls, admin_tls, proxy_tls].into_iter().flatten().collect();
+                let listeners = doors.tls;
                 move || {
                     let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
                     listeners.chain(daemon.in_force.load().routes.files()).collect()
                 }
             })),
         ];
-        Ok(Handle { daemon, http, admin, proxy, stop, acceptors, tasks })
+        Ok(Handle { daemon, http, admin, proxy, resp, stop, acceptors, tasks })
+    }
+}
+
+/// The listeners of a daemon that is starting, and the certificates that are looked at while it runs.
+struct Doors {
+    backlog: u32,
+    opened: Vec<Door>,
+    tls: Vec<Arc<Tls>>,
+}
+
+type Door = (Listener, Serves, Option<Arc<Tls>>);
+
+impl Doors {
+    /// Opens one listener, if it is wanted; where it listens.
+    async fn open(
+        &mut self,
+        address: Option<&Address>,
+        tls: Option<&TlsFiles>,
+        serves: Serves,
+    ) -> Result<Option<Address>, ListenError> {
+        let tls = self.tls(tls)?;
+        let Some(address) = address else { return Ok(None) };
+        let (listener, bound) = Listener::open(address, self.backlog).await?;
+        self.opened.push((listener, serves, tls));
+        Ok(Some(bound))
+    }
+
+    fn tls(&mut self, files: Option<&TlsFiles>) -> Result<Option<Arc<Tls>>, ListenError> {
+        let tls = files.cloned().map(Tls::open).transpose()?.map(Arc::new);
+        self.tls.extend(tls.clone());
+        Ok(tls)
     }
 }
 
@@ -225,6 +249,11 @@ impl Handle {
     /// Where requests come that are passed on; `None` if there is no reverse proxy.
     pub fn proxy(&self) -> Option<&Address> {
         self.proxy.as_ref()
+    }
+
+    /// Where Redis clients connect; `None` if they cannot.
+    pub fn resp(&self) -> Option<&Address> {
+        self.resp.as_ref()
     }
 
     /// Permits that requests of the reverse proxy hold at this moment.
@@ -320,7 +349,8 @@ async fn accept_all(
 ) {
     let shared = daemon.metrics.shared();
     let mut said = None::<Instant>;
-    let preambles = (serves.proxy && daemon.config.proxy_protocol).then(|| Arc::new(Preambles::default()));
+    let preambles = (serves.speaks == Speaks::Proxy && daemon.config.proxy_protocol)
+        .then(|| Arc::new(Preambles::default()));
     loop {
         if room.available_permits() == 0 {
             shared.accept_pauses.fetch_add(1, Ordering::Relaxed);
@@ -402,6 +432,10 @@ async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Peer, stream: S, op
 where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
+    if serves.speaks == Speaks::Resp {
+        return resp::serve(&daemon, stream, &open).await;
+    }
+    let is_proxy = serves.speaks == Speaks::Proxy;
     let bounds = &daemon.config.bounds;
     let mut builder = Builder::new(Streams);
     builder
@@ -410,9 +444,9 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(None)
         // Small answers: copying head and body together costs less than handing the kernel two pieces.
-        .writev(serves.proxy)
+        .writev(is_proxy)
         // Who waits in line is only known to have gone by the end of what it sends.
-        .half_close(!serves.proxy)
+        .half_close(!is_proxy)
         .max_headers(bounds.headers)
         .max_buf_size(bounds.header_bytes.max(8 << 10));
     builder
@@ -421,7 +455,7 @@ where
         .max_concurrent_streams(bounds.streams)
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
     let line = Arc::clone(&open.line);
-    if serves.proxy {
+    if is_proxy {
         let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
         let service = service_fn(move |request| {
             let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));

@@ -61,7 +61,16 @@ pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -
         let what = format!("proxy listens on {} as another listener does", proxy.address);
         report.value(&path.key("proxy"), what, "use another port");
     }
-    Listen { http: http.unwrap_or(default), admin, proxy }
+    let resp = raw.resp.as_ref().and_then(|raw| listener(raw, &path.key("resp"), true, report));
+    let others = http.iter().chain(&admin).chain(&proxy);
+    if let Some(resp) = &resp
+        && !matches!(resp.address, Address::Tcp(tcp) if tcp.port() == 0)
+        && others.clone().any(|other| other.address == resp.address)
+    {
+        let what = format!("resp listens on {} as another listener does", resp.address);
+        report.value(&path.key("resp"), what, "use another port, for example 127.0.0.1:6380");
+    }
+    Listen { http: http.unwrap_or(default), admin, proxy, resp }
 }
 
 fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'_>) -> Option<Listener> {
@@ -107,7 +116,7 @@ fn tls(form: &TlsForm, path: &Path, report: &mut Report<'_>) -> Tls {
 fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
     if let Some(socket) = text.strip_prefix("unix:") {
         if !unix {
-            let what = "a Unix socket is only available for http and proxy".to_owned();
+            let what = "a Unix socket is only available for http, proxy and resp".to_owned();
             return Err((what, "use an address with a port, for example 127.0.0.1:8082".to_owned()));
         }
         if socket.is_empty() || socket.len() > Address::SOCKET_PATH_BYTES_MAX || socket.contains('\0') {

@@ -50,6 +50,7 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
         ("listen.http", listener(&listen.http)),
         ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
         ("listen.proxy", listen.proxy.as_ref().map_or_else(none, listener)),
+        ("listen.resp", listen.resp.as_ref().map_or_else(none, listener)),
     ];
     all.extend(store_settings(store));
     all.push(("memory.keys", size(memory.keys_bytes)));

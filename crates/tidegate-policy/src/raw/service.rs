@@ -20,6 +20,9 @@ pub(crate) struct Listen {
     pub(crate) admin: Option<Listener>,
     /// The reverse proxy: requests that are passed on as `proxy:` says. Default: nowhere.
     pub(crate) proxy: Option<Listener>,
+    /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and what clients send beside them. An address with a port, or
+    /// `unix:/path`. Default: nowhere.
+    pub(crate) resp: Option<Listener>,
 }
 
 /// An address, alone or with what belongs to it.
@@ -34,13 +37,13 @@ pub(crate) enum Listener {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "listener")]
 pub(crate) struct ListenerForm {
-    /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one. For http also
-    /// `unix:/path`.
+    /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one. For http,
+    /// proxy and resp also `unix:/path`.
     pub(crate) address: String,
     /// Listens on an address that is not loopback although nothing is authorized. Default: `false`. Danger: whoever
     /// reaches the address may use up, and on admin change, every limit.
     pub(crate) insecure: Option<bool>,
-    /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1. Default: none. Renewed files are taken up within seconds.
+    /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files are taken up within seconds.
     pub(crate) tls: Option<TlsForm>,
     /// Whether connections begin with the PROXY protocol, version 1 or 2, by which a balancer says who the client is. For
     /// proxy only. Default: `false`. Then each must begin so and come from a peer in `proxy.trusted`; others are closed.

@@ -61,10 +61,6 @@ fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
             &["t.yaml:1:11: listen.grpc: \"grpc\" is not available in this version; remove it"],
         ),
         (
-            "listen: { resp: 127.0.0.1:1 }",
-            &["t.yaml:1:11: listen.resp: \"resp\" is not available in this version; remove it"],
-        ),
-        (
             "authorization: []",
             &["t.yaml:1:1: authorization: \"authorization\" is not available in this version; remove it"],
         ),
@@ -235,7 +231,7 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
         (
             "listen: { admin: unix:/run/a.sock }",
             &[
-                "t.yaml:1:18: listen.admin: a Unix socket is only available for http and proxy; use an address with a port, for example 127.0.0.1:8082",
+                "t.yaml:1:18: listen.admin: a Unix socket is only available for http, proxy and resp; use an address with a port, for example 127.0.0.1:8082",
             ],
         ),
     ]);

@@ -17,6 +17,7 @@ mod metrics;
 mod operations;
 mod proxy;
 mod reload;
+mod resp;
 mod restart;
 mod runtime_overrides;
 mod sameness;

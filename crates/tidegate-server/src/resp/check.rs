@@ -1,0 +1,182 @@
+//! `TG.CHECK` and `TG.RELEASE`: the limits of the policy, asked over RESP; and what errors look like.
+
+use std::borrow::Cow;
+
+use tidegate::{Cost, Refusal, Timestamp};
+use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
+use tidegate_wire::pairs::Pairs;
+use tidegate_wire::ratelimit::tightest;
+use tidegate_wire::resp::Replies;
+use tidegate_wire::retry_after::{millis, millis_up};
+use tidegate_wire::text::{Text, shortened};
+use tidegate_wire::{Fault, FaultCode};
+
+use super::throttle::number;
+use crate::daemon::Desk;
+use crate::decide::{Noted, engine_fault};
+use crate::decisions::Asked;
+use crate::operations::{allowances, request};
+
+/// How much of a name is shown to whoever sent it, in bytes.
+const SHOWN_BYTES: usize = 64;
+
+/// Writes what could not be taken, and what to do about it.
+pub(super) fn write_fault(fault: &Fault, replies: &mut Replies<'_>) {
+    match &fault.fix {
+        // A namespace or a limit is looked up by people elsewhere; the sentence already says what it is.
+        Some(fix) => replies.error("ERR", format_args!("{}; {fix}", fault.detail)),
+        None => replies.error("ERR", &fault.detail),
+    }
+}
+
+/// What a check asks, read from its arguments.
+struct Check<'a> {
+    namespace: &'a str,
+    /// `None` only looks.
+    cost: Option<Cost>,
+    attributes: Pairs<'a>,
+}
+
+impl<'a> Check<'a> {
+    fn read(arguments: &'a [Cow<'a, [u8]>]) -> Result<Self, Fault> {
+        let malformed = |detail: String| Fault::new(FaultCode::MalformedBody, detail);
+        let [_, namespace, rest @ ..] = arguments else {
+            return Err(malformed("TG.CHECK names no namespace".to_owned()));
+        };
+        let namespace = text("the namespace", namespace)?;
+        let (cost, rest) = match rest {
+            [option, units, rest @ ..] if option.eq_ignore_ascii_case(b"COST") => {
+                (Cost::new(number("COST", units).map_err(malformed)?), rest)
+            }
+            _ => (Some(Cost::ONE), rest),
+        };
+        let mut attributes = Pairs::default();
+        for pair in rest.chunks(2) {
+            let [name, value] = pair else {
+                let name = shown(&pair[0]);
+                let detail = format!("attribute \"{name}\" has no value; write attributes as name value");
+                return Err(malformed(detail));
+            };
+            let name = text("the name of an attribute", name)?;
+            let value = text(&format!("the value of attribute \"{}\"", shortened(name, SHOWN_BYTES)), value)?;
+            let pushed = attributes.push(Text(name.into()), Text(value.into()));
+            pushed.map_err(|error| malformed(error.to_string()))?;
+        }
+        Ok(Self { namespace, cost, attributes })
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii().to_string()
+}
+
+fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
+    core::str::from_utf8(bytes).map_err(|_| {
+        let detail = format!("{what}, \"{}\", is not UTF-8; send text, or a hash in digits", shown(bytes));
+        Fault::new(FaultCode::MalformedBody, detail)
+    })
+}
+
+impl Desk<'_> {
+    /// Answers `TG.CHECK`; whether the store was asked, which takes time.
+    pub(super) async fn check_over_resp(
+        &self,
+        arguments: &[Cow<'_, [u8]>],
+        now: Timestamp,
+        replies: &mut Replies<'_>,
+    ) -> Result<bool, Fault> {
+        let check = Check::read(arguments)?;
+        let pairs = self.bounded(&check.attributes)?;
+        let request = request(check.namespace, &check.attributes, &pairs, check.cost.unwrap_or_default());
+        let engine = &self.in_force.engine;
+        if check.cost.is_none() {
+            let (peek, was_asked) = match engine.peek(&request, now) {
+                Ok(Progress::Done(peek)) => (peek, false),
+                begun => (Box::pin(self.drive(begun)).await?, true),
+            };
+            match &peek.refusal {
+                Some(refusal) => write_refusal(refusal, now, replies),
+                None => self.write_admission(check.namespace, None, &peek.limits, now, replies),
+            }
+            return Ok(was_asked);
+        }
+        let (decision, mut was_asked) = match engine.admit(&request, now) {
+            Ok(Step::Decided(decision)) => (decision, false),
+            Ok(Step::Ask(pending)) => (Box::pin(self.carry(pending)).await, true),
+            Ok(Step::Queued(place)) => match place {},
+            Err(error) => return Err(engine_fault(&error, now)),
+        };
+        let (permit, limits) = match self.note(&Asked::borrowed(&request), decision, now) {
+            Noted::Refused(refusal) => {
+                write_refusal(&refusal, now, replies);
+                return Ok(was_asked);
+            }
+            Noted::Admitted(permit, limits) => (permit, limits),
+        };
+        let mut id = None;
+        if permit.must_be_settled() {
+            let expires = self.permit_expiry(&permit, now);
+            let kept = engine.keep(permit, expires, now);
+            id = Some(match kept.map_err(|error| engine_fault(&error, now))? {
+                Progress::Done(id) => id,
+                asking @ Progress::Ask(_) => {
+                    was_asked = true;
+                    Box::pin(self.drive(Ok(asking))).await?
+                }
+            });
+        }
+        self.write_admission(check.namespace, id, &limits, now, replies);
+        Ok(was_asked)
+    }
+
+    fn write_admission(
+        &self,
+        namespace: &str,
+        permit: Option<PermitId>,
+        limits: &[LimitReport],
+        now: Timestamp,
+        replies: &mut Replies<'_>,
+    ) {
+        let enforced = self.enforced(namespace, limits);
+        let remaining = tightest(allowances(&enforced, now)).map(|one| one.remaining);
+        replies.map(2 + usize::from(permit.is_some()));
+        replies.bulk("decision");
+        replies.bulk("admit");
+        replies.bulk("remaining");
+        write_number(remaining, replies);
+        if let Some(permit) = permit {
+            replies.bulk("permit");
+            replies.bulk(permit.to_string());
+        }
+    }
+
+    /// Answers `TG.RELEASE`.
+    pub(super) async fn release_over_resp(&self, permit: &[u8], now: Timestamp) -> Result<(), Fault> {
+        let permit = text("the permit", permit)?;
+        let id: PermitId = permit.parse().map_err(|error| Fault::new(FaultCode::MalformedBody, error))?;
+        let settled = self.in_force.engine.settle_kept(id, Outcome::Succeeded, now);
+        self.finish(settled.map_err(|error| engine_fault(&error, now))?).await
+    }
+}
+
+fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_>) {
+    let retry = millis(refusal.retry(), now).or_else(|| refusal.retry_hint.map(millis_up));
+    replies.map(5);
+    replies.bulk("decision");
+    replies.bulk("refuse");
+    replies.bulk("reason");
+    replies.bulk(refusal.reason().as_str());
+    replies.bulk("limit");
+    replies.bulk(refusal.name());
+    replies.bulk("remaining");
+    write_number(Some(refusal.remaining()), replies);
+    replies.bulk("retry_after_ms");
+    write_number(retry, replies);
+}
+
+fn write_number(number: Option<u64>, replies: &mut Replies<'_>) {
+    match number {
+        Some(number) => replies.integer(i64::try_from(number).unwrap_or(i64::MAX)),
+        None => replies.null(),
+    }
+}

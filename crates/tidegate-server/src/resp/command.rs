@@ -1,0 +1,204 @@
+//! The commands there are, in one table: how they are called, what they take, what they are for.
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Throttle,
+    ThrottleMillis,
+    Check,
+    Release,
+    Del,
+    Ping,
+    Echo,
+    Hello,
+    Auth,
+    Client,
+    Describe,
+    Config,
+    Info,
+    Select,
+    Reset,
+    Quit,
+}
+
+/// What is known of a command.
+#[derive(Debug)]
+pub(super) struct About {
+    /// In lower case.
+    pub(super) name: &'static str,
+    /// How many arguments it takes, its name among them; of a negative number at least so many.
+    pub(super) arity: i64,
+    pub(super) flags: &'static [&'static str],
+    /// The first of its arguments that is a key, and the last; 0 of one without keys, -1 for the very last.
+    pub(super) first_key: i64,
+    pub(super) last_key: i64,
+    pub(super) summary: &'static str,
+    /// How it is written, behind its name.
+    pub(super) form: &'static str,
+}
+
+const PLAIN: About = About {
+    name: "",
+    arity: 1,
+    flags: &["fast", "loading", "stale"],
+    first_key: 0,
+    last_key: 0,
+    summary: "",
+    form: "",
+};
+
+const WRITES: &[&str] = &["write", "fast"];
+
+impl Command {
+    /// Every command, in the order of the documentation.
+    pub(super) const ALL: [Self; 16] = [
+        Self::Throttle,
+        Self::ThrottleMillis,
+        Self::Check,
+        Self::Release,
+        Self::Del,
+        Self::Ping,
+        Self::Echo,
+        Self::Hello,
+        Self::Auth,
+        Self::Client,
+        Self::Describe,
+        Self::Config,
+        Self::Info,
+        Self::Select,
+        Self::Reset,
+        Self::Quit,
+    ];
+
+    /// The command of this name, in whatever case.
+    #[inline]
+    pub(super) fn find(name: &[u8]) -> Option<Self> {
+        // The first is what nearly everybody asks for.
+        Self::ALL.into_iter().find(|command| name.eq_ignore_ascii_case(command.about().name.as_bytes()))
+    }
+
+    pub(super) const fn about(self) -> &'static About {
+        match self {
+            Self::Throttle => &About {
+                name: "cl.throttle",
+                arity: -5,
+                flags: WRITES,
+                first_key: 1,
+                last_key: 1,
+                summary: "Charges a bucket whose numbers arrive with the command; waits in seconds",
+                form: "key max_burst count period [quantity]",
+            },
+            Self::ThrottleMillis => &About {
+                name: "tg.throttle",
+                arity: -5,
+                flags: WRITES,
+                first_key: 1,
+                last_key: 1,
+                summary: "As CL.THROTTLE, with waits in milliseconds",
+                form: "key max_burst count period [quantity]",
+            },
+            Self::Check => &About {
+                name: "tg.check",
+                arity: -2,
+                flags: WRITES,
+                summary: "Asks the limits of a namespace of the policy",
+                form: "namespace [COST units] [attribute value ...]",
+                ..PLAIN
+            },
+            Self::Release => &About {
+                name: "tg.release",
+                arity: 2,
+                flags: WRITES,
+                summary: "Gives back what a permit of TG.CHECK lends",
+                form: "permit",
+                ..PLAIN
+            },
+            Self::Del => &About {
+                name: "del",
+                arity: -2,
+                flags: &["write"],
+                first_key: 1,
+                last_key: -1,
+                summary: "Forgets what CL.THROTTLE has counted of keys",
+                form: "key [key ...]",
+            },
+            Self::Ping => &About { name: "ping", arity: -1, summary: "Answers", form: "[message]", ..PLAIN },
+            Self::Echo => {
+                &About { name: "echo", arity: 2, summary: "Answers a message", form: "message", ..PLAIN }
+            }
+            Self::Hello => &About {
+                name: "hello",
+                arity: -1,
+                summary: "Chooses the version of the protocol",
+                form: "[2|3 [AUTH user password] [SETNAME name]]",
+                ..PLAIN
+            },
+            Self::Auth => &About {
+                name: "auth",
+                arity: -2,
+                summary: "Says who is there",
+                form: "[user] password",
+                ..PLAIN
+            },
+            Self::Client => &About {
+                name: "client",
+                arity: -2,
+                summary: "Names the connection",
+                form: "GETNAME|ID|SETINFO attribute value|SETNAME name",
+                ..PLAIN
+            },
+            Self::Describe => &About {
+                name: "command",
+                arity: -1,
+                summary: "Describes commands",
+                form: "[COUNT|DOCS [name ...]|INFO [name ...]|LIST]",
+                ..PLAIN
+            },
+            Self::Config => &About {
+                name: "config",
+                arity: -2,
+                summary: "Answers what tools ask of a Redis server",
+                form: "GET name [name ...]",
+                ..PLAIN
+            },
+            Self::Info => &About {
+                name: "info",
+                arity: -1,
+                summary: "Describes the server",
+                form: "[section ...]",
+                ..PLAIN
+            },
+            Self::Select => {
+                &About { name: "select", arity: 2, summary: "Takes database 0", form: "0", ..PLAIN }
+            }
+            Self::Reset => &About { name: "reset", summary: "Begins the connection anew", ..PLAIN },
+            Self::Quit => &About { name: "quit", arity: -1, summary: "Closes the connection", ..PLAIN },
+        }
+    }
+
+    /// Whether it takes so many arguments, its name among them.
+    pub(super) fn takes(self, arguments: usize) -> bool {
+        let arity = self.about().arity;
+        let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
+        if arity < 0 { arguments >= least } else { arguments == least }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_case() {
+        for (index, command) in Command::ALL.into_iter().enumerate() {
+            let name = command.about().name;
+            assert_eq!(name, name.to_lowercase());
+            assert_eq!(command as usize, index);
+            assert_eq!(Command::find(name.as_bytes()), Some(command));
+            assert_eq!(Command::find(name.to_uppercase().as_bytes()), Some(command));
+            assert!(!command.about().summary.is_empty());
+        }
+        assert_eq!(Command::find(b"get"), None);
+        assert_eq!(Command::find(b""), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! A connection from its first byte to its last.
+//!
+//! Reading and writing go on side by side, so that a client which sends a long pipeline before it reads is served as far
+//! as it can be. What waits to be written has a bound, above which nothing is read.
+
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::session::{Ending, Session};
+use crate::connections::{Hearing, Line, NotingStream, OpenConnection, Order};
+use crate::daemon::Daemon;
+
+/// How much room there is at least for what comes next.
+const READ_BYTES_MIN: usize = 4 << 10;
+
+/// How much is read at once at most, and how much room is kept while nothing comes.
+const READ_BYTES_MAX: usize = 64 << 10;
+
+/// How many bytes of replies may wait for a client that does not read them. Above it nothing more is read from that
+/// client; when it has taken nothing for [`crate::Bounds::idle_timeout`], the connection closes.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// How often a connection that is told to finish still reads what its client had on the way.
+const LAST_READS_MAX: u32 = 16;
+
+/// How much of what follows a protocol error is read to nowhere, so that the client gets to read the error.
+const DISCARD_BYTES_MAX: usize = 1 << 20;
+
+/// Whether commands were read whose replies are not written yet, and who wants to know.
+pub(super) struct Answering {
+    line: Arc<Line>,
+    has_begun: bool,
+}
+
+impl Answering {
+    /// A command was read.
+    pub(super) fn begin(&mut self) {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.line.request_started();
+        }
+    }
+
+    /// All replies are written; whether there were any.
+    fn end(&mut self) -> bool {
+        let had_begun = core::mem::take(&mut self.has_begun);
+        if had_begun {
+            self.line.request_finished();
+        }
+        had_begun
+    }
+}
+
+struct Connection<S> {
+    stream: NotingStream<S>,
+    input: BytesMut,
+    /// Fewer bytes than that are no whole command.
+    input_needed: usize,
+    /// Whether the last turn left whole commands unread.
+    has_more: bool,
+    output: Vec<u8>,
+    /// How much of `output` is written.
+    written: usize,
+    answering: Answering,
+    /// How much to read next; more after a read that took all there was room for.
+    read_bytes: usize,
+    /// Whether nothing more is read.
+    is_read_closed: bool,
+    is_registered: bool,
+    /// How often it still reads, once it is told to finish.
+    reads_left: Option<u32>,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve<S>(daemon: &Daemon, stream: S, open: &OpenConnection)
+where
+    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
+{
+    let line = Arc::clone(&open.line);
+    let mut connection = Connection {
+        stream: NotingStream::new(stream, Arc::clone(&line)),
+        input: BytesMut::new(),
+        input_needed: 1,
+        has_more: false,
+        output: Vec::new(),
+        written: 0,
+        answering: Answering { line, has_begun: false },
+        read_bytes: READ_BYTES_MIN,
+        is_read_closed: false,
+        is_registered: false,
+        reads_left: None,
+    };
+    // Relaxed: only that they differ matters.
+    let id = daemon.resp.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut session = Session::new(id);
+    while connection.has_input().await {
+        connection.has_more = false;
+        let Connection { input, output, answering, .. } = &mut connection;
+        let turn = session.turn(daemon, input, output, answering).await;
+        connection.took(turn);
+        if session.ending.is_some() {
+            connection.is_read_closed = true;
+            connection.has_more = false;
+        }
+    }
+    connection.answering.end();
+    if session.ending == Some(Ending::Malformed) {
+        let linger = daemon.config.bounds.linger;
+        let _ = tokio::time::timeout(linger, connection.discard()).await;
+    }
+    // Its client may have gone, and then there is nothing to end.
+    let _ = connection.stream.shutdown().await;
+}
+
+impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
+    /// Waits until there may be a whole command, while replies are written; `false` when the connection is at its end.
+    async fn has_input(&mut self) -> bool {
+        poll_fn(|cx| self.poll_input(cx)).await
+    }
+
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            if self.poll_write(cx).is_err() {
+                return Poll::Ready(false);
+            }
+            let waiting = self.output.len() - self.written;
+            let has_room = waiting < REPLY_BYTES_MAX;
+            if self.has_more && has_room {
+                return Poll::Ready(true);
+            }
+            let order = self.answering.line.order(cx, &mut self.is_registered);
+            if order == Order::Close {
+                return Poll::Ready(false);
+            }
+            if order == Order::Finish && self.reads_left.is_none() {
+                self.reads_left = Some(LAST_READS_MAX);
+                // The waker was used up by the order; the next one needs it again.
+                self.is_registered = false;
+                continue;
+            }
+            if self.is_read_closed {
+                return if waiting == 0 { Poll::Ready(false) } else { Poll::Pending };
+            }
+            if !has_room {
+                return Poll::Pending;
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(1..)) if self.input.len() >= self.input_needed => return Poll::Ready(true),
+                Poll::Ready(Ok(1..)) => {}
+                // What was sent before the end is answered.
+                Poll::Ready(Ok(0)) => self.is_read_closed = true,
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending if self.reads_left.is_some() => self.is_read_closed = true,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match &mut self.reads_left {
+            Some(0) => return Poll::Ready(Ok(0)),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        let missing = self.input_needed.saturating_sub(self.input.len());
+        self.input.reserve(missing.clamp(self.read_bytes, READ_BYTES_MAX));
+        let room = self.input.capacity() - self.input.len();
+        let read = pin!(self.stream.read_buf(&mut self.input)).poll(cx);
+        if let Poll::Ready(Ok(count)) = read {
+            self.read_bytes = if count == room { READ_BYTES_MAX } else { READ_BYTES_MIN };
+        }
+        read
+    }
+
+    /// Writes as much as the client takes.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.written < self.output.len() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+        }
+        // TLS keeps back what the socket did not take.
+        if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
+            return Err(error);
+        }
+        if self.written == self.output.len() {
+            if !self.has_more && self.answering.end() && !self.input.is_empty() {
+                self.answering.line.has_begun_another();
+            }
+            self.output.clear();
+            self.written = 0;
+            if self.output.capacity() > READ_BYTES_MAX {
+                self.output = Vec::new();
+            }
+        } else if self.written >= REPLY_BYTES_MAX {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Lets go of what a turn has read.
+    fn took(&mut self, turn: super::session::Turn) {
+        self.input.advance(turn.taken);
+        self.has_more = turn.is_cut_short;
+        self.input_needed = self.input.len() + turn.bytes_missing;
+        if self.input.is_empty() {
+            self.input_needed = 1;
+            if self.input.capacity() > READ_BYTES_MAX {
+                self.input = BytesMut::new();
+            }
+        }
+    }
+
+    /// Reads on to nowhere until the client has said its last.
+    async fn discard(&mut self) {
+        if self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut discarded = 0;
+        while discarded < DISCARD_BYTES_MAX {
+            self.input.clear();
+            self.input.reserve(READ_BYTES_MIN);
+            match self.stream.read_buf(&mut self.input).await {
+                Ok(count @ 1..) => discarded += count,
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What is counted of commands. Labels are names of commands that there are, and words of closed lists.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::command::Command;
+use crate::metrics::CarriedMetrics;
+
+/// Commands, and one more for all that there are not.
+const KINDS: usize = Command::ALL.len() + 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CommandLabels {
+    command: &'static str,
+    answer: &'static str,
+}
+
+/// What connections share.
+#[derive(Debug, Default)]
+pub(crate) struct RespState {
+    /// How many there have been, from which they have their ids.
+    pub(super) connections: AtomicU64,
+}
+
+/// The counters of all commands.
+#[derive(Debug, Default)]
+pub(crate) struct RespMetrics {
+    commands: Family<CommandLabels, Counter>,
+    usual: [[OnceLock<Counter>; 2]; KINDS],
+    /// The decisions of `CL.THROTTLE`.
+    pub(super) throttled: OnceLock<CarriedMetrics>,
+}
+
+impl RespMetrics {
+    /// Puts them on the page, with `help` for each name.
+    pub(crate) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
+        registry.register("tidegate_resp_commands", help("tidegate_resp_commands"), self.commands.clone());
+    }
+}
+
+/// The commands of one turn, counted together when it ends.
+#[derive(Debug)]
+pub(super) struct Tally([[u32; 2]; KINDS]);
+
+impl Tally {
+    pub(super) const fn new() -> Self {
+        Self([[0; 2]; KINDS])
+    }
+
+    /// Counts a command; `None` for one that there is not.
+    pub(super) fn count(&mut self, command: Option<Command>, is_error: bool) {
+        let kind = command.map_or(KINDS - 1, |command| command as usize);
+        self.0[kind][usize::from(is_error)] += 1;
+    }
+
+    /// Adds all to the page's.
+    pub(super) fn add_to(&self, metrics: &RespMetrics) {
+        for (kind, counts) in self.0.iter().enumerate() {
+            for (answer, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let counter = metrics.usual[kind][answer].get_or_init(|| {
+                    let command = Command::ALL.get(kind).map_or("other", |command| command.about().name);
+                    let answer = if answer == 0 { "reply" } else { "error" };
+                    metrics.commands.get_or_create(&CommandLabels { command, answer }).clone()
+                });
+                counter.inc_by(u64::from(*count));
+            }
+        }
+    }
+}

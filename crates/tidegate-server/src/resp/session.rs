@@ -1,0 +1,412 @@
+//! What a connection is in the middle of, and one turn of it: everything that has come whole is answered in order.
+
+use core::fmt::{self, Display, Write};
+use std::borrow::Cow;
+
+use tidegate::{CarriedLimit, Timestamp};
+use tidegate_wire::Fault;
+use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
+
+use super::check::write_fault;
+use super::command::Command;
+use super::connection::Answering;
+use super::counts::Tally;
+use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
+use crate::daemon::{Daemon, Desk};
+
+/// How many bytes of replies end a turn, so that others have theirs. What has come after that is read in the next.
+pub(super) const TURN_REPLY_BYTES: usize = 64 << 10;
+
+/// How much of an unknown command is shown to whoever sent it, in bytes.
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// How much of a name given to a connection is kept, in bytes. A longer one is an error.
+const NAME_BYTES_MAX: usize = 256;
+
+/// A connection as its commands have made it.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// From 1; no two connections of a daemon have the same.
+    pub(super) id: u64,
+    pub(super) protocol: Protocol,
+    pub(super) name: Vec<u8>,
+    /// Whether it ends when its replies are written.
+    pub(super) ending: Option<Ending>,
+    last: LastBucket,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Its client wants it to.
+    Quit,
+    /// What it sent is not the protocol; what follows cannot be told apart.
+    Malformed,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// Bytes that were read.
+    pub(super) taken: usize,
+    /// Whether there may be another whole command.
+    pub(super) is_cut_short: bool,
+    /// So many more bytes must come before there is.
+    pub(super) bytes_missing: usize,
+}
+
+impl Session {
+    pub(super) fn new(id: u64) -> Self {
+        Self { id, protocol: Protocol::Two, name: Vec::new(), ending: None, last: LastBucket::default() }
+    }
+
+    /// Answers the whole commands of `input` behind what `out` holds.
+    pub(super) async fn turn(
+        &mut self,
+        daemon: &Daemon,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        answering: &mut Answering,
+    ) -> Turn {
+        let in_force = daemon.in_force.load_full();
+        let desk = Desk { daemon, in_force: &in_force };
+        let until = out.len() + TURN_REPLY_BYTES;
+        let mut replies = Replies::new(out, self.protocol);
+        let mut tally = Tally::new();
+        let mut turn = Turn { taken: 0, is_cut_short: false, bytes_missing: 1 };
+        // One instant for all that came together.
+        let mut now = daemon.clock.now();
+        let mut arguments = Arguments::new();
+        let mut run = Run::new();
+        loop {
+            if replies.bytes() >= until || self.ending.is_some() {
+                turn.is_cut_short = self.ending.is_none();
+                break;
+            }
+            let bytes = match read_command(&input[turn.taken..], &mut arguments) {
+                Ok(Read::Command { bytes }) => bytes,
+                Ok(Read::Unfinished { bytes_missing }) => {
+                    turn.bytes_missing = bytes_missing;
+                    break;
+                }
+                Err(error) => {
+                    self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                    daemon.metrics.broken_resp();
+                    replies.error("ERR", format_args!("Protocol error: {error}"));
+                    self.ending = Some(Ending::Malformed);
+                    continue;
+                }
+            };
+            turn.taken += bytes;
+            let Some(name) = arguments.first() else { continue };
+            answering.begin();
+            let command = Command::find(name);
+            if let Some(command @ (Command::Throttle | Command::ThrottleMillis)) = command
+                && command.takes(arguments.len())
+            {
+                match Asking::read(command, &mut arguments, &mut self.last) {
+                    Ok(asking) => {
+                        if run.len() == RUN_MAX || run.first().is_some_and(|first| !first.goes_with(&asking))
+                        {
+                            self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                        }
+                        if run.len() == 1 {
+                            run.reserve(RUN_MAX - 1);
+                        }
+                        run.push(asking);
+                    }
+                    Err(text) => {
+                        self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                        replies.error("ERR", text);
+                        tally.count(Some(command), true);
+                    }
+                }
+                continue;
+            }
+            self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+            let is_error = match self.answer(&desk, command, &arguments, &mut now, &mut replies).await {
+                Ok(()) => false,
+                Err(Refused::Fault(fault)) => {
+                    daemon.metrics.fault(fault.code);
+                    write_fault(&fault, &mut replies);
+                    true
+                }
+                Err(Refused::Text(code, text)) => {
+                    replies.error(code, text);
+                    true
+                }
+            };
+            tally.count(command, is_error);
+        }
+        self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+        tally.add_to(&daemon.metrics.resp);
+        turn
+    }
+
+    /// Decides what has been read of `CL.THROTTLE`, if anything.
+    async fn decide(
+        &self,
+        desk: &Desk<'_>,
+        run: &mut Run<'_>,
+        now: &mut Timestamp,
+        replies: &mut Replies<'_>,
+        tally: &mut Tally,
+    ) {
+        if run.is_empty() {
+            return;
+        }
+        let decided = desk.throttle(run, *now, replies).await;
+        for asking in run.iter() {
+            tally.count(Some(asking.command), decided.is_err());
+        }
+        if decided != Ok(false) {
+            // The store was asked, and meanwhile time has passed.
+            *now = desk.daemon.clock.now();
+        }
+        run.clear();
+    }
+
+    /// Answers one command that is not `CL.THROTTLE`.
+    async fn answer(
+        &mut self,
+        desk: &Desk<'_>,
+        command: Option<Command>,
+        arguments: &[Cow<'_, [u8]>],
+        now: &mut Timestamp,
+        replies: &mut Replies<'_>,
+    ) -> Result<(), Refused> {
+        let Some(command) = command else {
+            return Err(self.unknown(arguments));
+        };
+        if !command.takes(arguments.len()) {
+            return Err(wrong_number(command));
+        }
+        match command {
+            Command::Throttle | Command::ThrottleMillis => return Err(wrong_number(command)),
+            Command::Check => {
+                if desk.check_over_resp(arguments, *now, replies).await? {
+                    *now = desk.daemon.clock.now();
+                }
+            }
+            Command::Release => {
+                desk.release_over_resp(&arguments[1], *now).await?;
+                *now = desk.daemon.clock.now();
+                replies.simple("OK");
+            }
+            Command::Del => {
+                let algorithm = any_bucket();
+                let mut forgotten = 0;
+                for key in &arguments[1..] {
+                    let limit = CarriedLimit {
+                        key: Cow::Owned(vec![&**key]),
+                        algorithm: Cow::Borrowed(&algorithm),
+                        cost: 0,
+                    };
+                    let begun = desk.in_force.engine.reset_carried(NAMESPACE, &limit, *now);
+                    forgotten += i64::from(Box::pin(desk.drive(begun)).await?);
+                }
+                *now = desk.daemon.clock.now();
+                replies.integer(forgotten);
+            }
+            Command::Ping => match arguments {
+                [_] => replies.simple("PONG"),
+                [_, message] => replies.bulk(message),
+                _ => return Err(wrong_number(command)),
+            },
+            Command::Echo => replies.bulk(&arguments[1]),
+            Command::Hello => self.hello(&arguments[1..], replies)?,
+            Command::Auth => {
+                let (user, password) = match &arguments[1..] {
+                    [password] => (&b"default"[..], password),
+                    [user, password] => (&**user, password),
+                    _ => return Err(wrong_number(command)),
+                };
+                super::authorization::log_in(user, password).map_err(|text| Refused::err(text.to_owned()))?;
+                replies.simple("OK");
+            }
+            Command::Client => self.client(arguments, replies)?,
+            Command::Describe => super::about::commands(&arguments[1..], replies)?,
+            Command::Config => super::about::config(&arguments[1..], replies)?,
+            Command::Info => super::about::info(&arguments[1..], desk, *now, replies),
+            Command::Select => match super::throttle::number("the database", &arguments[1]) {
+                Ok(0) => replies.simple("OK"),
+                Ok(_) => return Err(Refused::err("DB index is out of range; use 0".to_owned())),
+                Err(text) => return Err(Refused::err(text)),
+            },
+            Command::Reset => {
+                self.protocol = Protocol::Two;
+                self.name.clear();
+                replies.speak(self.protocol);
+                replies.simple("RESET");
+            }
+            Command::Quit => {
+                replies.simple("OK");
+                self.ending = Some(Ending::Quit);
+            }
+        }
+        Ok(())
+    }
+
+    /// What Redis says of a command that there is not; a client that is no Redis client is not listened to further.
+    fn unknown(&mut self, arguments: &[Cow<'_, [u8]>]) -> Refused {
+        let name = &arguments[0];
+        // The first words of requests that browsers can be made to send.
+        if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
+            self.ending = Some(Ending::Malformed);
+            return Refused::err(
+                "this listener speaks RESP, not HTTP; use the address of listen.http".to_owned(),
+            );
+        }
+        let mut text = format!("unknown command '{}', with args beginning with: ", Shown(name));
+        for argument in &arguments[1..] {
+            if text.len() > SHOWN_BYTES_MAX * 2 {
+                break;
+            }
+            let _ = write!(text, "'{}' ", Shown(argument));
+        }
+        Refused::err(text)
+    }
+
+    fn hello(&mut self, options: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+        let mut protocol = self.protocol;
+        let mut rest = options;
+        if let [version, behind @ ..] = options {
+            protocol = match number_of(version) {
+                Some(2) => Protocol::Two,
+                Some(3) => Protocol::Three,
+                Some(_) => {
+                    return Err(Refused::Text("NOPROTO", "unsupported protocol version; use 2 or 3".into()));
+                }
+                None => {
+                    let text = "Protocol version is not an integer or out of range; use 2 or 3";
+                    return Err(Refused::err(text.to_owned()));
+                }
+            };
+            rest = behind;
+        }
+        let mut name = None;
+        while let [option, behind @ ..] = rest {
+            rest = match behind {
+                [user, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
+                    super::authorization::log_in(user, password)
+                        .map_err(|text| Refused::err(text.to_owned()))?;
+                    behind
+                }
+                [given, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
+                    check_name(given)?;
+                    name = Some(given.to_vec());
+                    behind
+                }
+                _ => return Err(Refused::err(format!("Syntax error in HELLO option '{}'", Shown(option)))),
+            };
+        }
+        if let Some(name) = name {
+            self.name = name;
+        }
+        self.protocol = protocol;
+        replies.speak(protocol);
+        replies.map(7);
+        replies.bulk("server");
+        replies.bulk("tidegate");
+        replies.bulk("version");
+        replies.bulk(env!("CARGO_PKG_VERSION"));
+        replies.bulk("proto");
+        replies.integer(i64::from(protocol.number()));
+        replies.bulk("id");
+        replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX));
+        replies.bulk("mode");
+        replies.bulk("standalone");
+        replies.bulk("role");
+        replies.bulk("master");
+        replies.bulk("modules");
+        replies.array(0);
+        Ok(())
+    }
+
+    fn client(&mut self, arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+        let (subcommand, rest) = (&arguments[1], &arguments[2..]);
+        let is = |name: &str| subcommand.eq_ignore_ascii_case(name.as_bytes());
+        match rest {
+            [] if is("ID") => replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
+            [] if is("GETNAME") && self.name.is_empty() => replies.null(),
+            [] if is("GETNAME") => replies.bulk(&self.name),
+            [name] if is("SETNAME") => {
+                check_name(name)?;
+                self.name = name.to_vec();
+                replies.simple("OK");
+            }
+            [attribute, value] if is("SETINFO") => {
+                let is_known =
+                    attribute.eq_ignore_ascii_case(b"LIB-NAME") || attribute.eq_ignore_ascii_case(b"LIB-VER");
+                if !is_known {
+                    return Err(Refused::err(format!("Unrecognized option '{}'", Shown(attribute))));
+                }
+                check_name(value)?;
+                replies.simple("OK");
+            }
+            _ if ["ID", "GETNAME", "SETNAME", "SETINFO"].iter().any(|known| is(known)) => {
+                let name = format!("client|{}", Shown(subcommand)).to_lowercase();
+                return Err(Refused::err(format!("wrong number of arguments for '{name}' command")));
+            }
+            _ => return Err(unknown_subcommand(Command::Client, subcommand)),
+        }
+        Ok(())
+    }
+}
+
+fn number_of(text: &[u8]) -> Option<u64> {
+    super::throttle::number("", text).ok()
+}
+
+fn check_name(name: &[u8]) -> Result<(), Refused> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Refused::err(format!("the name has {} bytes; use at most {NAME_BYTES_MAX}", name.len())));
+    }
+    if !name.iter().all(u8::is_ascii_graphic) {
+        let text = "Client names cannot contain spaces, newlines or special characters.";
+        return Err(Refused::err(text.to_owned()));
+    }
+    Ok(())
+}
+
+fn wrong_number(command: Command) -> Refused {
+    let about = command.about();
+    let mut text = format!("wrong number of arguments for '{}' command", about.name);
+    if !about.form.is_empty() {
+        let _ = write!(text, "; write {} {}", about.name.to_uppercase(), about.form);
+    }
+    Refused::err(text)
+}
+
+pub(super) fn unknown_subcommand(command: Command, subcommand: &[u8]) -> Refused {
+    let about = command.about();
+    let name = about.name.to_uppercase();
+    Refused::err(format!("unknown subcommand '{}'; there are {name} {}", Shown(subcommand), about.form))
+}
+
+/// Why a command has an error for a reply.
+pub(super) enum Refused {
+    Fault(Fault),
+    Text(&'static str, String),
+}
+
+impl Refused {
+    pub(super) fn err(text: String) -> Self {
+        Self::Text("ERR", text)
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Bytes of a stranger, shown as far as they are few.
+pub(super) struct Shown<'a>(pub(super) &'a [u8]);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..self.0.len().min(SHOWN_BYTES_MAX)].escape_ascii().fmt(f)
+    }
+}

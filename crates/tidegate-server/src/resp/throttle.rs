@@ -1,0 +1,265 @@
+//! `CL.THROTTLE` and `TG.THROTTLE`: a bucket whose numbers arrive with the command.
+//!
+//! The reply is redis-cell's: whether it is refused, how much the bucket holds, how much is left, when to come back and
+//! when it will be full. What that leaves open or gets wrong is decided here: numbers that mean nothing are errors, keys
+//! are any bytes, and waits are rounded up, so that waiting as told is enough.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use tidegate::algorithm::{Bucket, Verdict};
+use tidegate::refusal::{ScopeValues, Violated};
+use tidegate::{
+    Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Rate, Reason, Refusal, Retry, Timestamp,
+};
+use tidegate_engine::{Progress, Request};
+use tidegate_wire::resp::Replies;
+use tidegate_wire::retry_after::{millis_up, seconds_up};
+
+use super::command::Command;
+use crate::daemon::Desk;
+use crate::decide::engine_fault;
+use crate::decisions::Asked;
+
+/// The namespace of counters whose limits arrive with the command. One of the policy that is called so has its own.
+pub(super) const NAMESPACE: &str = "resp";
+
+/// What such a limit is called in logs and metrics.
+pub(super) const LIMIT: &str = "CL.THROTTLE";
+
+/// The attribute that its key is, in logs.
+const KEY: &str = "key";
+
+/// How many commands are decided as one batch at most.
+pub(super) const RUN_MAX: usize = 64;
+
+/// The numbers of a command, as they were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbers {
+    max_burst: u64,
+    count: u64,
+    period: u64,
+}
+
+/// The bucket of the numbers that were seen last: most callers send the same ones again and again.
+#[derive(Debug, Default)]
+pub(super) struct LastBucket(Option<(Numbers, Algorithm)>);
+
+/// One command that is to be decided.
+#[derive(Debug)]
+pub(super) struct Asking<'a> {
+    pub(super) command: Command,
+    key: Cow<'a, [u8]>,
+    algorithm: Algorithm,
+    quantity: u64,
+}
+
+/// Commands that follow each other and are decided together.
+pub(super) type Run<'a> = SmallVec<[Asking<'a>; 1]>;
+
+impl<'a> Asking<'a> {
+    /// Reads the arguments of a command, at least five of them; an error is a sentence for its sender.
+    pub(super) fn read(
+        command: Command,
+        arguments: &mut [Cow<'a, [u8]>],
+        last: &mut LastBucket,
+    ) -> Result<Self, String> {
+        let [_, key, max_burst, count, period, rest @ ..] = arguments else { return Err(usage(command)) };
+        let quantity = match rest {
+            [] => 1,
+            [quantity] => number("quantity", quantity)?,
+            _ => return Err(usage(command)),
+        };
+        let numbers = Numbers {
+            max_burst: number("max_burst", max_burst)?,
+            count: number("count", count)?,
+            period: number("period", period)?,
+        };
+        let algorithm = last.of(numbers)?.clone();
+        Ok(Self { command, key: core::mem::take(key), algorithm, quantity })
+    }
+
+    /// Whether it may stand in one batch with `other`: the store decides neither of them, or both.
+    pub(super) fn goes_with(&self, other: &Self) -> bool {
+        self.algorithm.is_quota() == other.algorithm.is_quota()
+    }
+}
+
+impl LastBucket {
+    fn of(&mut self, numbers: Numbers) -> Result<&Algorithm, String> {
+        let is_known = self.0.as_ref().is_some_and(|(known, _)| *known == numbers);
+        if !is_known {
+            self.0 = Some((numbers, bucket(numbers)?));
+        }
+        self.0.as_ref().map(|(_, algorithm)| algorithm).ok_or_else(String::new)
+    }
+}
+
+fn usage(command: Command) -> String {
+    let about = command.about();
+    format!(
+        "wrong number of arguments for '{}' command; write {} {}",
+        about.name,
+        about.name.to_uppercase(),
+        about.form
+    )
+}
+
+fn bucket(numbers: Numbers) -> Result<Algorithm, String> {
+    let Numbers { max_burst, count, period } = numbers;
+    if count == 0 {
+        return Err("count 0 admits nothing; use at least 1".to_owned());
+    }
+    if period == 0 {
+        return Err("period 0 is no span of time; use at least 1 second".to_owned());
+    }
+    let rate = Rate::new(count, Duration::from_secs(period)).map_err(|error| error.to_string())?;
+    let bucket = Bucket::new(rate, max_burst.saturating_add(1)).map_err(|error| error.to_string())?;
+    Ok(Algorithm::Bucket(bucket))
+}
+
+/// A whole number from 0 to 2^63-1, as digits.
+pub(super) fn number(what: &str, text: &[u8]) -> Result<u64, String> {
+    let shown = || text[..text.len().min(32)].escape_ascii();
+    if text.first() == Some(&b'-') && text.len() > 1 && text[1..].iter().all(u8::is_ascii_digit) {
+        return Err(format!("{what} {} is negative; use 0 or more", shown()));
+    }
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return Err(format!("{what} \"{}\" is not a whole number; write it in digits", shown()));
+    }
+    let digit = |value: u64, digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    let value = text.iter().try_fold(0, digit).filter(|value| i64::try_from(*value).is_ok());
+    value.ok_or_else(|| format!("{what} {} is too large; use at most {}", shown(), i64::MAX))
+}
+
+impl Desk<'_> {
+    /// Decides a run of commands and writes their replies. Whether the clock has to be read again.
+    pub(super) async fn throttle(
+        &self,
+        run: &Run<'_>,
+        now: Timestamp,
+        replies: &mut Replies<'_>,
+    ) -> Result<bool, ()> {
+        let progress = {
+            let keys: SmallVec<[[&[u8]; 1]; 1]> = run.iter().map(|asking| [&*asking.key]).collect();
+            let limits: SmallVec<[CarriedLimit<'_>; 1]> = run
+                .iter()
+                .zip(&keys)
+                .map(|(asking, key)| CarriedLimit {
+                    key: Cow::Borrowed(key.as_slice()),
+                    algorithm: Cow::Borrowed(&asking.algorithm),
+                    cost: asking.quantity,
+                })
+                .collect();
+            self.in_force.engine.carry(NAMESPACE, &limits, Charging::Each, now)
+        };
+        let (carried, was_asked) = match progress {
+            Ok(Progress::Done(carried)) => (Ok(carried), false),
+            Ok(asking) => (Box::pin(self.drive(Ok(asking))).await, true),
+            Err(error) => (Err(engine_fault(&error, now)), false),
+        };
+        let after = self.daemon.clock.now();
+        let took = after.saturating_since(now);
+        let now = if was_asked { after } else { now };
+        match carried {
+            Ok(carried) => {
+                for (asking, status) in run.iter().zip(&carried.limits) {
+                    reply(asking, status, now, replies);
+                    self.daemon.metrics.shared().decision_duration.observe(took);
+                }
+                self.note_throttled(run, &carried.limits, now);
+                Ok(was_asked)
+            }
+            Err(fault) => {
+                for _ in run {
+                    super::check::write_fault(&fault, replies);
+                }
+                Err(())
+            }
+        }
+    }
+
+    /// Counts the decisions of a run, and writes them down where that is wanted.
+    fn note_throttled(&self, run: &Run<'_>, statuses: &[CarriedStatus], now: Timestamp) {
+        let metrics = &self.daemon.metrics;
+        let throttled = metrics.resp.throttled.get_or_init(|| metrics.carried(NAMESPACE, LIMIT));
+        let mut admitted = 0;
+        for (asking, status) in run.iter().zip(statuses) {
+            if status.verdict == Verdict::Admit {
+                admitted += 1;
+                if self.daemon.decisions.as_ref().is_none_or(|decisions| !decisions.admissions) {
+                    continue;
+                }
+            }
+            let key = String::from_utf8_lossy(&asking.key);
+            let pairs = [(KEY, &*key)];
+            let cost = Cost::new(asking.quantity).unwrap_or_default();
+            let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost));
+            let Some(refusal) = refusal(asking, status, &key) else {
+                if let Some(decisions) = &self.daemon.decisions {
+                    decisions.admitted(&asked, &[], now, Duration::ZERO);
+                }
+                continue;
+            };
+            throttled.refused(metrics, refusal.reason());
+            self.note_refused_key(&refusal, now);
+            if let Some(decisions) = &self.daemon.decisions {
+                decisions.refused(&asked, &refusal, now, Duration::ZERO);
+            }
+        }
+        throttled.admitted(admitted);
+    }
+}
+
+fn refusal<'k>(asking: &Asking<'_>, status: &CarriedStatus, key: &'k str) -> Option<Refusal<'k>> {
+    let (reason, retry) = match status.verdict {
+        Verdict::Admit => return None,
+        Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
+        Verdict::Wait { until } if status.is_table_full => (Reason::TableFull, Retry::At(until)),
+        Verdict::Wait { until } if asking.algorithm.is_quota() => (Reason::QuotaExceeded, Retry::At(until)),
+        Verdict::Wait { until } => (Reason::RateExceeded, Retry::At(until)),
+    };
+    let violated = Violated {
+        name: LIMIT.into(),
+        reason,
+        retry,
+        limit: status.limit,
+        remaining: status.remaining,
+        window: status.window,
+    };
+    let mut scope = ScopeValues::new();
+    scope.push((KEY.into(), key.into()));
+    Some(Refusal::new(NAMESPACE, scope, violated))
+}
+
+fn reply(asking: &Asking<'_>, status: &CarriedStatus, now: Timestamp, replies: &mut Replies<'_>) {
+    let up = if asking.command == Command::Throttle { seconds_up } else { millis_up };
+    let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let retry = match status.verdict {
+        Verdict::Admit | Verdict::Never { .. } => -1,
+        // Never 0: who was refused does not come back at once.
+        Verdict::Wait { until } => {
+            let wait = match &asking.algorithm {
+                // Who only looks comes back when no more is used than the bucket holds.
+                Algorithm::Bucket(bucket) if asking.quantity == 0 => {
+                    status.reset_at.saturating_since(now).saturating_sub(bucket.full_drain())
+                }
+                _ => until.saturating_since(now),
+            };
+            integer(up(wait).max(1))
+        }
+    };
+    replies.array(5);
+    replies.integer(i64::from(status.verdict != Verdict::Admit));
+    replies.integer(integer(status.limit));
+    replies.integer(integer(status.remaining));
+    replies.integer(retry);
+    replies.integer(integer(up(status.reset_at.saturating_since(now))));
+}
+
+/// Buckets to forget a key by: which numbers it had does not matter, but a store keeps quotas.
+pub(super) fn any_bucket() -> Algorithm {
+    let numbers = Numbers { max_burst: 0, count: 1, period: 24 * 60 * 60 };
+    bucket(numbers).expect("one a day is a bucket")
+}
