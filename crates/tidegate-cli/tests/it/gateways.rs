@@ -5,6 +5,8 @@
 
 mod caddy;
 mod claims;
+mod clients;
+mod envoy;
 mod exchange;
 mod haproxy;
 mod nginx;

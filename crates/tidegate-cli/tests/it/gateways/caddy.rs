@@ -26,7 +26,7 @@ fn caddy_shows_callers_what_tidegate_answered() {
     else {
         return;
     };
-    claims::hold(&stand, Fields::InRefusals);
+    claims::hold_over_http(&stand, Fields::InRefusals);
     claims::hold_without_the_daemon(&mut stand, Without::Refused(502));
 }
 
@@ -34,7 +34,7 @@ fn caddy_shows_callers_what_tidegate_answered() {
 fn caddy_shows_the_ratelimit_fields_on_admitted_answers_too() {
     let test = "caddy_shows_the_ratelimit_fields_on_admitted_answers_too";
     let Some(mut stand) = stand("fail-closed.Caddyfile", test) else { return };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     claims::hold_without_the_daemon(&mut stand, Without::Refused(502));
     claims::hold_while_the_daemon_is_silent(&mut stand, Without::Refused(504));
 }
@@ -43,7 +43,7 @@ fn caddy_shows_the_ratelimit_fields_on_admitted_answers_too() {
 fn caddy_that_fails_open_lets_everybody_through_without_tidegate_and_only_then() {
     let test = "caddy_that_fails_open_lets_everybody_through_without_tidegate_and_only_then";
     let Some(mut stand) = stand("fail-open.Caddyfile", test) else { return };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     claims::hold_without_the_daemon(&mut stand, Without::Admitted);
     claims::hold_while_the_daemon_is_silent(&mut stand, Without::Admitted);
     claims::hold_without_the_namespace(&mut stand, 404);

@@ -1,5 +1,6 @@
 //! What must hold behind every gateway. The limit of the recipes is five requests of a key.
 
+use std::collections::BTreeMap;
 use std::sync::Barrier;
 
 use super::exchange::{Answer, get, post, try_send};
@@ -18,9 +19,31 @@ pub(crate) fn hold(stand: &Stand, fields: Fields) {
     of_forty_at_once_five_are_admitted(stand);
     a_body_arrives_whole_or_not_at_all(stand);
     requests_without_a_key_share_one_counter(stand);
-    a_hostile_key_is_that_key_and_nothing_else(stand);
+    for key in HOSTILE_KEYS {
+        a_hostile_key_is_that_key_and_nothing_else(stand, key);
+    }
+    a_hostile_key_is_that_key_and_nothing_else(stand, &"x".repeat(1024));
+}
+
+/// What holds of the gateways that ask over HTTP, too.
+pub(crate) fn hold_over_http(stand: &Stand, fields: Fields) {
+    hold(stand, fields);
+    a_hostile_key_is_that_key_and_nothing_else(stand, "k\u{e4}se \u{2603} \u{1f984}");
     a_key_that_cannot_be_counted_is_an_error(stand);
 }
+
+/// Keys that try to be more than a key to some gateway.
+const HOSTILE_KEYS: [&str; 9] = [
+    "ada lovelace",
+    "k&namespace=other",
+    "k&cost=5&api_key=other",
+    "k?x=1#fragment",
+    "k HTTP/1.1",
+    "\"quoted\" 'twice' \\ back",
+    "%26namespace%3Dother%00",
+    "%[var(txn.key)]$http_host${HOME}{http.request.host}",
+    "a=b; c=\"d\", e",
+];
 
 fn of_fifteen_in_a_row_the_first_five_are_admitted(stand: &Stand, fields: Fields) {
     stand.service.take_seen();
@@ -93,29 +116,17 @@ fn requests_without_a_key_share_one_counter(stand: &Stand) {
 }
 
 /// Asks once and looks at the counter: it is the key's, in the namespace of the recipe.
-fn a_hostile_key_is_that_key_and_nothing_else(stand: &Stand) {
-    let long = "x".repeat(1024);
-    for key in [
-        "ada lovelace",
-        "k&namespace=other",
-        "k&cost=5&api_key=other",
-        "k?x=1#fragment",
-        "k HTTP/1.1",
-        "\"quoted\" 'twice' \\ back",
-        "%26namespace%3Dother%00",
-        "%[var(txn.key)]$http_host${HOME}{http.request.host}",
-        "a=b; c=\"d\", e",
-        "käse ☃ \u{1f984}",
-        &long,
-    ] {
-        stand.service.take_seen();
-        assert!(has_room(stand, key, 5), "{key:?} was used before");
-        let answer = get(&stand.public, &[("X-Api-Key", key.as_bytes())]);
-        assert_eq!(answer.status, 200, "{key:?}: {answer:?}");
-        assert!(has_room(stand, key, 4) && !has_room(stand, key, 5), "{key:?} was not charged once");
-        let seen = stand.service.take_seen();
-        assert!(seen.len() == 1 && seen[0].keys == [key.as_bytes()], "{seen:?}");
-    }
+fn a_hostile_key_is_that_key_and_nothing_else(stand: &Stand, key: &str) {
+    stand.service.take_seen();
+    assert!(has_room_for_key(stand, key, 5), "{key:?} was used before");
+    let answer = get(&stand.public, &[("X-Api-Key", key.as_bytes())]);
+    assert_eq!(answer.status, 200, "{key:?}: {answer:?}");
+    assert!(
+        has_room_for_key(stand, key, 4) && !has_room_for_key(stand, key, 5),
+        "{key:?} was not charged once"
+    );
+    let seen = stand.service.take_seen();
+    assert!(seen.len() == 1 && seen[0].keys == [key.as_bytes()], "{seen:?}");
 }
 
 fn a_key_that_cannot_be_counted_is_an_error(stand: &Stand) {
@@ -128,11 +139,15 @@ fn a_key_that_cannot_be_counted_is_an_error(stand: &Stand) {
     assert_eq!(stand.service.take_seen().len(), 0);
 }
 
-/// Whether so many more requests of the key are admitted, by the daemon's own word.
-fn has_room(stand: &Stand, key: &str, cost: u64) -> bool {
-    let check = serde_json::json!({
-        "namespace": "api", "attributes": { "api_key": key }, "cost": cost, "peek": true,
-    });
+fn has_room_for_key(stand: &Stand, key: &str, cost: u64) -> bool {
+    has_room(stand, &[("api_key", key)], cost)
+}
+
+/// Whether a request of this cost would be admitted, by the daemon's own word.
+pub(crate) fn has_room(stand: &Stand, attributes: &[(&str, &str)], cost: u64) -> bool {
+    let attributes: BTreeMap<_, _> = attributes.iter().copied().collect();
+    let check =
+        serde_json::json!({ "namespace": "api", "attributes": attributes, "cost": cost, "peek": true });
     let (status, text) = crate::process::post(&stand.api, "/v1/check", &check.to_string());
     assert!(status == 200 || status == 429, "{text}");
     status == 200
@@ -162,7 +177,7 @@ pub(crate) fn hold_without_the_daemon(stand: &mut Stand, without: Without) {
     until("the daemon is asked again", || {
         let answer = try_send(&stand.public, "GET", "/again", &[("X-Api-Key", b"again")], b"").unwrap();
         // Its fields, or its refusal: the gateway alone has neither.
-        answer.status == 429 || (answer.status == 200 && !has_room(stand, "again", 5))
+        answer.status == 429 || (answer.status == 200 && !has_room_for_key(stand, "again", 5))
     });
     let statuses: Vec<u16> = (0..6).map(|_| ask(stand, "before").status).collect();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
@@ -171,7 +186,7 @@ pub(crate) fn hold_without_the_daemon(stand: &mut Stand, without: Without) {
 /// As when the daemon is stopped, with something in its place that takes requests and answers none.
 pub(crate) fn hold_while_the_daemon_is_silent(stand: &mut Stand, without: Without) {
     stand.stop_daemon();
-    let silent = std::net::TcpListener::bind(&stand.api).unwrap();
+    let silent = std::net::TcpListener::bind(&stand.asked).unwrap();
     stand.service.take_seen();
     as_promised(stand, without, &get(&stand.public, &[("X-Api-Key", b"silent")]));
     as_promised(stand, without, &post(&stand.public, &[("X-Api-Key", b"silent")], &vec![b'b'; 100_000]));

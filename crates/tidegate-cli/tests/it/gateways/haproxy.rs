@@ -20,7 +20,7 @@ fn stand(file: &str, test: &str) -> Option<Stand> {
 fn haproxy_shows_callers_what_tidegate_answered() {
     let test = "haproxy_shows_callers_what_tidegate_answered";
     let Some(stand) = stand("fail-closed.cfg", test) else { return };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     let refused = get(&stand.public, &[("X-Api-Key", b"in-a-row")]);
     assert!(refused.text().contains("\"status\":429,\"reason\":\"rate_exceeded\""), "{refused:?}");
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
@@ -38,7 +38,7 @@ fn haproxy_that_fails_closed_lets_nobody_through_without_tidegate() {
 fn haproxy_that_fails_open_lets_everybody_through_without_tidegate_and_only_then() {
     let test = "haproxy_that_fails_open_lets_everybody_through_without_tidegate_and_only_then";
     let Some(mut stand) = stand("fail-open.cfg", test) else { return };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     claims::hold_without_the_daemon(&mut stand, Without::Admitted);
     claims::hold_while_the_daemon_is_silent(&mut stand, Without::Admitted);
     claims::hold_without_the_namespace(&mut stand, 503);

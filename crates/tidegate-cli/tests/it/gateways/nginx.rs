@@ -28,7 +28,7 @@ fn stand(file: &str, test: &str) -> Option<Stand> {
 #[test]
 fn nginx_shows_callers_what_tidegate_answered() {
     let Some(stand) = stand("fail-closed.conf", "nginx_shows_callers_what_tidegate_answered") else { return };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     let refused = get(&stand.public, &[("X-Api-Key", b"in-a-row")]);
     assert!(refused.text().contains("\"status\":429,\"reason\":\"rate_exceeded\""), "{refused:?}");
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
@@ -40,7 +40,7 @@ fn nginx_refuses_quietly_where_tidegate_answers_403() {
     let Some(mut stand) = stand("quiet.conf", "nginx_refuses_quietly_where_tidegate_answers_403") else {
         return;
     };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     let log = stand.gateway_log();
     assert!(!log.contains("unexpected status: 403") && !log.contains("unexpected status: 429"), "{log}");
     claims::hold_without_the_daemon(&mut stand, Without::Refused(503));
@@ -58,7 +58,7 @@ fn nginx_that_fails_closed_lets_nobody_through_without_tidegate() {
 fn nginx_that_fails_open_lets_everybody_through_without_tidegate_and_only_then() {
     let test = "nginx_that_fails_open_lets_everybody_through_without_tidegate_and_only_then";
     let Some(mut stand) = stand("fail-open.conf", test) else { return };
-    claims::hold(&stand, Fields::Everywhere);
+    claims::hold_over_http(&stand, Fields::Everywhere);
     claims::hold_without_the_daemon(&mut stand, Without::Admitted);
     claims::hold_while_the_daemon_is_silent(&mut stand, Without::Admitted);
     claims::hold_without_the_namespace(&mut stand, 503);

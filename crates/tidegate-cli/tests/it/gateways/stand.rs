@@ -8,6 +8,8 @@
 //! | `127.0.0.1:3000` | the service |
 //! | `127.0.0.1:8000` | where callers come |
 //! | `127.0.0.1:8079` | what the gateway listens on for itself |
+//!
+//! Envoy's files write them as `address: 127.0.0.1, port_value: 8080`.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -33,6 +35,8 @@ pub(crate) struct Stand {
     pub(crate) public: String,
     /// The daemon's HTTP API.
     pub(crate) api: String,
+    /// Where the gateway asks the daemon.
+    pub(crate) asked: String,
 }
 
 impl Stand {
@@ -54,7 +58,8 @@ impl Stand {
             let text = exchanged.iter().fold(text, |text, (from, to)| exchange(&text, from, to));
             fs::write(folder.path().join(file.file_name()), text).unwrap();
         }
-        let mut stand = Self { gateway: None, daemon: None, folder, service, public, api };
+        let asked = if recipe == "envoy" { grpc } else { api.clone() };
+        let mut stand = Self { gateway: None, daemon: None, folder, service, public, api, asked };
         stand.start_daemon();
         stand
     }
@@ -164,14 +169,20 @@ pub(crate) fn free_address() -> String {
     }
 }
 
-/// The text with one address in place of another, where it is not the beginning of a longer one.
+/// The text with one address in place of another, in either spelling, where it is not the beginning of a longer one.
 fn exchange(text: &str, from: &str, to: &str) -> String {
-    let mut parts = text.split(from);
-    let mut exchanged = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let longer = part.starts_with(|next: char| next.is_ascii_digit());
-        exchanged.push_str(if longer { from } else { to });
-        exchanged.push_str(part);
-    }
-    exchanged
+    let in_two = |address: &str| address.replace(':', ", port_value: ");
+    [(from.to_owned(), to.to_owned()), (in_two(from), in_two(to))].iter().fold(
+        text.to_owned(),
+        |text, (from, to)| {
+            let mut parts = text.split(from.as_str());
+            let mut exchanged = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                let longer = part.starts_with(|next: char| next.is_ascii_digit());
+                exchanged.push_str(if longer { from } else { to });
+                exchanged.push_str(part);
+            }
+            exchanged
+        },
+    )
 }
