@@ -4,6 +4,7 @@
 //! behind are tonic's. A message is read whole and within bounds before its service sees it, so that no service waits for
 //! a caller. Only reflection reads as it goes: it answers from what is in memory.
 
+mod counts;
 mod files;
 mod health;
 mod key;
@@ -29,6 +30,8 @@ use tonic_prost::ProstCodec;
 use crate::authorization::Caller;
 use crate::body;
 use crate::daemon::{Daemon, Desk};
+use counts::Called;
+pub(crate) use counts::GrpcMetrics;
 pub(crate) use health::Health;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -88,30 +91,37 @@ pub(crate) async fn answer(daemon: &Daemon, names: &[String], request: Request<I
     if request.version() < Version::HTTP_2 {
         return older_version();
     }
+    let (called, response) = dispatch(daemon, names, request).await;
+    // A call that was answered with messages has its status behind them, and it is good.
+    let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
+    daemon.metrics.grpc.answered(called, code);
+    response
+}
+
+async fn dispatch(daemon: &Daemon, names: &[String], request: Request<Incoming>) -> (Called, Response<Body>) {
     let path = request.uri().path();
     if path == envoy::SHOULD_RATE_LIMIT {
-        return match read(daemon, request).await {
+        let response = match read(daemon, request).await {
             Ok(request) => should_rate_limit(daemon, names, request).await,
             Err(fault) => refuse(daemon, &fault),
         };
+        return (Called::RateLimit, response);
     }
     if path.starts_with(health::PATHS) {
-        return match read(daemon, request).await {
+        let response = match read(daemon, request).await {
             Ok(request) => daemon.services.health.answer(request).await,
             Err(fault) => refuse(daemon, &fault),
         };
+        return (Called::Health, response);
     }
-    if let Some((_, reflection)) =
-        daemon.services.reflection.iter().find(|(paths, _)| path.starts_with(paths))
-    {
-        return never_fails(reflection(request).await);
+    let mut reflections = daemon.services.reflection.iter();
+    if let Some((_, reflection)) = reflections.find(|(paths, _)| path.starts_with(paths)) {
+        return (Called::Reflection, never_fails(reflection(request).await));
     }
     let detail = format!("there is no method {}", tidegate_wire::text::shortened(path, 128));
+    let fault = Fault::new(FaultCode::UnknownRoute, detail).fix("ask reflection for those that there are");
     body::discard(request.into_body(), daemon.config.bounds.linger);
-    refuse(
-        daemon,
-        &Fault::new(FaultCode::UnknownRoute, detail).fix("ask reflection for those that there are"),
-    )
+    (Called::Other, refuse(daemon, &fault))
 }
 
 /// Whoever speaks HTTP/1 here is at the wrong door, and would not see the status of a call.
@@ -214,7 +224,7 @@ fn status_of(daemon: &Daemon, fault: &Fault) -> Status {
     };
     let message = match &fault.fix {
         Some(fix) => format!("{}; {fix}", fault.detail),
-        None => fault.detail.to_string(),
+        None => fault.detail.clone(),
     };
     Status::new(code, message)
 }

@@ -1,5 +1,6 @@
 //! Deciding by the files of envoyproxy/ratelimit: the engine is asked what they say, and answers what they make of it.
 
+use smallvec::SmallVec;
 use tidegate::Timestamp;
 use tidegate_policy::envoy::{self, Ask, Descriptor, DescriptorLimit, Files};
 use tidegate_wire::envoy::{
@@ -38,7 +39,7 @@ impl Desk<'_> {
                     for limit in hashes.within(limits) {
                         Box::pin(self.drive(engine.refund_carried(domain, &limit, now))).await?;
                     }
-                    Default::default()
+                    SmallVec::default()
                 }
                 _ => return Err(Fault::new(FaultCode::Internal, "the files ask what nobody can answer")),
             };
@@ -47,6 +48,7 @@ impl Desk<'_> {
         let answer = resolved.answer(now);
         let took = self.daemon.clock.now().saturating_since(now);
         self.daemon.metrics.shared().decision_duration.observe(took);
+        self.daemon.metrics.grpc.decided(&answer);
         Ok(message(answer))
     }
 }

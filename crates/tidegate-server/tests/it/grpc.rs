@@ -5,6 +5,7 @@ mod charging;
 mod deciding;
 mod files;
 mod hostile;
+mod places;
 mod services;
 
 use tidegate_server::ServerConfig;

@@ -125,7 +125,7 @@ async fn quotas_in_the_store_are_charged_looked_at_and_given_back_alike() {
         assert_eq!(envoy.left(&[weighing(4, one.clone())]).await, [(true, 0)]);
         assert_eq!(envoy.left(&[weighing(0, one.clone())]).await, [(true, 0)]);
         assert_eq!(envoy.left(&[back(weighing(4, one.clone()))]).await, [(false, 1)]);
-        assert_eq!(envoy.left(&[one.clone()]).await, [(false, 0)]);
+        assert_eq!(envoy.left(core::slice::from_ref(&one)).await, [(false, 0)]);
         assert_eq!(envoy.left(&[one]).await, [(true, 0)]);
     }
 }

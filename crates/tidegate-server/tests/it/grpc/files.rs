@@ -85,6 +85,29 @@ async fn refused_hits_count_as_the_peer_counts_them_unless_told_otherwise() {
 }
 
 #[tokio::test]
+async fn hits_are_counted_by_rule_and_by_what_became_of_them() {
+    let folder = folder();
+    let world = world(&folder, Settings::default()).await;
+    let mut envoy = Envoy::of(&world).await;
+    for _ in 0..4 {
+        left(&mut envoy, &[user("ada")]).await;
+    }
+    left(&mut envoy, &[back(user("ada"))]).await;
+    envoy.call(request("elsewhere", &[user("ada")])).await.unwrap();
+    let page = world.client().await.get("/metrics").await.body;
+    for line in [
+        r#"tidegate_envoy_hits_total{rule="shop.user",kind="total"} 4"#,
+        r#"tidegate_envoy_hits_total{rule="shop.user",kind="over_limit"} 1"#,
+        r#"tidegate_envoy_hits_total{rule="shop.user",kind="within_limit"} 3"#,
+        r#"tidegate_envoy_hits_total{rule="shop.user",kind="given_back"} 1"#,
+        r#"tidegate_envoy_hits_total{rule="",kind="domain_not_found"} 1"#,
+        r#"tidegate_grpc_calls_total{service="rate_limit",code="0"} 6"#,
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_of_any_length_is_counted_by_the_files() {
     let folder = folder();
     let world = world(&folder, Settings::default()).await;

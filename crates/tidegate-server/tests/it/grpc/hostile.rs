@@ -8,7 +8,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tidegate_wire::envoy::rate_limit_descriptor::RateLimitOverride;
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit, SHOULD_RATE_LIMIT};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
 
@@ -17,24 +17,36 @@ use crate::world::{World, api};
 
 /// Sends bytes as a message, with the five before it that say how long it is; what is told in status and message.
 async fn send(world: &World, path: &str, message: &[u8]) -> (String, String) {
+    send_raw(world, path, framed(message)).await
+}
+
+pub(super) fn framed(message: &[u8]) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     framed.extend(message);
-    send_raw(world, path, framed).await
+    framed
 }
 
 async fn send_raw(world: &World, path: &str, body: Vec<u8>) -> (String, String) {
     let address = world.handle.grpc().unwrap().tcp().unwrap();
-    let stream = TcpStream::connect(address).await.unwrap();
+    exchange(TcpStream::connect(address).await.unwrap(), path, None, body).await
+}
+
+/// One call over a connection of its own.
+pub(super) async fn exchange<S>(stream: S, path: &str, token: Option<&str>, body: Vec<u8>) -> (String, String)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let connection = tokio::spawn(connection);
-    let request = http::Request::post(format!("http://t{path}"))
+    let mut request = http::Request::post(format!("http://t{path}"))
         .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(Full::new(Bytes::from(body)))
-        .unwrap();
-    let answer = sender.send_request(request).await.unwrap();
+        .header("te", "trailers");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let answer = sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
     assert_eq!(answer.status().as_u16(), 200);
     let (head, body) = answer.into_parts();
     let trailers = body.collect().await.unwrap().trailers().cloned().unwrap_or_default();
@@ -88,7 +100,7 @@ async fn the_largest_numbers_are_numbers() {
     assert_eq!(lefts(&envoy.call(most).await.unwrap()), [(true, 3)]);
     assert_eq!(envoy.left(&[weighing(u64::MAX, user("bob"))]).await, [(true, 0)]);
     let own = under(u32::MAX, RateLimitUnit::Year, user("eve"));
-    assert_eq!(envoy.left(&[own.clone()]).await, [(false, u32::MAX - 1)]);
+    assert_eq!(envoy.left(core::slice::from_ref(&own)).await, [(false, u32::MAX - 1)]);
     assert_eq!(envoy.left(&[weighing(u64::MAX, own)]).await, [(true, 0)]);
 }
 
@@ -153,6 +165,12 @@ async fn a_connection_that_speaks_http_1_is_told_so_and_closed() {
     assert_eq!(Envoy::of(&world).await.left(&[user("ada")]).await, [(false, 2)]);
 }
 
+/// How every connection begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Settings without any.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
 #[tokio::test]
 async fn a_connection_that_stops_half_way_is_closed_and_others_are_not() {
     let mut config = config();
@@ -162,8 +180,6 @@ async fn a_connection_that_stops_half_way_is_closed_and_others_are_not() {
     config.bounds.linger = Duration::from_millis(50);
     let world = World::with([api()], config).await;
     let address = world.handle.grpc().unwrap().tcp().unwrap();
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     // Nothing at all; a piece of the preface; no settings; then silence; half of a frame of headers.
     let half = [PREFACE, SETTINGS, &[0, 0, 40, 1, 4, 0, 0, 0, 1, 0x83]].concat();
     for begun in [&b""[..], b"PR", b"PRI * HTTP", PREFACE, &[PREFACE, SETTINGS].concat(), &half] {
@@ -209,7 +225,7 @@ async fn ten_thousand_calls_that_are_taken_back_at_once_end_their_connection_and
     let mut good = Envoy::of(&world).await;
     let address = world.handle.grpc().unwrap().tcp().unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00".to_vec();
+    let mut flood = [PREFACE, SETTINGS].concat();
     // POST http / with an empty authority, from the static table.
     let headers = [0x83, 0x86, 0x84];
     for stream in (1..20_000_u32).step_by(2) {

@@ -1,0 +1,100 @@
+//! What is counted of calls, and of the rules of envoyproxy/ratelimit's files.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tidegate_policy::envoy::{Answer, Counts, MetricKeys};
+use tonic::Code;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    service: &'static str,
+    code: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HitLabels {
+    rule: String,
+    kind: &'static str,
+}
+
+/// The counters of the gRPC door.
+#[derive(Debug, Default)]
+pub(crate) struct GrpcMetrics {
+    calls: Family<CallLabels, Counter>,
+    usual: OnceLock<Counter>,
+    hits: Family<HitLabels, Counter>,
+    /// Which values of requests have a series of their own.
+    keys: Mutex<MetricKeys>,
+}
+
+/// Which service a call was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    RateLimit,
+    Health,
+    Reflection,
+    Other,
+}
+
+impl GrpcMetrics {
+    /// Puts them on the page, with `help` for each name.
+    pub(crate) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
+        registry.register("tidegate_grpc_calls", help("tidegate_grpc_calls"), self.calls.clone());
+        registry.register("tidegate_envoy_hits", help("tidegate_envoy_hits"), self.hits.clone());
+    }
+
+    /// Counts a call that was answered.
+    pub(super) fn answered(&self, called: Called, code: Code) {
+        let create = || {
+            let service = match called {
+                Called::RateLimit => "rate_limit",
+                Called::Health => "health",
+                Called::Reflection => "reflection",
+                Called::Other => "other",
+            };
+            self.calls.get_or_create(&CallLabels { service, code: code.into() }).clone()
+        };
+        match (called, code) {
+            (Called::RateLimit, Code::Ok) => self.usual.get_or_init(create).inc(),
+            _ => create().inc(),
+        };
+    }
+
+    /// Counts what an answer by files did to each rule.
+    pub(super) fn decided(&self, answer: &Answer<'_>) {
+        if !answer.is_domain_known {
+            self.add(String::new(), "domain_not_found", 1);
+        }
+        if answer.is_shadowed {
+            self.add(String::new(), "global_shadow_mode", 1);
+        }
+        for counts in &answer.counts {
+            let rule = {
+                // What is seen is whole after every change.
+                let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+                keys.name(&counts.key).to_owned()
+            };
+            let Counts { total_hits, over_limit, near_limit, within_limit, shadow_mode, .. } = *counts;
+            for (kind, hits) in [
+                ("total", total_hits),
+                ("over_limit", over_limit),
+                ("near_limit", near_limit),
+                ("within_limit", within_limit),
+                ("shadow_mode", shadow_mode),
+                ("given_back", counts.total_negative_hits),
+            ] {
+                if hits > 0 {
+                    self.add(rule.clone(), kind, hits);
+                }
+            }
+        }
+    }
+
+    fn add(&self, rule: String, kind: &'static str, hits: u64) {
+        self.hits.get_or_create(&HitLabels { rule, kind }).inc_by(hits);
+    }
+}
