@@ -121,6 +121,7 @@ async fn dispatch(
             }
         }
         Route::Limits => desk.limits(head.uri.query())?,
+        Route::Explain => desk.explain(&body::read(incoming, bounds).await?).await?,
         Route::TopKeys => desk.top_keys(),
         Route::Metrics => desk.metrics_page(),
         Route::Healthz => desk.health(),

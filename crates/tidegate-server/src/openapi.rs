@@ -5,6 +5,9 @@ use std::sync::OnceLock;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
+use tidegate_wire::explanation::{
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched, Would,
+};
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
     AccessBody, AccessKind, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle,
@@ -47,6 +50,14 @@ use crate::route::Route;
         BlockAnswer,
         RefusalBody,
         FaultBody,
+        ExplanationBody,
+        Would,
+        LimitExplanation,
+        Unmatched,
+        CounterExplanation,
+        NumbersOf,
+        DecidedBy,
+        LevelExplanation,
         LimitsAnswer,
         PolicyAnswer,
         LastError,
@@ -85,6 +96,12 @@ const fn describe(route: Route) -> Described {
             "Numbers of single keys set while running; PUT and DELETE /v1/overrides/{namespace}/{limit} change them",
             None,
             Some("OverridesAnswer"),
+            false,
+        ),
+        Route::Explain => (
+            "What each limit is to a request, and why; takes the body of /v1/check and charges nothing",
+            Some("Check"),
+            Some("ExplanationBody"),
             false,
         ),
         Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),

@@ -15,6 +15,7 @@ pub(crate) enum Route {
     Block,
     Authorize,
     Limits,
+    Explain,
     Overrides,
     TopKeys,
     Metrics,
@@ -35,7 +36,7 @@ pub(crate) enum Audience {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -46,6 +47,7 @@ impl Route {
         Self::Block,
         Self::Authorize,
         Self::Limits,
+        Self::Explain,
         Self::Overrides,
         Self::TopKeys,
         Self::Metrics,
@@ -67,6 +69,7 @@ impl Route {
             Self::Block => "/v1/block",
             Self::Authorize => "/v1/authorize",
             Self::Limits => "/v1/limits",
+            Self::Explain => "/v1/explain",
             Self::Overrides => "/v1/overrides",
             Self::TopKeys => "/v1/keys/top",
             Self::Metrics => "/metrics",
@@ -87,9 +90,12 @@ impl Route {
             | Self::Reset
             | Self::Block
             | Self::Authorize => Audience::Callers,
-            Self::Limits | Self::Overrides | Self::TopKeys | Self::Metrics | Self::OpenApi => {
-                Audience::Operators
-            }
+            Self::Limits
+            | Self::Explain
+            | Self::Overrides
+            | Self::TopKeys
+            | Self::Metrics
+            | Self::OpenApi => Audience::Operators,
             Self::Healthz | Self::Readyz => Audience::Everyone,
         }
     }
@@ -112,6 +118,7 @@ impl Route {
                 let is_taken = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
                 (is_taken, "GET, HEAD, PUT, DELETE")
             }
+            _ if self == Self::Explain => (method == Method::POST, "POST"),
             Audience::Callers => (method == Method::POST, "POST"),
             Audience::Operators | Audience::Everyone => {
                 (method == Method::GET || method == Method::HEAD, "GET, HEAD")
@@ -139,6 +146,7 @@ mod tests {
     #[test]
     fn operations_are_posted_and_gateways_may_use_any_method() {
         assert_eq!(Route::Check.takes(&Method::GET), Err("POST"));
+        assert_eq!(Route::Explain.takes(&Method::GET), Err("POST"));
         assert_eq!(Route::Metrics.takes(&Method::POST), Err("GET, HEAD"));
         for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
             assert_eq!(Route::Authorize.takes(&method), Ok(()));

@@ -14,6 +14,7 @@
 
 pub mod answer;
 pub mod envoy;
+pub mod explanation;
 pub mod fault;
 pub mod headers;
 pub mod operation;

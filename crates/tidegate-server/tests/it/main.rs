@@ -12,6 +12,7 @@ mod daily_queue;
 mod decisions;
 mod documents;
 mod drain;
+mod explain;
 mod lasting;
 mod metrics;
 mod operations;

@@ -1,0 +1,227 @@
+//! Explaining what each limit is to a request: `POST /v1/explain`, and the same of a policy that nobody runs.
+
+use core::num::NonZeroU64;
+
+use http::StatusCode;
+use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
+use tidegate::{Cost, Reason, Retry, Timestamp};
+use tidegate_clock::{Clock, SystemClock};
+use tidegate_engine::{Engine, EngineConfig, Explained, Progress, Request, numbers_in_words};
+use tidegate_policy::Policy;
+use tidegate_policy::policy::StoreKind;
+use tidegate_store::{MemoryConfig, MemoryStore};
+use tidegate_wire::Fault;
+use tidegate_wire::explanation::{
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched,
+    Would,
+};
+use tidegate_wire::operation::{Check, read};
+use tidegate_wire::reason::RetryKind;
+use tidegate_wire::retry_after::{in_words, millis, millis_up};
+use tidegate_wire::text::shortened;
+
+use crate::daemon::Desk;
+use crate::decide::engine_fault;
+use crate::from_policy::namespaces;
+use crate::operations::request;
+use crate::reply::{self, Reply};
+use crate::server::random_seed;
+
+/// The table of an engine that only explains: of one request.
+const TABLE_BYTES: usize = 1 << 16;
+
+/// How much of a value is shown in a sentence, in bytes. Beside the sentence it stands whole.
+const SHOWN_BYTES: usize = 64;
+
+impl Desk<'_> {
+    /// Answers `POST /v1/explain`.
+    pub(crate) async fn explain(&self, body: &[u8]) -> Result<Reply, Fault> {
+        let check: Check<'_> = read(body)?;
+        let pairs = self.bounded(&check.attributes)?;
+        let request = request(&check.namespace, &check.attributes, &pairs, check.cost.0);
+        let now = self.daemon.clock.now();
+        let explained = self.drive(self.in_force.engine.explain(&request, now)).await?;
+        Ok(reply::json(StatusCode::OK, &body_of(&request, &explained, now)))
+    }
+}
+
+/// What the limits of a policy would be to a request of so many units now, if nothing had been charged yet.
+///
+/// Errors: the namespace does not exist, or the limits make no engine.
+pub fn explain_fresh(
+    policy: &Policy,
+    namespace: &str,
+    attributes: &[(&str, &str)],
+    units: NonZeroU64,
+) -> Result<ExplanationBody, Fault> {
+    let now = SystemClock::new().now();
+    let cost = Cost::new(units.get()).unwrap_or_default();
+    let fault = |error| engine_fault(&error, now);
+    let mut config = EngineConfig::seeded(random_seed());
+    config.table.bytes = TABLE_BYTES;
+    // So that it says where a daemon would decide each limit.
+    config.asks_store = matches!(policy.store, StoreKind::Embedded(_));
+    let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
+    let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || now);
+    let request = Request::new(namespace, attributes).cost(cost);
+    let mut progress = engine.explain(&request, now).map_err(fault)?;
+    let explained = loop {
+        match progress {
+            Progress::Done(explained) => break explained,
+            Progress::Ask(asking) => {
+                let answer = store.run_now(asking.batch());
+                progress = asking.resume(&engine, answer, now).map_err(fault)?;
+            }
+        }
+    };
+    Ok(body_of(&request, &explained, now))
+}
+
+fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> ExplanationBody {
+    let cost = request.cost.units();
+    ExplanationBody {
+        namespace: request.namespace.to_owned(),
+        cost,
+        would: if explained.is_admitted() { Would::Admit } else { Would::Refuse },
+        at: now.to_string(),
+        store_failure: explained.store_failure.clone(),
+        limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
+    }
+}
+
+fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
+    let bare = LimitExplanation {
+        name: one.name.clone(),
+        applies: true,
+        would: None,
+        because: String::new(),
+        shadow: one.is_shadow,
+        unmatched: None,
+        lacks: None,
+        counter: None,
+        reason: None,
+        retry: None,
+        retry_after_ms: None,
+    };
+    match &one.standing {
+        Standing::Unmatched { attribute, value, wants } => LimitExplanation {
+            applies: false,
+            because: match value {
+                Some(value) => {
+                    format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES))
+                }
+                None => format!("the request has no {attribute}; it wants {wants}"),
+            },
+            unmatched: Some(Unmatched {
+                attribute: attribute.clone(),
+                value: value.clone(),
+                wants: wants.clone(),
+            }),
+            ..bare
+        },
+        Standing::Skipped { lacks } => LimitExplanation {
+            applies: false,
+            because: format!(
+                "the request has no {lacks}, and without it the limit is skipped (missing: skip)"
+            ),
+            lacks: Some(lacks.clone()),
+            ..bare
+        },
+        Standing::Insists { lacks } => LimitExplanation {
+            would: Some(Would::Refuse),
+            because: format!("the request has no {lacks}, and without it all are refused (missing: refuse)"),
+            lacks: Some(lacks.clone()),
+            ..refused(bare, Reason::Blocked, Retry::Never, now)
+        },
+        Standing::Counts(counting) => {
+            let counted = LimitExplanation {
+                would: Some(Would::Admit),
+                because: admission(counting),
+                counter: Some(counter(counting, now)),
+                ..bare
+            };
+            match counting.level {
+                Some(Level { outlook: Outlook::Refuse { reason, retry }, limit, remaining, .. }) => {
+                    LimitExplanation {
+                        would: Some(Would::Refuse),
+                        because: refusal(reason, retry, cost, (remaining, limit), now),
+                        ..refused(counted, reason, retry, now)
+                    }
+                }
+                _ => counted,
+            }
+        }
+    }
+}
+
+fn refused(limit: LimitExplanation, reason: Reason, retry: Retry, now: Timestamp) -> LimitExplanation {
+    LimitExplanation {
+        reason: Some(reason.as_str().to_owned()),
+        retry: Some(RetryKind::from(retry).as_str().to_owned()),
+        retry_after_ms: millis(retry, now),
+        ..limit
+    }
+}
+
+/// Why a limit that counts admits.
+fn admission(counting: &Counting) -> String {
+    match &counting.level {
+        Some(level) => format!("{} of {} left", level.remaining, level.limit),
+        None => "the store does not answer, and it then lets requests pass uncounted".to_owned(),
+    }
+}
+
+/// Why a limit refuses, and when it would not.
+fn refusal(
+    reason: Reason,
+    retry: Retry,
+    cost: u64,
+    (remaining, limit): (u64, u64),
+    now: Timestamp,
+) -> String {
+    let left = format!("{remaining} of {limit} left");
+    let why = match reason {
+        Reason::CostExceedsLimit => {
+            return format!("a cost of {cost} is more than it ever admits at once, {limit}");
+        }
+        Reason::Blocked => "the key is blocked".to_owned(),
+        Reason::StoreUnavailable => "the store that decides it does not answer".to_owned(),
+        Reason::TableFull => "there is no memory for another key".to_owned(),
+        Reason::ConcurrencyExceeded => format!("all places are taken: {left}"),
+        _ if remaining == 0 => format!("used up: {left}"),
+        _ => format!("not enough for a cost of {cost}: {left}"),
+    };
+    match millis(retry, now) {
+        Some(wait) => format!("{why}; again in {}", in_words(wait)),
+        None => why,
+    }
+}
+
+fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
+    let pairs = |when: &[(String, String)]| when.iter().cloned().collect();
+    let (numbers_of, overrides, until) = match &counting.numbers_of {
+        gate::NumbersOf::Limit => (NumbersOf::Limit, None, None),
+        gate::NumbersOf::Policy { when } => (NumbersOf::Policy, Some(pairs(when)), None),
+        gate::NumbersOf::RunTime { when, until } => {
+            (NumbersOf::RunTime, Some(pairs(when)), until.map(|until| until.to_string()))
+        }
+    };
+    CounterExplanation {
+        key: counting.key.iter().cloned().collect(),
+        numbers: numbers_in_words(&counting.algorithm),
+        numbers_of,
+        overrides,
+        until,
+        decided_by: match counting.decided_by {
+            gate::DecidedBy::Member => DecidedBy::Member,
+            gate::DecidedBy::Store => DecidedBy::Store,
+        },
+        blocks_for_ms: counting.blocks_for.map(millis_up),
+        level: counting.level.as_ref().map(|level| LevelExplanation {
+            limit: level.limit,
+            used: level.used,
+            remaining: level.remaining,
+            reset_ms: millis_up(level.reset_at.saturating_since(now)),
+        }),
+    }
+}

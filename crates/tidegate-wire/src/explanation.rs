@@ -1,0 +1,187 @@
+//! The answer to `POST /v1/explain`: what each limit of a namespace is to a request.
+//!
+//! It is read as well as written: whoever asks for it shows it to people.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What the limits of a namespace are to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExplanationBody {
+    /// The namespace.
+    pub namespace: String,
+    /// What the request weighs, in units.
+    pub cost: u64,
+    /// What the limits would decide now: `admit` or `refuse`.
+    pub would: Would,
+    /// When this was so, RFC 3339.
+    pub at: String,
+    /// Why the store did not say what its limits hold; absent if it did, or was not needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_failure: Option<String>,
+    /// Every limit of the namespace, in the order of the policy.
+    pub limits: Vec<LimitExplanation>,
+}
+
+/// What a limit, or all of them together, would say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Would {
+    /// The request may go ahead.
+    Admit,
+    /// It may not.
+    Refuse,
+}
+
+/// What one limit is to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitExplanation {
+    /// Its name.
+    pub name: String,
+    /// Whether it applies to the request.
+    pub applies: bool,
+    /// What it would say; absent if it does not apply. Of a shadow limit what it would have said, which refuses nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would: Option<Would>,
+    /// Why, for people.
+    pub because: String,
+    /// Whether it only says what it would refuse.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shadow: bool,
+    /// The condition of `match` that does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmatched: Option<Unmatched>,
+    /// The attribute of its key that the request lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
+    /// The counter that the request falls on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter: Option<CounterExplanation>,
+    /// The reason of the refusal, as one word of a closed list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do about the refusal: come back `at` an instant, `backoff`, or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<String>,
+    /// Milliseconds until it would admit the request, rounded up; absent unless `retry` is `at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// A condition that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Unmatched {
+    /// The attribute it looks at.
+    pub attribute: String,
+    /// Its value; absent if the request lacks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What it wants, in words.
+    pub wants: String,
+}
+
+/// The counter of a request under one limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CounterExplanation {
+    /// The attributes that name it with their values as they are counted: of an IPv6 address the network. Null where the
+    /// request lacks the attribute and such requests share a counter. Empty for one counter for all.
+    pub key: BTreeMap<String, Option<String>>,
+    /// The numbers that count for it, in words.
+    pub numbers: String,
+    /// Whose numbers these are: the `limit`'s own, of an override of the `policy`, or of one set at `run_time`.
+    pub numbers_of: NumbersOf,
+    /// The attributes with their values that the override is for; absent for the limit's own numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<BTreeMap<String, String>>,
+    /// When the override ends, RFC 3339; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Who decides: this `member` alone, or the `store`.
+    pub decided_by: DecidedBy,
+    /// For how long a key that exceeds the limit is blocked, in milliseconds; absent for not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_for_ms: Option<u64>,
+    /// What it holds; absent if that cannot be known because the store did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelExplanation>,
+}
+
+/// Whose numbers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NumbersOf {
+    /// The limit's own.
+    Limit,
+    /// Those of an override that stands in the policy.
+    Policy,
+    /// Those of an override set at run time.
+    RunTime,
+}
+
+/// Who decides a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    /// This member.
+    Member,
+    /// The store.
+    Store,
+}
+
+/// What a counter holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LevelExplanation {
+    /// The most it ever admits at once, in units.
+    pub limit: u64,
+    /// Units used, rounded up; above `limit` when in debt or when a lower limit came.
+    pub used: u64,
+    /// Units left, rounded down.
+    pub remaining: u64,
+    /// Milliseconds until nothing of it is used any more, rounded up.
+    pub reset_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let limit = LimitExplanation {
+            name: "per-user".into(),
+            applies: true,
+            would: Some(Would::Refuse),
+            because: "used up".into(),
+            shadow: true,
+            unmatched: None,
+            lacks: None,
+            counter: Some(CounterExplanation {
+                key: [("user".to_owned(), Some("ada".to_owned())), ("app".to_owned(), None)].into(),
+                numbers: "rate 1/s, burst 3".into(),
+                numbers_of: NumbersOf::RunTime,
+                overrides: Some([("user".to_owned(), "ada".to_owned())].into()),
+                until: None,
+                decided_by: DecidedBy::Store,
+                blocks_for_ms: Some(5),
+                level: Some(LevelExplanation { limit: 3, used: 3, remaining: 0, reset_ms: 3000 }),
+            }),
+            reason: Some("rate_exceeded".into()),
+            retry: Some("at".into()),
+            retry_after_ms: Some(1000),
+        };
+        let body = ExplanationBody {
+            namespace: "api".into(),
+            cost: 1,
+            would: Would::Refuse,
+            at: "2026-11-20T23:00:00Z".into(),
+            store_failure: None,
+            limits: vec![limit],
+        };
+        let text = serde_json::to_string(&body).unwrap();
+        assert!(text.contains(r#""key":{"app":null,"user":"ada"}"#), "{text}");
+        assert!(text.contains(r#""numbers_of":"run_time""#) && !text.contains("unmatched"), "{text}");
+        assert_eq!(serde_json::from_str::<ExplanationBody>(&text).unwrap(), body);
+    }
+}
