@@ -37,6 +37,10 @@ pub(crate) enum Command {
     /// the other: kept, under other numbers, renamed, started fresh, or forgotten; and which settings a running daemon
     /// takes over only when it is started anew. Forgetting counters is allowed and said: the exit code is 0. Problems in
     /// either file are listed, and the exit code is 1.
+    ///
+    /// Files of envoyproxy/ratelimit are checked as well: one that begins with `domain`, or a directory of them, as
+    /// `envoy_ratelimit.path` of a configuration names. It also says where an answer is not that of the other service,
+    /// and what would differ under `semantics: tidegate`.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
     /// Print the JSON schema of the configuration
@@ -78,13 +82,17 @@ pub(crate) enum LogFormat {
 
 #[derive(Args, Debug)]
 pub(crate) struct Validate {
-    /// The configuration
+    /// The configuration, or a file or directory of envoyproxy/ratelimit
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The configuration that is in force, to compare with
     #[arg(long, value_name = "OLD")]
     pub(crate) against: Option<PathBuf>,
-    /// Print one JSON object: {"valid", "problems", "truncated", "warnings"}, and with --against "comparison"
+    /// Let several files of envoyproxy/ratelimit speak of one domain, as envoy_ratelimit.merge_domains does
+    #[arg(long)]
+    pub(crate) merge_domains: bool,
+    /// Print one JSON object: {"valid", "problems", "truncated", "warnings"}, with --against "comparison", and for files
+    /// of envoyproxy/ratelimit "differences"
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,5 +1,7 @@
 //! `tidegate validate`.
 
+mod ratelimit;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -9,6 +11,7 @@ use tidegate_policy::{Checked, Comparison, Problem, Problems, compare};
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain};
 use crate::policy_file::{self, NoPolicy};
+use ratelimit::{Given, given};
 
 #[derive(Debug, Default, Serialize)]
 struct Verdict<'a> {
@@ -21,9 +24,20 @@ struct Verdict<'a> {
     warnings: &'a [Problem],
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<&'a Comparison>,
+    /// For files of envoyproxy/ratelimit: what is not as there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<&'a [Problem]>,
 }
 
 pub(crate) fn run(arguments: &Validate) -> Exit {
+    match given(&arguments.file) {
+        Ok(Given::Files(files)) => return ratelimit::run(arguments, &files),
+        Ok(Given::Policy) => {}
+        Err(error) => {
+            complain(format_args!("cannot read {}: {error}", arguments.file.display()));
+            return Exit::Unreadable;
+        }
+    }
     let Ok(new) = read(&arguments.file) else { return Exit::Unreadable };
     let old = match arguments.against.as_deref().map(read) {
         Some(Err(Unreadable)) => return Exit::Unreadable,
@@ -31,7 +45,10 @@ pub(crate) fn run(arguments: &Validate) -> Exit {
         None => None,
     };
     let (exit, written) = match (&new, &old) {
-        (Ok(new), None) => (Exit::Done, write_valid(arguments, new, None)),
+        (Ok(new), None) => match ratelimit::of_policy(&new.policy, arguments) {
+            Ok(()) => (Exit::Done, write_valid(arguments, new, None)),
+            Err(problems) => (Exit::Problems, write_problems(arguments, &[&problems])),
+        },
         (Ok(new), Some(Ok(old))) => {
             (Exit::Done, write_valid(arguments, new, Some(&compare(&old.policy, &new.policy))))
         }
@@ -43,6 +60,11 @@ pub(crate) fn run(arguments: &Validate) -> Exit {
             (Exit::Problems, write_problems(arguments, &found))
         }
     };
+    ended(exit, written)
+}
+
+/// How the command ends after it has written what it had to say.
+fn ended(exit: Exit, written: io::Result<()>) -> Exit {
     if let Err(error) = written {
         complain(format_args!("cannot write: {error}"));
         return Exit::Unreadable;
@@ -97,11 +119,7 @@ fn write_valid(arguments: &Validate, checked: &Checked, comparison: Option<&Comp
     }
     let namespaces = checked.policy.namespaces.len();
     let limits: usize = checked.policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
-    let warnings = match warnings.len() {
-        0 => String::new(),
-        1 => ", 1 warning".to_owned(),
-        count => format!(", {count} warnings"),
-    };
+    let warnings = counted(warnings.len(), "warning");
     writeln!(out, "{}: valid: {namespaces} namespaces, {limits} limits{warnings}", arguments.file.display())?;
     let Some(comparison) = comparison else { return Ok(()) };
     write!(out, "{comparison}")?;
@@ -109,5 +127,14 @@ fn write_valid(arguments: &Validate, checked: &Checked, comparison: Option<&Comp
         0 => Ok(()),
         1 => writeln!(out, "1 limit forgets what was used"),
         count => writeln!(out, "{count} limits forget what was used"),
+    }
+}
+
+/// `, 1 warning`, `, 2 warnings`, and nothing for none.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!(", 1 {what}"),
+        count => format!(", {count} {what}s"),
     }
 }

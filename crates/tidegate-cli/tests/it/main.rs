@@ -8,6 +8,7 @@ mod draws;
 mod gateways;
 mod kill;
 mod process;
+mod ratelimit_files;
 mod serve;
 mod swaps;
 mod upstream;
