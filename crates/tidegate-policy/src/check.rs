@@ -1,6 +1,7 @@
 //! From the configuration as it is written to one that works: everything that depends on what the values mean.
 
 mod algorithm;
+mod authorization;
 mod envoy;
 mod escape;
 mod limit;
@@ -36,10 +37,19 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
         &top.key("proxy"),
         report,
     );
+    let grants = config.authorization.as_deref();
+    let authorization = authorization::authorization(grants, &top.key("authorization"), report);
+    let is_authorized = !authorization.is_empty();
     Policy {
+        authorization,
         proxy,
         envoy_ratelimit,
-        listen: service::listen(&config.listen.unwrap_or_default(), &top.key("listen"), report),
+        listen: service::listen(
+            &config.listen.unwrap_or_default(),
+            is_authorized,
+            &top.key("listen"),
+            report,
+        ),
         store,
         memory: service::memory(&config.memory.unwrap_or_default(), &top.key("memory"), report),
         authorize: service::authorize(

@@ -3,7 +3,7 @@
 use crate::path::Path;
 
 /// Keys that will exist, by the end of the path they would stand at.
-const KEYS: &[(&[&str], &str)] = &[(&["listen"], "grpc"), (&[], "authorization")];
+const KEYS: &[(&[&str], &str)] = &[];
 
 /// Values that will exist.
 const VALUES: &[(&[&str], &str)] = &[(&["store", "kind"], "redis"), (&["store", "kind"], "dynamodb")];

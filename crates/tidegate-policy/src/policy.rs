@@ -1,5 +1,6 @@
 //! Checked settings: what the daemon runs on. Immutable; every number in it is one that works.
 
+pub mod authorization;
 pub mod envoy;
 pub mod proxy;
 
@@ -8,6 +9,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use self::authorization::Grant;
 use self::envoy::EnvoyRatelimit;
 use self::proxy::Proxy;
 pub use tidegate::limit::OnStoreFailure;
@@ -27,6 +29,8 @@ pub struct Policy {
     pub memory: Memory,
     /// The namespaces, by name in alphabetical order. May be empty.
     pub namespaces: Vec<NamespacePolicy>,
+    /// Who may ask what; empty: whoever reaches a listener may do everything.
+    pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.
     pub authorize: Authorize,
     /// The reverse proxy.
@@ -71,6 +75,8 @@ pub struct Listen {
     pub proxy: Option<Listener>,
     /// Where Redis clients connect; `None`: nowhere.
     pub resp: Option<Listener>,
+    /// gRPC: Envoy's rate limit service, health, reflection. `None`: nowhere.
+    pub grpc: Option<Listener>,
 }
 
 /// One listener.

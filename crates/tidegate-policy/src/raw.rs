@@ -3,6 +3,7 @@
 //! Everything that may be left out is an `Option`; its default is written in its documentation as "Default: `x`." and
 //! a test holds the two together. Nothing here is checked beyond its shape.
 
+pub(crate) mod authorization;
 pub(crate) mod envoy;
 pub(crate) mod limit;
 pub(crate) mod matching;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use authorization::Grant;
 use envoy::EnvoyRatelimit;
 use limit::LimitConfig;
 use proxy::Proxy;
@@ -37,6 +39,9 @@ pub(crate) struct Config {
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's "domain"). A request
     /// that names a namespace that is not here is an error to its sender.
     pub(crate) namespaces: Option<BTreeMap<String, Namespace>>,
+    /// Who may ask what. With any of these nobody is served without one, except health and the reverse proxy. Default: none,
+    /// and then whoever reaches a listener may do everything.
+    pub(crate) authorization: Option<Vec<Grant>>,
     /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
     pub(crate) authorize: Option<Authorize>,
     /// Which requests are passed on to services, and on what terms.

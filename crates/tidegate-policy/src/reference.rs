@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
+use crate::raw::authorization::Grant;
 use crate::raw::envoy::{EnvoyHeaders, EnvoyRatelimit};
 use crate::raw::limit::{
     CalendarConfig, ConcurrencyConfig, FixedConfig, KeyPartForm, LimitConfig, NumbersConfig, OnExceedConfig,
@@ -50,8 +51,10 @@ fn sections() -> Vec<Section> {
     vec![
         Section::of::<Config>("The file"),
         Section::of::<Listen>("listen"),
-        Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy, listen.resp"),
-        Section::of::<TlsForm>("listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.resp.tls"),
+        Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy, listen.grpc, listen.resp"),
+        Section::of::<TlsForm>(
+            "listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.grpc.tls, listen.resp.tls",
+        ),
         Section::of::<Store>("store"),
         Section::of::<Memory>("memory"),
         Section::of::<Namespace>("namespaces.NAME"),
@@ -64,6 +67,7 @@ fn sections() -> Vec<Section> {
         Section::of::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
         Section::of::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
         Section::of::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
+        Section::of::<Grant>("authorization[]"),
         Section::of::<Authorize>("authorize"),
         Section::of::<Proxy>("proxy"),
         Section::of::<UpstreamForm>("proxy.upstreams.NAME"),

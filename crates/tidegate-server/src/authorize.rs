@@ -12,10 +12,12 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use tidegate::{Class, Cost};
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::text::Text;
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::authorization::Caller;
 use crate::config::AuthorizeHeaders;
 use crate::daemon::Desk;
 use crate::decide::{Keep, Style, Terms, Unanswered};
@@ -33,14 +35,25 @@ struct Subrequest<'a> {
 }
 
 impl Desk<'_> {
-    pub(crate) async fn authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Fault> {
-        self.end(self.begin_authorize(query, headers)).await
+    pub(crate) async fn authorize(
+        &self,
+        caller: &Caller,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Reply, Fault> {
+        self.end(self.begin_authorize(caller, query, headers)).await
     }
 
-    fn begin_authorize(&self, query: Option<&str>, headers: &HeaderMap) -> Result<Reply, Unanswered> {
+    fn begin_authorize(
+        &self,
+        caller: &Caller,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Reply, Unanswered> {
         let names = &self.in_force.config.authorize_headers;
         let default = self.in_force.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
+        caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
             .class(subrequest.class);

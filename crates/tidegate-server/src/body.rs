@@ -17,8 +17,12 @@ use crate::bounds::Bounds;
 ///
 /// A body that is larger than the bound, or too slow, is answered at once; what is left of it is discarded for a while,
 /// so that a sender that writes everything before it reads still gets the answer.
-pub(crate) async fn read(mut body: Incoming, bounds: &Bounds) -> Result<Bytes, Fault> {
-    let max = bounds.body_bytes;
+pub(crate) async fn read(body: Incoming, bounds: &Bounds) -> Result<Bytes, Fault> {
+    read_at_most(body, bounds.body_bytes, bounds).await
+}
+
+/// As [`read`], with another bound.
+pub(crate) async fn read_at_most(mut body: Incoming, max: usize, bounds: &Bounds) -> Result<Bytes, Fault> {
     if body.size_hint().lower() > max as u64 {
         discard(body, bounds.linger);
         return Err(too_large(max));

@@ -9,6 +9,9 @@ pub struct Bounds {
     /// The largest body in bytes. Default 64 KiB. Above it: 413, and the rest of the body is discarded for at most
     /// [`Bounds::linger`] so that the sender gets to read the answer.
     pub body_bytes: usize,
+    /// The largest message of a gRPC call in bytes. Default 256 KiB, which holds several descriptors with as much as Envoy
+    /// takes of one client's headers. Above it the call is a bad one.
+    pub grpc_message_bytes: usize,
     /// The most headers of a request. Default 100. Above it: 431 and the connection closes.
     pub headers: usize,
     /// The largest request line and headers together in bytes. Default 16 KiB, at least 8 KiB. Above it: 431 and the
@@ -59,6 +62,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             body_bytes: 64 << 10,
+            grpc_message_bytes: 256 << 10,
             headers: 100,
             header_bytes: 16 << 10,
             uri_bytes: 8 << 10,

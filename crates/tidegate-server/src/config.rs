@@ -7,8 +7,10 @@ use tidegate::{Rate, Refusal};
 use tidegate_wire::Meaning;
 
 use crate::address::Address;
+use crate::authorization::Authorization;
 use crate::bounds::Bounds;
 use crate::proxy::ProxyConfig;
+use crate::envoy_files::EnvoyFiles;
 pub use crate::reply::OlderHeaders;
 use crate::tls::TlsFiles;
 
@@ -29,17 +31,25 @@ pub struct ServerConfig {
     pub proxy: Option<Address>,
     /// TLS of the address in `proxy`. Default none.
     pub proxy_tls: Option<TlsFiles>,
-    /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no. Then each must, and come
-    /// from a peer that `proxying` trusts; others are closed.
-    pub proxy_protocol: bool,
+    /// Where gRPC callers, such as Envoy, ask. Default none.
+    pub grpc: Option<Address>,
+    /// TLS of the address in `grpc`. Default none.
+    pub grpc_tls: Option<TlsFiles>,
+    /// The files of envoyproxy/ratelimit for the domains that are no namespaces. Default none.
+    pub envoy_ratelimit: Option<EnvoyFiles>,
     /// Where Redis clients connect. Default none.
     pub resp: Option<Address>,
     /// TLS of the address in `resp`. Default none.
     pub resp_tls: Option<TlsFiles>,
+    /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no. Then each must, and come
+    /// from a peer that `proxying` trusts; others are closed.
+    pub proxy_protocol: bool,
     /// Which requests are passed on, where to and on what terms. Default none.
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
     pub keeps_proxying: bool,
+    /// Who may ask what. Default none: whoever reaches a listener may do everything.
+    pub authorization: Option<Authorization>,
     /// The bounds of every listener.
     pub bounds: Bounds,
     /// Which headers of a gateway subrequest are attributes. Default none.
@@ -63,11 +73,15 @@ impl Default for ServerConfig {
             admin_tls: None,
             proxy: None,
             proxy_tls: None,
+            grpc: None,
+            grpc_tls: None,
+            envoy_ratelimit: None,
             resp: None,
             resp_tls: None,
             proxy_protocol: false,
             proxying: ProxyConfig::default(),
             keeps_proxying: false,
+            authorization: None,
             bounds: Bounds::default(),
             authorize_headers: AuthorizeHeaders::default(),
             authorize_namespace: None,

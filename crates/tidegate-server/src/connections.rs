@@ -230,6 +230,8 @@ pub(crate) struct OpenConnection {
     connections: Arc<Connections>,
     id: u64,
     pub(crate) line: Arc<Line>,
+    /// The names in the certificate that its client showed; none without one.
+    pub(crate) names: Arc<[String]>,
 }
 
 impl Drop for OpenConnection {
@@ -261,7 +263,7 @@ impl Connections {
             asked: None,
         };
         self.open().insert(id, watched);
-        OpenConnection { connections: Arc::clone(self), id, line }
+        OpenConnection { connections: Arc::clone(self), id, line, names: Arc::default() }
     }
 
     /// How many are open.

@@ -13,6 +13,7 @@ use crate::changes::Changes;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
+use crate::grpc::Services;
 use crate::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::overrides::History;
@@ -38,6 +39,8 @@ pub(crate) struct Daemon {
     pub(crate) decisions: Option<Arc<Decisions>>,
     /// What requests of the reverse proxy share.
     pub(crate) proxy: Arc<ProxyState>,
+    /// The gRPC services that are not Tidegate's own.
+    pub(crate) services: Services,
     /// What connections of Redis clients share.
     pub(crate) resp: RespState,
     /// Whether the daemon is told to end.

@@ -4,12 +4,15 @@ use core::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::authorization::Caller;
 use crate::body;
 use crate::bounds::Bounds;
+use crate::config::ServerConfig;
 use crate::daemon::{Daemon, Desk};
 use crate::reply::{self, Reply};
 use crate::route::{Audience, Route};
@@ -29,6 +32,8 @@ pub(crate) enum Speaks {
     Api,
     /// HTTP that is passed on.
     Proxy,
+    /// gRPC.
+    Grpc,
     /// RESP.
     Resp,
 }
@@ -44,10 +49,17 @@ impl Serves {
 }
 
 /// Answers one request.
-pub(crate) async fn answer(daemon: &Daemon, serves: Serves, request: Request<Incoming>) -> Reply {
+///
+/// `names` are those in the client's certificate, if it showed one.
+pub(crate) async fn answer(
+    daemon: &Daemon,
+    serves: Serves,
+    names: &[String],
+    request: Request<Incoming>,
+) -> Reply {
     let is_http1 = request.version() < http::Version::HTTP_2;
     let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
-    let mut reply = match dispatch(daemon, route, request).await {
+    let mut reply = match dispatch(daemon, route, names, request).await {
         Ok(reply) => reply,
         Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
@@ -80,6 +92,7 @@ impl From<Fault> for Unanswered {
 async fn dispatch(
     daemon: &Daemon,
     route: Option<Route>,
+    names: &[String],
     request: Request<Incoming>,
 ) -> Result<Reply, Unanswered> {
     let (head, incoming) = request.into_parts();
@@ -95,29 +108,43 @@ async fn dispatch(
     }
     let in_force = daemon.in_force.load_full();
     let desk = Desk { daemon, in_force: &in_force };
+    let permitted = permit(&in_force.config, route, names, &head.headers);
+    let caller = match permitted {
+        Ok(caller) => caller,
+        Err(fault) => {
+            body::discard(incoming, bounds.linger);
+            return Err(fault.into());
+        }
+    };
+    let caller = &caller;
     let reply = match route {
-        Route::Check => desk.check(&body::read(incoming, bounds).await?).await?,
-        Route::Report => desk.report(&body::read(incoming, bounds).await?).await?,
-        Route::Refund => desk.refund(&body::read(incoming, bounds).await?).await?,
-        Route::Reserve => desk.reserve(&body::read(incoming, bounds).await?).await?,
-        Route::Settle => desk.settle(&body::read(incoming, bounds).await?).await?,
-        Route::Release => desk.release(&body::read(incoming, bounds).await?).await?,
-        Route::Reset => desk.reset(&body::read(incoming, bounds).await?).await?,
-        Route::Block => desk.block(&body::read(incoming, bounds).await?).await?,
+        Route::Check => desk.check(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Report => desk.report(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Refund => desk.refund(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Reserve => desk.reserve(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Settle => desk.settle(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Release => desk.release(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Reset => desk.reset(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Block => desk.block(caller, &body::read(incoming, bounds).await?).await?,
         Route::Authorize => {
             // A gateway may send the body of the request it asks about; it is not looked at.
             body::discard(incoming, bounds.linger);
-            desk.authorize(head.uri.query(), &head.headers).await?
+            desk.authorize(caller, head.uri.query(), &head.headers).await?
         }
         Route::Overrides => {
             let (path, query) = (head.uri.path(), head.uri.query());
             let named = path.strip_prefix(route.path()).unwrap_or("");
             match head.method {
-                Method::PUT => desk.set_override(named, query, &body::read(incoming, bounds).await?).await?,
-                Method::DELETE => {
-                    desk.remove_override(named, query, &body::read(incoming, bounds).await?).await?
+                Method::PUT => {
+                    desk.set_override(caller, named, query, &body::read(incoming, bounds).await?).await?
                 }
-                _ => desk.overrides(),
+                Method::DELETE => {
+                    desk.remove_override(caller, named, query, &body::read(incoming, bounds).await?).await?
+                }
+                _ => {
+                    caller.may_everywhere(Verb::Inspect)?;
+                    desk.overrides()
+                }
             }
         }
         Route::Limits => desk.limits(head.uri.query())?,
@@ -133,6 +160,25 @@ async fn dispatch(
         ),
     };
     Ok(reply)
+}
+
+/// Who asks, if whoever it is may use this route at all. In which namespace, the operations see.
+fn permit(
+    config: &ServerConfig,
+    route: Route,
+    names: &[String],
+    headers: &HeaderMap,
+) -> Result<Caller, Fault> {
+    let audience = route.audience();
+    if audience == Audience::Everyone {
+        return Ok(Caller::ANYONE);
+    }
+    let caller = Caller::of(config, names, headers)?;
+    // Who may change an override of one namespace is seen when it is known which.
+    if audience == Audience::Operators && route != Route::Overrides {
+        caller.may_everywhere(Verb::Inspect)?;
+    }
+    Ok(caller)
 }
 
 /// Whether a head is within its bounds.

@@ -12,10 +12,12 @@ use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
 use tidegate_store_redb::{Durability, OpenError, RedbConfig, RedbStore};
 
 use crate::address::Address;
+use crate::authorization::{Authorization, AuthorizationError};
 use crate::bounds::Bounds;
 use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
 use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
+use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::follow::fingerprint;
 use crate::listener::ListenError;
 use crate::proxy::{ProxyError, proxy_config};
@@ -60,6 +62,12 @@ pub enum ConfigError {
     /// It maps something that is no header.
     #[error(transparent)]
     Header(#[from] NotAHeader),
+    /// The files of envoyproxy/ratelimit that it names cannot be used.
+    #[error(transparent)]
+    EnvoyFiles(#[from] EnvoyFilesError),
+    /// Its tokens cannot be had.
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     /// Its reverse proxy cannot be had.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -202,6 +210,9 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
         proxy: policy.listen.proxy.as_ref().map(|listener| address(&listener.address)),
         proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        envoy_ratelimit: policy.envoy_ratelimit.as_ref().map(EnvoyFiles::open).transpose()?,
+        grpc: policy.listen.grpc.as_ref().map(|listener| address(&listener.address)),
+        grpc_tls: policy.listen.grpc.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
         resp: policy.listen.resp.as_ref().map(|listener| address(&listener.address)),
         resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
@@ -209,6 +220,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         keeps_proxying: false,
         http_tls: policy.listen.http.tls.as_ref().map(tls_files),
         admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        authorization: authorization(policy)?,
         bounds: bounds(&policy.http.bounds),
         authorize_headers: AuthorizeHeaders::new(policy.authorize.headers.iter().cloned())?,
         authorize_namespace: policy.authorize.namespace.clone(),
@@ -219,6 +231,11 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
             x_ratelimit: policy.http.x_rate_limit_headers,
         },
     })
+}
+
+fn authorization(policy: &Policy) -> Result<Option<Authorization>, AuthorizationError> {
+    let is_asked = !policy.authorization.is_empty();
+    is_asked.then(|| Authorization::new(&policy.authorization)).transpose()
 }
 
 fn tls_files(tls: &policy::Tls) -> TlsFiles {

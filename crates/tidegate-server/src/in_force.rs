@@ -10,10 +10,12 @@ use tidegate::Timestamp;
 use tidegate::limit::Mode;
 use tidegate_engine::Engine;
 
+use crate::authorization::Authorization;
 use crate::config::ServerConfig;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::proxy::Routes;
 use crate::refusal_log::RefusalLog;
+use crate::renewed::Look;
 
 /// A policy as the daemon works by it.
 pub(crate) struct InForce {
@@ -41,6 +43,13 @@ pub(crate) struct PolicyVersion {
 }
 
 impl InForce {
+    /// The files that are taken up when they change.
+    pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
+        let tokens = self.config.authorization.as_ref().and_then(Authorization::watched);
+        let envoy = self.config.envoy_ratelimit.clone().map(|files| Arc::new(files) as Arc<dyn Look>);
+        self.routes.files().into_iter().chain(tokens).chain(envoy).collect()
+    }
+
     pub(crate) fn new(
         engine: Arc<Engine>,
         config: ServerConfig,

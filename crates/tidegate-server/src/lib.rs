@@ -27,6 +27,7 @@
 
 mod address;
 mod admin;
+mod authorization;
 mod authorize;
 mod body;
 mod bounds;
@@ -39,8 +40,10 @@ mod decision_log;
 mod decisions;
 mod door;
 mod explain;
+mod envoy_files;
 mod follow;
 pub mod from_policy;
+mod grpc;
 mod histogram;
 mod in_force;
 mod listener;
@@ -60,10 +63,12 @@ mod server;
 pub mod tls;
 
 pub use address::{Address, NotAnAddress};
+pub use authorization::{Authorization, AuthorizationError, new_token};
 pub use bounds::Bounds;
 pub use changes::ReloadError;
 pub use config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
 pub use explain::explain_fresh;
+pub use envoy_files::{EnvoyFiles, EnvoyFilesError};
 pub use listener::ListenError;
 pub use openapi::document as openapi_document;
 pub use refused_keys::{KEYS_MAX as REFUSED_KEYS_MAX, RefusedKey};

@@ -25,6 +25,7 @@ use tidegate_wire::FaultCode;
 use crate::changes::Changes;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
+use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
 use crate::in_force::InForce;
 use crate::proxy::rejection::RejectionCode;
@@ -37,7 +38,7 @@ use tidegate_clock::Clock;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 47] = [
+pub const TABLE: [(&str, &str); 49] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -81,6 +82,8 @@ pub const TABLE: [(&str, &str); 47] = [
     ("tidegate_decision_lines", "Lines written to the decision log"),
     ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
     ("tidegate_decision_log_errors", "Failures to write the decision log"),
+    ("tidegate_grpc_calls", "Calls over gRPC by service and status code"),
+    ("tidegate_envoy_hits", "Hits under the rules of envoyproxy/ratelimit's files, by rule and what became of them"),
     ("tidegate_resp_commands", "Commands of Redis clients by name and whether the answer was an error"),
     ("tidegate_proxy_requests", "Proxied requests by route and status; no route where none takes them"),
     ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and why"),
@@ -152,6 +155,7 @@ pub(crate) struct Metrics {
     shadow: Family<LimitLabels, Counter>,
     shared: Arc<Shared>,
     pub(crate) proxy: Arc<ProxyMetrics>,
+    pub(crate) grpc: GrpcMetrics,
     pub(crate) resp: RespMetrics,
     requests: Family<RequestLabels, Counter>,
     faults: Family<FaultLabels, Counter>,
@@ -235,12 +239,14 @@ impl Metrics {
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
         let proxy = Arc::new(ProxyMetrics::default());
         proxy.register(&mut registry, help);
+        let grpc = GrpcMetrics::default();
+        grpc.register(&mut registry, help);
         let resp = RespMetrics::default();
         resp.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
         let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, decisions, near, shadow, shared, proxy, resp, requests, faults, usual }
+        Self { registry, decisions, near, shadow, shared, proxy, grpc, resp, requests, faults, usual }
     }
 
     /// Has the page ask whatever is in force.

@@ -4,6 +4,7 @@ use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_engine::{LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
@@ -16,22 +17,24 @@ use tidegate_wire::ratelimit::{Allowance, tightest};
 use tidegate_wire::retry_after::{millis_up, seconds_up};
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::{Keep, Peeking, Style, Terms, Unanswered, engine_fault};
 use crate::reply::{self, Reply};
 
 /// The attribute that says who pays.
-const TENANT: &str = "tenant";
+pub(crate) const TENANT: &str = "tenant";
 
 type Answered = Result<Reply, Fault>;
 
 impl Desk<'_> {
-    pub(crate) async fn check(&self, body: &[u8]) -> Answered {
-        self.end(self.begin_check(body)).await
+    pub(crate) async fn check(&self, caller: &Caller, body: &[u8]) -> Answered {
+        self.end(self.begin_check(caller, body)).await
     }
 
-    fn begin_check(&self, body: &[u8]) -> Result<Reply, Unanswered> {
+    fn begin_check(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Unanswered> {
         let check: Check<'_> = read(body)?;
+        caller.may(Verb::Check, &check.namespace)?;
         if let Some(fault) = check.unavailable() {
             return Err(fault.into());
         }
@@ -67,12 +70,13 @@ impl Desk<'_> {
         }
     }
 
-    pub(crate) async fn reserve(&self, body: &[u8]) -> Answered {
-        self.end(self.begin_reserve(body)).await
+    pub(crate) async fn reserve(&self, caller: &Caller, body: &[u8]) -> Answered {
+        self.end(self.begin_reserve(caller, body)).await
     }
 
-    fn begin_reserve(&self, body: &[u8]) -> Result<Reply, Unanswered> {
+    fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Unanswered> {
         let reserve: Reserve<'_> = read(body)?;
+        caller.may(Verb::Check, &reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = self.bounded(&reserve.attributes)?;
         let mut request =
@@ -146,8 +150,9 @@ impl Desk<'_> {
         limits.iter().filter(|one| !shadow.iter().any(|name| **name == *one.name)).collect()
     }
 
-    pub(crate) async fn report(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn report(&self, caller: &Caller, body: &[u8]) -> Answered {
         let report: Report<'_> = read(body)?;
+        caller.may(Verb::Report, &report.namespace)?;
         let pairs = self.bounded(&report.attributes)?;
         let request = request(&report.namespace, &report.attributes, &pairs, report.cost.0);
         let now = self.daemon.clock.now();
@@ -161,8 +166,9 @@ impl Desk<'_> {
         Ok(reply)
     }
 
-    pub(crate) async fn refund(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn refund(&self, caller: &Caller, body: &[u8]) -> Answered {
         let refund: Refund<'_> = read(body)?;
+        caller.may(Verb::Refund, &refund.namespace)?;
         if let Some(fault) = refund.fault() {
             return Err(fault);
         }
@@ -177,7 +183,9 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &RefundAnswer { refund }))
     }
 
-    pub(crate) async fn settle(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn settle(&self, caller: &Caller, body: &[u8]) -> Answered {
+        // A permit is a secret of whoever was given it, so it is enough that somebody may be given some.
+        caller.may_somewhere(Verb::Check)?;
         let settle: Settle<'_> = read(body)?;
         if let Some(fault) = settle.fault() {
             return Err(fault);
@@ -191,7 +199,9 @@ impl Desk<'_> {
         self.settle_permit(&settle.permit, outcome).await
     }
 
-    pub(crate) async fn release(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn release(&self, caller: &Caller, body: &[u8]) -> Answered {
+        // A permit is a secret of whoever was given it, so it is enough that somebody may be given some.
+        caller.may_somewhere(Verb::Check)?;
         let release: Release<'_> = read(body)?;
         self.settle_permit(&release.permit, Outcome::Succeeded).await
     }
@@ -206,8 +216,9 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
     }
 
-    pub(crate) async fn reset(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn reset(&self, caller: &Caller, body: &[u8]) -> Answered {
         let reset: Reset<'_> = read(body)?;
+        caller.may(Verb::Reset, &reset.namespace)?;
         let pairs = self.bounded(&reset.attributes)?;
         let request = request(&reset.namespace, &reset.attributes, &pairs, Cost::ONE);
         let now = self.daemon.clock.now();
@@ -215,8 +226,9 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &ResetAnswer { counters }))
     }
 
-    pub(crate) async fn block(&self, body: &[u8]) -> Answered {
+    pub(crate) async fn block(&self, caller: &Caller, body: &[u8]) -> Answered {
         let block: Block<'_> = read(body)?;
+        caller.may(Verb::Block, &block.namespace)?;
         let span = block.span()?;
         let pairs = self.bounded(&block.attributes)?;
         let request = request(&block.namespace, &block.attributes, &pairs, Cost::ONE);

@@ -15,10 +15,12 @@ use serde_json::{Map, Value};
 use tidegate::Timestamp;
 use tidegate_engine::{Engine, EngineError, OverrideState, RuntimeOverride};
 use tidegate_store::{Note, NoteChange, NoteKind, StoreError};
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::operation::read;
 use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
+use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::reply::{self, Reply};
@@ -208,11 +210,13 @@ impl Desk<'_> {
 
     pub(crate) async fn set_override(
         &self,
+        caller: &Caller,
         path: &str,
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Reply, Fault> {
         let address = Address::read(path, query)?;
+        caller.may(Verb::Change, &address.namespace)?;
         let body: OverrideBody = read(body)?;
         let expires = body.expires_ms.map(Duration::from_millis);
         check_text(&body.reason, "reason", 1)?;
@@ -272,11 +276,13 @@ impl Desk<'_> {
 
     pub(crate) async fn remove_override(
         &self,
+        caller: &Caller,
         path: &str,
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Reply, Fault> {
         let address = Address::read(path, query)?;
+        caller.may(Verb::Change, &address.namespace)?;
         let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
         check_text(&body.reason, "reason", 0)?;
         check_text(&body.by, "by", 0)?;

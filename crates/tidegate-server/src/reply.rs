@@ -1,7 +1,7 @@
 //! Answers: status, headers and body, written once and in one place.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -53,6 +53,9 @@ pub(crate) fn fault(fault: &Fault) -> Reply {
     let mut reply = with_body(status(fault.code.status()), PROBLEM, body);
     if let Some(seconds) = fault.retry_after_seconds {
         reply.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    if fault.code == FaultCode::Unauthenticated {
+        reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if fault.code == FaultCode::BodyTimeout {
         reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));

@@ -33,6 +33,7 @@ use crate::daemon::Daemon;
 use crate::decisions::Decisions;
 use crate::door::{Serves, Speaks, answer};
 use crate::follow::follow;
+use crate::grpc::{self, Services};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener, Preambles, Stream};
 use crate::metrics::{Metrics, Watched};
@@ -42,7 +43,7 @@ use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
 use crate::renewed::{Look, look_at};
 use crate::resp::{self, RespState};
-use crate::tls::{Tls, TlsFiles};
+use crate::tls::{Tls, TlsFiles, names_in};
 use tidegate_clock::Clock;
 
 /// How long accepting rests after the system had no file or memory for a connection.
@@ -79,6 +80,7 @@ pub struct Handle {
     http: Vec<Address>,
     admin: Option<Address>,
     proxy: Option<Address>,
+    grpc: Option<Address>,
     resp: Option<Address>,
     stop: watch::Sender<bool>,
     acceptors: Vec<JoinHandle<()>>,
@@ -128,6 +130,8 @@ impl Server {
         let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
         let serves = Serves { callers: true, operators: false, speaks: Speaks::Proxy };
         let proxy = doors.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
+        let serves = Serves { callers: true, operators: false, speaks: Speaks::Grpc };
+        let grpc = doors.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
         let serves = Serves { callers: true, operators: false, speaks: Speaks::Resp };
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
@@ -151,6 +155,7 @@ impl Server {
         let stop = watch::Sender::new(false);
         let daemon = Arc::new(Daemon {
             proxy: proxy_state,
+            services: Services::new(),
             resp: RespState::default(),
             stopping: stop.subscribe(),
             in_force,
@@ -167,6 +172,7 @@ impl Server {
             clock,
             config,
         });
+        daemon.services.health.serve().await;
         let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
         let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
         let accept = |(listener, serves, tls): Door| {
@@ -190,11 +196,11 @@ impl Server {
                 let listeners = doors.tls;
                 move || {
                     let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
-                    listeners.chain(daemon.in_force.load().routes.files()).collect()
+                    listeners.chain(daemon.in_force.load().files()).collect()
                 }
             })),
         ];
-        Ok(Handle { daemon, http, admin, proxy, resp, stop, acceptors, tasks })
+        Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }
 }
 
@@ -251,6 +257,11 @@ impl Handle {
         self.proxy.as_ref()
     }
 
+    /// Where gRPC callers ask; `None` if they cannot.
+    pub fn grpc(&self) -> Option<&Address> {
+        self.grpc.as_ref()
+    }
+
     /// Where Redis clients connect; `None` if they cannot.
     pub fn resp(&self) -> Option<&Address> {
         self.resp.as_ref()
@@ -285,6 +296,7 @@ impl Handle {
     pub async fn shutdown(mut self) -> Drained {
         let daemon = Arc::clone(&self.daemon);
         daemon.is_ready.store(false, Ordering::Relaxed);
+        daemon.services.health.drain().await;
         self.stop.send_replace(true);
         for acceptor in self.acceptors.drain(..) {
             // An acceptor ends when told to; one that panicked has ended too.
@@ -296,6 +308,7 @@ impl Handle {
         // A busy caller has its next request on the way: closing now would lose it unread.
         let grace = daemon.config.bounds.drain_grace.min(daemon.config.bounds.drain);
         let _ = tokio::time::timeout(grace, daemon.connections.all_closed()).await;
+        daemon.services.health.end().await;
         daemon.connections.tell_all(Order::Finish);
         let is_drained = tokio::time::timeout_at(deadline, daemon.connections.all_closed());
         let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
@@ -349,8 +362,8 @@ async fn accept_all(
 ) {
     let shared = daemon.metrics.shared();
     let mut said = None::<Instant>;
-    let preambles = (serves.speaks == Speaks::Proxy && daemon.config.proxy_protocol)
-        .then(|| Arc::new(Preambles::default()));
+    let is_introduced = serves.speaks == Speaks::Proxy && daemon.config.proxy_protocol;
+    let preambles = is_introduced.then(|| Arc::new(Preambles::default()));
     loop {
         if room.available_permits() == 0 {
             shared.accept_pauses.fetch_add(1, Ordering::Relaxed);
@@ -371,7 +384,7 @@ async fn accept_all(
         match accepted {
             (place, Ok(mut stream)) => {
                 shared.connections_accepted.fetch_add(1, Ordering::Relaxed);
-                let open = daemon.connections.add();
+                let mut open = daemon.connections.add();
                 let daemon = Arc::clone(&daemon);
                 let tls = tls.clone();
                 let preambles = preambles.clone();
@@ -389,11 +402,13 @@ async fn accept_all(
                         (Stream::Unix(stream), None) => serve(daemon, serves, peer, stream, open).await,
                         (Stream::Tcp(stream), Some(tls)) => {
                             if let Some(stream) = shake_hands(&daemon, &tls, stream).await {
+                                open.names = names_shown(&stream);
                                 serve(daemon, serves, peer, stream, open).await;
                             }
                         }
                         (Stream::Unix(stream), Some(tls)) => {
                             if let Some(stream) = shake_hands(&daemon, &tls, stream).await {
+                                open.names = names_shown(&stream);
                                 serve(daemon, serves, peer, stream, open).await;
                             }
                         }
@@ -425,6 +440,12 @@ where
     daemon.metrics.broken_tls();
     tracing::debug!(error, "a TLS handshake failed");
     None
+}
+
+/// The names in the certificate that a client showed.
+fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    shown.map_or_else(Arc::default, names_in)
 }
 
 /// Serves one connection to its end.
@@ -463,15 +484,28 @@ where
         });
         return run(&daemon, &builder, service, stream, &open.line).await;
     }
-    // One shared thing for each request to hold on to, not two.
-    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line)));
+    if serves.speaks == Speaks::Grpc {
+        let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let (daemon, line, names) = &*shared;
+                line.request_started();
+                let _finished = Finished(line);
+                Ok::<_, Infallible>(grpc::answer(daemon, names, request).await)
+            }
+        });
+        return run(&daemon, &builder, service, stream, &line).await;
+    }
+    // One shared thing for each request to hold on to, not three.
+    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move {
-            let (daemon, line) = &*shared;
+            let (daemon, line, names) = &*shared;
             line.request_started();
             let _finished = Finished(line);
-            Ok::<_, Infallible>(answer(daemon, serves, request).await)
+            Ok::<_, Infallible>(answer(daemon, serves, names, request).await)
         }
     });
     run(&daemon, &builder, service, stream, &line).await;

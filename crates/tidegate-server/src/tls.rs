@@ -153,6 +153,13 @@ pub(crate) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDe
     if all.is_empty() { Err(missing(None)) } else { Ok(all) }
 }
 
+/// The names in a certificate that was verified already: host names and URIs of its subject's alternative names. The common
+/// name is not one of them, as nothing says what it names.
+pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
+    let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return Arc::default() };
+    certificate.valid_uri_names().chain(certificate.valid_dns_names()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

@@ -31,6 +31,10 @@ pub enum FaultCode {
     UnknownLimit,
     /// No such permit: never given, already settled, or expired.
     UnknownPermit,
+    /// Nobody that is known asks.
+    Unauthenticated,
+    /// Whoever asks may not do this.
+    Forbidden,
     /// The route exists, with another method.
     MethodNotAllowed,
     /// The body did not arrive in time.
@@ -58,7 +62,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::NotAvailable,
@@ -66,6 +70,8 @@ impl FaultCode {
         Self::UnknownNamespace,
         Self::UnknownLimit,
         Self::UnknownPermit,
+        Self::Unauthenticated,
+        Self::Forbidden,
         Self::MethodNotAllowed,
         Self::BodyTimeout,
         Self::BodyTooLarge,
@@ -89,6 +95,8 @@ impl FaultCode {
             Self::UnknownNamespace => "unknown_namespace",
             Self::UnknownLimit => "unknown_limit",
             Self::UnknownPermit => "unknown_permit",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::BodyTimeout => "body_timeout",
             Self::BodyTooLarge => "body_too_large",
@@ -108,6 +116,8 @@ impl FaultCode {
         match self {
             Self::MalformedBody | Self::MalformedQuery | Self::NotAvailable => 400,
             Self::UnknownRoute | Self::UnknownNamespace | Self::UnknownLimit | Self::UnknownPermit => 404,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
             Self::MethodNotAllowed => 405,
             Self::BodyTimeout => 408,
             Self::BodyTooLarge => 413,
@@ -123,6 +133,8 @@ impl FaultCode {
     const fn title(self) -> &'static str {
         match self.status() {
             400 => "Bad Request",
+            401 => "Unauthorized",
+            403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
             408 => "Request Timeout",

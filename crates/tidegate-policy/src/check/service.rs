@@ -26,7 +26,12 @@ pub(super) const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
 
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -> Listen {
+pub(super) fn listen(
+    raw: &ListenConfig,
+    is_authorized: bool,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Listen {
     let default =
         Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false, proxy_protocol: false, tls: None };
     let http = raw.http.as_ref().map(|raw| listener(raw, &path.key("http"), true, report));
@@ -61,8 +66,17 @@ pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -
         let what = format!("proxy listens on {} as another listener does", proxy.address);
         report.value(&path.key("proxy"), what, "use another port");
     }
-    let resp = raw.resp.as_ref().and_then(|raw| listener(raw, &path.key("resp"), true, report));
+    let grpc = raw.grpc.as_ref().and_then(|raw| listener(raw, &path.key("grpc"), true, report));
     let others = http.iter().chain(&admin).chain(&proxy);
+    if let Some(grpc) = &grpc
+        && !matches!(grpc.address, Address::Tcp(tcp) if tcp.port() == 0)
+        && others.clone().any(|other| other.address == grpc.address)
+    {
+        let what = format!("grpc listens on {} as another listener does", grpc.address);
+        report.value(&path.key("grpc"), what, "use another port, for example 127.0.0.1:8081");
+    }
+    let resp = raw.resp.as_ref().and_then(|raw| listener(raw, &path.key("resp"), true, report));
+    let others = http.iter().chain(&admin).chain(&proxy).chain(&grpc);
     if let Some(resp) = &resp
         && !matches!(resp.address, Address::Tcp(tcp) if tcp.port() == 0)
         && others.clone().any(|other| other.address == resp.address)
@@ -70,7 +84,18 @@ pub(super) fn listen(raw: &ListenConfig, path: &Path, report: &mut Report<'_>) -
         let what = format!("resp listens on {} as another listener does", resp.address);
         report.value(&path.key("resp"), what, "use another port, for example 127.0.0.1:6380");
     }
-    Listen { http: http.unwrap_or(default), admin, proxy, resp }
+    let guarded = [
+        ("http", raw.http.as_ref(), http.as_ref(), is_authorized),
+        ("admin", raw.admin.as_ref(), admin.as_ref(), is_authorized),
+        ("grpc", raw.grpc.as_ref(), grpc.as_ref(), is_authorized),
+        ("resp", raw.resp.as_ref(), resp.as_ref(), is_authorized),
+        // Whose requests are passed on shows nothing to this daemon.
+        ("proxy", raw.proxy.as_ref(), proxy.as_ref(), false),
+    ];
+    for (key, raw, listener, is_authorized) in guarded {
+        guard(raw, listener, is_authorized, &path.key(key), report);
+    }
+    Listen { http: http.unwrap_or(default), admin, proxy, grpc, resp }
 }
 
 fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'_>) -> Option<Listener> {
@@ -88,16 +113,32 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
             return None;
         }
     };
-    let is_guarded = insecure || tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if !address.is_local() && !is_guarded {
-        let what = format!("{address} is not on loopback, and nothing is authorized in this version");
-        let fix = format!(
-            "listen on 127.0.0.1, set tls.client_ca, or write {{ address: \"{}\", insecure: true }} where a network or a proxy guards it",
-            shown(text)
-        );
-        report.value(&path, what, fix);
-    }
     Some(Listener { address, insecure, proxy_protocol: raw.expects_preamble(), tls })
+}
+
+/// Who may use a listener: whoever reaches it, unless only this machine does or somebody is asked who they are.
+fn guard(
+    raw: Option<&ListenerConfig>,
+    listener: Option<&Listener>,
+    is_authorized: bool,
+    path: &Path,
+    report: &mut Report<'_>,
+) {
+    let (Some(raw), Some(listener)) = (raw, listener) else { return };
+    let has_client_ca = listener.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if listener.address.is_local() || listener.insecure || has_client_ca || is_authorized {
+        return;
+    }
+    let path = match raw {
+        ListenerConfig::Address(_) => path.clone(),
+        ListenerConfig::Form(_) => path.key("address"),
+    };
+    let address = &listener.address;
+    let what = format!("{address} is not on loopback, and nobody is asked who they are");
+    let fix = format!(
+        "listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write {{ address: \"{address}\", insecure: true }} where a network or a proxy guards it"
+    );
+    report.value(&path, what, fix);
 }
 
 fn tls(form: &TlsForm, path: &Path, report: &mut Report<'_>) -> Tls {
@@ -116,7 +157,7 @@ fn tls(form: &TlsForm, path: &Path, report: &mut Report<'_>) -> Tls {
 fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
     if let Some(socket) = text.strip_prefix("unix:") {
         if !unix {
-            let what = "a Unix socket is only available for http, proxy and resp".to_owned();
+            let what = "a Unix socket is only available for http, proxy, grpc and resp".to_owned();
             return Err((what, "use an address with a port, for example 127.0.0.1:8082".to_owned()));
         }
         if socket.is_empty() || socket.len() > Address::SOCKET_PATH_BYTES_MAX || socket.contains('\0') {

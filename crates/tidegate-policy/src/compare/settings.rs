@@ -8,6 +8,7 @@ use tidegate::WhenFull;
 use tidegate::rate::format_span;
 
 use crate::measure::format_size;
+use crate::policy::authorization::{Credential, Grant, Namespaces};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::Proxy;
 use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind, Tls};
@@ -27,8 +28,14 @@ pub struct SettingChange {
 }
 
 /// What a running daemon takes over; everything else is opened, sized or started once.
-const TAKEN_OVER: [&str; 5] =
-    ["proxy", "authorize.headers", "authorize.namespace", "http.legacy_headers", "log.refusals"];
+const TAKEN_OVER: [&str; 6] = [
+    "authorization",
+    "proxy",
+    "authorize.headers",
+    "authorize.namespace",
+    "http.legacy_headers",
+    "log.refusals",
+];
 
 pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     settings(old)
@@ -44,12 +51,23 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
 
 /// Every setting in the order of the reference; always the same paths.
 fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
-    let Policy { listen, store, memory, namespaces: _, authorize, proxy, envoy_ratelimit, http, log } =
-        policy;
+    let Policy {
+        listen,
+        store,
+        memory,
+        namespaces: _,
+        authorization,
+        authorize,
+        proxy,
+        envoy_ratelimit,
+        http,
+        log,
+    } = policy;
     let mut all = vec![
         ("listen.http", listener(&listen.http)),
         ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
         ("listen.proxy", listen.proxy.as_ref().map_or_else(none, listener)),
+        ("listen.grpc", listen.grpc.as_ref().map_or_else(none, listener)),
         ("listen.resp", listen.resp.as_ref().map_or_else(none, listener)),
     ];
     all.extend(store_settings(store));
@@ -59,6 +77,8 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
         WhenFull::Admit => "admit",
     };
     all.push(("memory.when_full", when_full.to_owned()));
+    let grants: Vec<String> = authorization.iter().map(grant).collect();
+    all.push(("authorization", if grants.is_empty() { none() } else { grants.join("; ") }));
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
     all.push(("authorize.headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", "))));
     all.push(("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none)));
@@ -156,6 +176,22 @@ fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9]
             said(|settings| settings.stop_increment_when_over_limit.to_string()),
         ),
     ]
+}
+
+/// A grant in words. A token is not told from another: nothing may be made of it.
+fn grant(grant: &Grant) -> String {
+    let Grant { name, credential, namespaces, verbs, .. } = grant;
+    let credential = match credential {
+        Credential::TokenFile(file) => format!("tokens in {file}"),
+        Credential::Token(_) => "a token".to_owned(),
+        Credential::Certificate(name) => format!("certificate {name}"),
+    };
+    let namespaces = match namespaces {
+        Namespaces::All => "*".to_owned(),
+        Namespaces::Some(names) => names.join(", "),
+    };
+    let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
+    format!("{name} by {credential}: {} in {namespaces}", verbs.join(", "))
 }
 
 /// The reverse proxy in a line: how much of it there is, and a number made of all of it, which differs when it does.

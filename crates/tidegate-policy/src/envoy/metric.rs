@@ -13,6 +13,9 @@ use super::tree::{Found, Node};
 /// How many keys with values of requests in them there are, unless told otherwise; the rest share one key a rule.
 pub const METRIC_KEYS_MAX: usize = 1024;
 
+/// The longest key with values of requests in bytes; those that are longer have none of their own.
+const METRIC_KEY_BYTES_MAX: usize = 1024;
+
 /// What stands for the value of a request in the key of those there are too many of.
 const OTHER: &str = "other";
 
@@ -95,11 +98,12 @@ impl MetricKeys {
         Self { seen: BTreeSet::new(), most }
     }
 
-    /// The name that `key` is counted under: its own if it was seen before or there is room, else the bounded one.
+    /// The name that `key` is counted under: its own if it was seen before or there is room, and it has at most 1024
+    /// bytes, else the bounded one.
     pub fn name<'k>(&mut self, key: &'k MetricKey<'_>) -> &'k str {
         match &key.exact {
             Some(exact) if self.seen.contains(exact) => exact,
-            Some(exact) if self.seen.len() < self.most => {
+            Some(exact) if self.seen.len() < self.most && exact.len() <= METRIC_KEY_BYTES_MAX => {
                 self.seen.insert(exact.clone());
                 exact
             }
@@ -228,5 +232,6 @@ mod tests {
             assert_eq!(keys.name(&key(value)), name);
         }
         assert_eq!(keys.name(&MetricKey { bounded: "d.user".into(), exact: None }), "d.user");
+        assert_eq!(MetricKeys::default().name(&key(&"x".repeat(METRIC_KEY_BYTES_MAX))), "d.user_other");
     }
 }

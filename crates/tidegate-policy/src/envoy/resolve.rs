@@ -84,7 +84,7 @@ enum Stage {
     GiveBack,
     /// Limits that can refuse the request by themselves.
     First,
-    /// Under [`Semantics::Tidegate`]: limits that cannot, those of shadow and quota mode.
+    /// Limits that cannot: what gives back, and under [`Semantics::Tidegate`] what is in shadow or quota mode.
     Later,
     /// Every limit of quota mode is over: what was charged is taken back.
     TakeBack,
@@ -145,8 +145,7 @@ impl<'a> Resolved<'a> {
             let part = match (found, descriptors[index].limit) {
                 (None, Some(limit)) if domain.is_some() => {
                     let from = resolved.charges.len();
-                    let is_later = settings.shadow || settings.quota_mode;
-                    resolved.add(index, Cow::Owned(limit.into()), None, is_later);
+                    resolved.add(index, Cow::Owned(limit.into()), None);
                     let metric = metric::key_of_request(name, &descriptors[index].entries);
                     resolved.part(index, None, metric, from)
                 }
@@ -163,12 +162,8 @@ impl<'a> Resolved<'a> {
     fn found(&mut self, index: usize, found: &Found<'a>, replaced: &BTreeSet<&str>) -> Part<'a> {
         let rule = found.rule;
         let from = self.charges.len();
-        let is_shadow = rule.shadow_mode || self.settings.shadow;
-        let is_later = is_shadow || rule.quota_mode || self.settings.quota_mode;
-        for limit in
-            rule.limits.iter().filter(|limit| !replaced.contains(&*limit.name) || limit.name.is_empty())
-        {
-            self.add(index, Cow::Borrowed(limit), Some(found), is_later);
+        for limit in rule.limits.iter().filter(|limit| !replaced.contains(&*limit.name)) {
+            self.add(index, Cow::Borrowed(limit), Some(found));
         }
         if self.charges.len() == from {
             return Part::Free;
@@ -193,7 +188,7 @@ impl<'a> Resolved<'a> {
         self.descriptors[index].hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
     }
 
-    fn add(&mut self, index: usize, limit: Cow<'a, Limit>, found: Option<&Found<'a>>, is_later: bool) {
+    fn add(&mut self, index: usize, limit: Cow<'a, Limit>, found: Option<&Found<'a>>) {
         let descriptor = &self.descriptors[index];
         let mut key: Vec<&'a [u8]> = Vec::with_capacity(2 * descriptor.entries.len() + 1);
         for (depth, (name, value)) in descriptor.entries.iter().enumerate() {
@@ -207,7 +202,15 @@ impl<'a> Resolved<'a> {
             key.push(own.as_bytes());
         }
         let cost = if descriptor.gives_back { 0 } else { self.hits_of(index) };
+        let is_later = descriptor.gives_back || (self.is_all_or_none() && !self.refuses_alone(found));
         self.charges.push(Charge { descriptor: index, limit, key, is_later, cost, status: None });
+    }
+
+    /// Whether a limit that is over refuses the request whatever others say.
+    fn refuses_alone(&self, found: Option<&Found<'_>>) -> bool {
+        let (shadow, quota) =
+            found.map_or((false, false), |found| (found.rule.shadow_mode, found.rule.quota_mode));
+        !(shadow || quota || self.settings.shadow || self.settings.quota_mode)
     }
 
     /// Whether a refused request is charged nothing.
@@ -218,7 +221,7 @@ impl<'a> Resolved<'a> {
     /// What is charged when a limit of this charge's stage is over.
     pub(super) fn charging(&self, charge: &Charge<'_>) -> Charging {
         match self.settings.semantics {
-            Semantics::Tidegate if charge.is_later => Charging::Each,
+            _ if charge.is_later => Charging::Each,
             Semantics::Tidegate => Charging::AllOrNone,
             Semantics::Strict if self.settings.stop_increment_when_over_limit => Charging::AllOrNone,
             Semantics::Strict => Charging::Always,
@@ -269,10 +272,8 @@ impl<'a> Resolved<'a> {
         self.stage = match self.stage {
             Stage::GiveBack => Stage::First,
             Stage::First => {
-                let is_split = self.is_all_or_none();
-                self.had_room =
-                    self.charges.iter().filter(|charge| !is_split || !charge.is_later).all(admits);
-                if is_split && !self.had_room {
+                self.had_room = self.charges.iter().filter(|charge| !charge.is_later).all(admits);
+                if !self.had_room {
                     // What cannot refuse is looked at only, so that a refused request charges nothing at all.
                     for charge in self.charges.iter_mut().filter(|charge| charge.is_later) {
                         charge.cost = 0;
@@ -301,8 +302,8 @@ impl<'a> Resolved<'a> {
     fn places(&self) -> impl Iterator<Item = usize> {
         let is_asked = move |charge: &Charge<'_>| match self.stage {
             Stage::GiveBack => self.descriptors[charge.descriptor].gives_back,
-            Stage::First => !self.is_all_or_none() || !charge.is_later,
-            Stage::Later => self.is_all_or_none() && charge.is_later,
+            Stage::First => !charge.is_later,
+            Stage::Later => charge.is_later,
             Stage::TakeBack => self.is_charged(charge),
             Stage::Done => false,
         };

@@ -20,6 +20,8 @@ pub(crate) struct Listen {
     pub(crate) admin: Option<Listener>,
     /// The reverse proxy: requests that are passed on as `proxy:` says. Default: nowhere.
     pub(crate) proxy: Option<Listener>,
+    /// gRPC: Envoy's rate limit service, health and reflection. An address with a port, or `unix:/path`. Default: nowhere.
+    pub(crate) grpc: Option<Listener>,
     /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and what clients send beside them. An address with a port, or
     /// `unix:/path`. Default: nowhere.
     pub(crate) resp: Option<Listener>,
@@ -38,9 +40,9 @@ pub(crate) enum Listener {
 #[schemars(rename = "listener")]
 pub(crate) struct ListenerForm {
     /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one. For http,
-    /// proxy and resp also `unix:/path`.
+    /// proxy, grpc and resp also `unix:/path`.
     pub(crate) address: String,
-    /// Listens on an address that is not loopback although nothing is authorized. Default: `false`. Danger: whoever
+    /// Listens on an address that is not loopback although nobody is asked who they are. Default: `false`. Danger: whoever
     /// reaches the address may use up, and on admin change, every limit.
     pub(crate) insecure: Option<bool>,
     /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files are taken up within seconds.

@@ -2,10 +2,12 @@
 //! that what is published agrees with the types.
 
 mod arbitrary;
+mod authorization;
 mod compare;
 mod decisions;
 mod documents;
 mod envoy;
+mod grpc;
 mod limits;
 mod listeners;
 mod numbers;

@@ -29,7 +29,7 @@ fn an_unknown_key_is_told_the_nearest_one() {
         (
             "zebra: 1",
             &[
-                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of authorize, envoy_ratelimit, http, listen, log, memory, namespaces, proxy or store",
+                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of authorization, authorize, envoy_ratelimit, http, listen, log, memory, namespaces, proxy or store",
             ],
         ),
         (
@@ -56,14 +56,6 @@ fn an_unknown_key_is_told_the_nearest_one() {
 #[test]
 fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
     assert_files(&[
-        (
-            "listen: { grpc: 127.0.0.1:1 }",
-            &["t.yaml:1:11: listen.grpc: \"grpc\" is not available in this version; remove it"],
-        ),
-        (
-            "authorization: []",
-            &["t.yaml:1:1: authorization: \"authorization\" is not available in this version; remove it"],
-        ),
         (
             "listen: { http: { address: 127.0.0.1:1, tls: { cert: \"\" } } }",
             &[
@@ -183,13 +175,13 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
         (
             "listen: { http: 0.0.0.0:80 }",
             &[
-                "t.yaml:1:17: listen.http: 0.0.0.0:80 is not on loopback, and nothing is authorized in this version; listen on 127.0.0.1, set tls.client_ca, or write { address: \"0.0.0.0:80\", insecure: true } where a network or a proxy guards it",
+                "t.yaml:1:17: listen.http: 0.0.0.0:80 is not on loopback, and nobody is asked who they are; listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write { address: \"0.0.0.0:80\", insecure: true } where a network or a proxy guards it",
             ],
         ),
         (
             "listen: { admin: { address: \"[::]:80\", insecure: false } }",
             &[
-                "t.yaml:1:29: listen.admin.address: [::]:80 is not on loopback, and nothing is authorized in this version; listen on 127.0.0.1, set tls.client_ca, or write { address: \"[::]:80\", insecure: true } where a network or a proxy guards it",
+                "t.yaml:1:29: listen.admin.address: [::]:80 is not on loopback, and nobody is asked who they are; listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write { address: \"[::]:80\", insecure: true } where a network or a proxy guards it",
             ],
         ),
         (
@@ -231,7 +223,7 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
         (
             "listen: { admin: unix:/run/a.sock }",
             &[
-                "t.yaml:1:18: listen.admin: a Unix socket is only available for http, proxy and resp; use an address with a port, for example 127.0.0.1:8082",
+                "t.yaml:1:18: listen.admin: a Unix socket is only available for http, proxy, grpc and resp; use an address with a port, for example 127.0.0.1:8082",
             ],
         ),
     ]);

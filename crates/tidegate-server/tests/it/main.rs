@@ -4,6 +4,7 @@
 
 mod answers;
 mod authority;
+mod authorization;
 mod authorize;
 mod bad_input;
 mod bounds;
@@ -13,6 +14,7 @@ mod decisions;
 mod documents;
 mod drain;
 mod explain;
+mod grpc;
 mod lasting;
 mod metrics;
 mod operations;

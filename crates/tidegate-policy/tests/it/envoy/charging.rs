@@ -337,3 +337,27 @@ fn hits_are_given_back_down_to_none_used_and_never_refused() {
     assert_eq!((answer.counts[0].total_negative_hits, answer.counts[0].total_hits), (100, 0));
     assert_eq!(world.hit(&files, &[&[("a", "1")]]), "ok: ok 2 of 3/minute 37s");
 }
+
+#[test]
+fn giving_back_to_a_limit_that_is_over_keeps_no_other_from_being_charged() {
+    let text = |many: u32| {
+        domain(&[
+            &format!("{{ key: a, rate_limit: {{ unit: minute, requests_per_unit: {many} }} }}"),
+            "{ key: b, rate_limit: { unit: minute, requests_per_unit: 5 } }",
+        ])
+    };
+    for settings in ["semantics: strict", "stop_increment_when_over_limit: true", "semantics: tidegate"] {
+        let world = World::new();
+        world.say(&files_under(settings, &[&text(9)]), &[with_hits(&[("a", "")], 9)], 0);
+        let lowered = files_under(settings, &[&text(2)]);
+        let mut back = with_hits(&[("a", "")], 1);
+        back.gives_back = true;
+        for left in [4, 3] {
+            assert_eq!(
+                world.say(&lowered, &[back.clone(), descriptor(&[("b", "")])], 0),
+                format!("ok: ok 0 of 2/minute 37s; ok {left} of 5/minute 37s"),
+                "{settings}"
+            );
+        }
+    }
+}

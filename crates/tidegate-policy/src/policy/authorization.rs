@@ -1,0 +1,130 @@
+//! Who may ask what, checked.
+
+use core::fmt;
+
+/// What somebody may do who shows a token or a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Grant {
+    /// Who it is, for logs; 1 to 128 bytes.
+    pub name: String,
+    /// What is shown.
+    pub credential: Credential,
+    /// Where it may be done.
+    pub namespaces: Namespaces,
+    /// What may be done, at least one.
+    pub verbs: Verbs,
+}
+
+impl Grant {
+    /// The most grants in a policy.
+    pub const COUNT_MAX: usize = 4096;
+    /// The shortest token in bytes: 16 random characters are beyond guessing.
+    pub const TOKEN_BYTES_MIN: usize = 16;
+    /// The longest token in bytes.
+    pub const TOKEN_BYTES_MAX: usize = 1024;
+}
+
+/// What somebody shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Credential {
+    /// One of the tokens in a file, by its path of 1 to [`super::PATH_BYTES_MAX`] bytes.
+    TokenFile(String),
+    /// This token.
+    Token(Secret),
+    /// A certificate with this name, 1 to 1024 bytes.
+    Certificate(String),
+}
+
+/// A token, or what it is recognised by. Its text is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text: the token, of [`Grant::TOKEN_BYTES_MIN`] to [`Grant::TOKEN_BYTES_MAX`] bytes, or `sha256:` and 64
+    /// hexadecimal digits.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Where something may be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Namespaces {
+    /// Everywhere.
+    All,
+    /// In these, at least one. They need not exist.
+    Some(Vec<String>),
+}
+
+/// Something that may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Verb {
+    /// Ask, and settle what was admitted.
+    Check,
+    /// Charge afterwards.
+    Report,
+    /// Give back.
+    Refund,
+    /// Forget what is used.
+    Reset,
+    /// Refuse a key for a while.
+    Block,
+    /// Look at limits, refused keys and metrics.
+    Inspect,
+    /// Set and remove overrides.
+    Change,
+}
+
+impl Verb {
+    /// Every verb.
+    pub const ALL: [Self; 7] =
+        [Self::Check, Self::Report, Self::Refund, Self::Reset, Self::Block, Self::Inspect, Self::Change];
+
+    /// The name in policies and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Report => "report",
+            Self::Refund => "refund",
+            Self::Reset => "reset",
+            Self::Block => "block",
+            Self::Inspect => "inspect",
+            Self::Change => "change",
+        }
+    }
+}
+
+/// Some verbs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbs(u8);
+
+impl Verbs {
+    /// Whether `verb` is one of them.
+    pub const fn has(self, verb: Verb) -> bool {
+        self.0 & 1 << verb as u8 != 0
+    }
+
+    /// Those of them, in the order of [`Verb::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Verb> {
+        Verb::ALL.into_iter().filter(move |verb| self.has(*verb))
+    }
+}
+
+impl FromIterator<Verb> for Verbs {
+    fn from_iter<I: IntoIterator<Item = Verb>>(verbs: I) -> Self {
+        Self(verbs.into_iter().fold(0, |all, verb| all | 1 << verb as u8))
+    }
+}

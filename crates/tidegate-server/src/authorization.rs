@@ -1,0 +1,466 @@
+//! Who may ask what: tokens and certificates, and what each permits.
+//!
+//! A token is known by its SHA-256 only, whether the policy has the token or the hash: what is in memory or in a file that
+//! holds hashes is of no use to whoever reads it. A token is random and long, so no slower hash is needed. Who has several
+//! grants may do what any of them permits.
+
+use core::fmt;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName};
+use ring::digest::{SHA256, digest};
+use smallvec::SmallVec;
+use tidegate_policy::policy::authorization::{Credential, Grant, Namespaces, Verb};
+use tidegate_wire::text::shortened;
+use tidegate_wire::{Fault, FaultCode};
+
+use crate::config::ServerConfig;
+use crate::renewed::{Look, Renewed, Source};
+
+/// The header of a token that wins over `Authorization`, which gateways pass on from their own clients.
+pub(crate) const TOKEN: HeaderName = HeaderName::from_static("tidegate-token");
+
+/// How much of a namespace is quoted in bytes.
+const SHOWN_BYTES_MAX: usize = 128;
+
+const HASH: &str = "sha256:";
+
+/// The SHA-256 of a token.
+type Hash = [u8; 32];
+
+/// The grants that somebody has, by their places in the policy.
+type Places = SmallVec<[u16; 2]>;
+
+/// Why grants cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthorizationError {
+    /// A file with tokens cannot be read.
+    #[error(
+        "the tokens in {} cannot be read: {source}; see whether it is there and readable for this user",
+        path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A line of a file with tokens holds none. The line is not shown.
+    #[error(
+        "line {line} of {} is no token; write {} to {} printable characters without spaces, or sha256: and 64 hexadecimal digits",
+        path.display(), Grant::TOKEN_BYTES_MIN, Grant::TOKEN_BYTES_MAX
+    )]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// A file without a token.
+    #[error("{} holds no token; write one in each line", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// What tokens and certificates permit.
+#[derive(Clone)]
+pub struct Authorization(Arc<Granted>);
+
+struct Granted {
+    grants: Vec<Grant>,
+    tokens: HashMap<Hash, Places>,
+    files: Renewed<TokenFiles>,
+    certificates: HashMap<String, Places>,
+}
+
+impl Authorization {
+    /// What `grants` permit. Reads the files with tokens.
+    pub(crate) fn new(grants: &[Grant]) -> Result<Self, AuthorizationError> {
+        let (mut tokens, mut certificates) = (HashMap::<Hash, Places>::new(), HashMap::<String, Places>::new());
+        let mut files = Vec::new();
+        for (place, grant) in grants.iter().enumerate() {
+            let place = place as u16;
+            match &grant.credential {
+                Credential::Token(secret) => {
+                    // Checked when the policy was read.
+                    let hash = hash_of(secret.reveal().as_bytes()).unwrap_or_else(|| hash(b""));
+                    tokens.entry(hash).or_default().push(place);
+                }
+                Credential::TokenFile(path) => files.push((PathBuf::from(path), place)),
+                Credential::Certificate(name) => {
+                    certificates.entry(name.clone()).or_default().push(place);
+                }
+                _ => {}
+            }
+        }
+        let files = Renewed::open(TokenFiles(files))?;
+        Ok(Self(Arc::new(Granted { grants: grants.to_vec(), tokens, files, certificates })))
+    }
+
+    /// Files of tokens that are taken up when they change.
+    pub(crate) fn watched(&self) -> Option<Arc<dyn Look>> {
+        let has_files = !self.0.files.source().0.is_empty();
+        has_files.then(|| Arc::new(Watched(self.clone())) as Arc<dyn Look>)
+    }
+
+    /// Whoever shows this token, and these names in a certificate. An error is a token that nobody has, or nothing shown.
+    pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
+        let granted = &*self.0;
+        let mut places = Places::new();
+        for name in names {
+            places.extend(granted.certificates.get(name).into_iter().flatten().copied());
+        }
+        if let Some(token) = token {
+            let hash = hash(token);
+            let before = places.len();
+            places.extend(granted.tokens.get(&hash).into_iter().flatten().copied());
+            places.extend(granted.files.get().get(&hash).into_iter().flatten().copied());
+            if places.len() == before {
+                return Err(Unknown::Token);
+            }
+        }
+        if places.is_empty() {
+            return Err(if names.is_empty() { Unknown::Nothing } else { Unknown::Certificate });
+        }
+        Ok(Caller(Some((self.clone(), places))))
+    }
+}
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorization").field("grants", &self.0.grants.len()).finish_non_exhaustive()
+    }
+}
+
+/// [`Renewed::look`] of the files of an authorization.
+struct Watched(Authorization);
+
+impl Look for Watched {
+    fn look(&self) {
+        self.0.0.files.look();
+    }
+}
+
+/// Nobody that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// Nothing was shown.
+    Nothing,
+    /// A token that is none.
+    Token,
+    /// A certificate that nothing is granted to.
+    Certificate,
+}
+
+impl Unknown {
+    /// What the sender is told. What was shown is not repeated.
+    pub(crate) fn fault(self) -> Fault {
+        let (detail, fix) = match self {
+            Self::Nothing => (
+                "this listener asks who comes, and the request shows nothing",
+                "send `Authorization: Bearer TOKEN`, or `Tidegate-Token: TOKEN` from a gateway, or a client certificate",
+            ),
+            Self::Token => ("the token is not one of the policy's", "see `authorization` of the policy"),
+            Self::Certificate => (
+                "no grant is for a name in the client certificate",
+                "see `authorization` of the policy for `certificate`, or send a token",
+            ),
+        };
+        Fault::new(FaultCode::Unauthenticated, detail).fix(fix)
+    }
+}
+
+/// Somebody who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(Option<(Authorization, Places)>);
+
+impl Caller {
+    /// Whoever comes, where nobody is asked who they are.
+    pub(crate) const ANYONE: Self = Self(None);
+
+    /// Whoever sends these headers over a connection whose certificate has these names.
+    pub(crate) fn of(config: &ServerConfig, names: &[String], headers: &HeaderMap) -> Result<Self, Fault> {
+        let Some(authorization) = &config.authorization else { return Ok(Self::ANYONE) };
+        authorization.caller(names, token_in(headers)).map_err(Unknown::fault)
+    }
+
+    /// Whether it may do `verb` in `namespace`.
+    pub(crate) fn may(&self, verb: Verb, namespace: &str) -> Result<(), Fault> {
+        let is_permitted = |grant: &Grant| {
+            grant.verbs.has(verb)
+                && match &grant.namespaces {
+                    Namespaces::All => true,
+                    Namespaces::Some(names) => names.iter().any(|name| name == namespace),
+                }
+        };
+        self.find(is_permitted).map_err(|names| {
+            let shown = shortened(namespace, SHOWN_BYTES_MAX);
+            let detail = format_args!("{names} may not {} in namespace \"{shown}\"", verb.as_str());
+            Fault::new(FaultCode::Forbidden, detail).fix("see `authorization` of the policy")
+        })
+    }
+
+    /// Whether it may do `verb` somewhere, where it is not known where.
+    pub(crate) fn may_somewhere(&self, verb: Verb) -> Result<(), Fault> {
+        self.find(|grant| grant.verbs.has(verb)).map_err(|names| {
+            let detail = format_args!("{names} may not {}", verb.as_str());
+            Fault::new(FaultCode::Forbidden, detail).fix("see `authorization` of the policy")
+        })
+    }
+
+    /// Whether it may do `verb` everywhere, as what concerns all namespaces takes.
+    pub(crate) fn may_everywhere(&self, verb: Verb) -> Result<(), Fault> {
+        let is_permitted = |grant: &Grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All;
+        self.find(is_permitted).map_err(|names| {
+            let detail = format_args!("{names} may not {} in all namespaces", verb.as_str());
+            Fault::new(FaultCode::Forbidden, detail).fix("see `authorization` of the policy")
+        })
+    }
+
+    /// Whether one of its grants is so; otherwise who it is.
+    fn find(&self, is_so: impl Fn(&Grant) -> bool) -> Result<(), String> {
+        let Some((authorization, places)) = &self.0 else { return Ok(()) };
+        let grants = || places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
+        if grants().any(is_so) {
+            return Ok(());
+        }
+        let names: Vec<&str> = grants().map(|grant| grant.name.as_str()).collect();
+        Err(names.join(", "))
+    }
+}
+
+/// The token in the headers of a request, if there is one.
+pub(crate) fn token_in(headers: &HeaderMap) -> Option<&[u8]> {
+    if let Some(token) = headers.get(TOKEN) {
+        return Some(token.as_bytes());
+    }
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+fn hash(token: &[u8]) -> Hash {
+    let mut hash = Hash::default();
+    hash.copy_from_slice(digest(&SHA256, token).as_ref());
+    hash
+}
+
+/// The hash of a token as it is written: as it is, or already hashed. `None` if it is neither.
+fn hash_of(text: &[u8]) -> Option<Hash> {
+    if let Some(digits) = text.strip_prefix(HASH.as_bytes()) {
+        let mut hash = Hash::default();
+        if digits.len() != 2 * hash.len() {
+            return None;
+        }
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        return Some(hash);
+    }
+    let is_token = (Grant::TOKEN_BYTES_MIN..=Grant::TOKEN_BYTES_MAX).contains(&text.len())
+        && text.iter().all(u8::is_ascii_graphic);
+    is_token.then(|| hash(text))
+}
+
+/// A new token and its hash as it may stand in a policy: 32 random bytes.
+pub fn new_token() -> (String, String) {
+    use base64::Engine as _;
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).expect("the operating system gives random numbers");
+    let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random);
+    let mut hash_text = String::from(HASH);
+    for byte in hash(token.as_bytes()) {
+        use core::fmt::Write as _;
+        // Writing to a string does not fail.
+        let _ = write!(hash_text, "{byte:02x}");
+    }
+    (token, hash_text)
+}
+
+/// Files with tokens, each with the place of its grant.
+#[derive(Debug)]
+struct TokenFiles(Vec<(PathBuf, u16)>);
+
+impl Source for TokenFiles {
+    type Made = Arc<HashMap<Hash, Places>>;
+    type Error = AuthorizationError;
+
+    const WHAT: &'static str = "tokens";
+
+    fn paths(&self) -> Vec<&Path> {
+        self.0.iter().map(|(path, _)| path.as_path()).collect()
+    }
+
+    fn unreadable(path: &Path, source: io::Error) -> AuthorizationError {
+        AuthorizationError::Unreadable { path: path.to_owned(), source }
+    }
+
+    fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, AuthorizationError> {
+        let mut tokens = HashMap::<Hash, Places>::new();
+        for ((path, place), text) in self.0.iter().zip(texts) {
+            let mut is_empty = true;
+            for (line, text) in text.split(|byte| *byte == b'\n').enumerate() {
+                let text = text.trim_ascii();
+                if text.is_empty() || text.starts_with(b"#") {
+                    continue;
+                }
+                let wrong = || AuthorizationError::Token { path: path.clone(), line: line + 1 };
+                tokens.entry(hash_of(text).ok_or_else(wrong)?).or_default().push(*place);
+                is_empty = false;
+            }
+            if is_empty {
+                return Err(AuthorizationError::Empty { path: path.clone() });
+            }
+        }
+        Ok(Arc::new(tokens))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const ADA: &[u8] = b"ada-has-a-long-token";
+
+    struct TokenFile(PathBuf);
+
+    impl TokenFile {
+        fn new(name: &str, text: &str) -> Self {
+            let file = std::env::temp_dir().join(format!("tidegate-tokens-{name}-{}", std::process::id()));
+            fs::write(&file, text).unwrap();
+            Self(file)
+        }
+    }
+
+    impl Drop for TokenFile {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    fn grants(text: &str) -> Vec<Grant> {
+        let text = format!("authorization:\n{text}");
+        tidegate_policy::parse("t.yaml", &text, &|_| None).unwrap().policy.authorization
+    }
+
+    fn authorization(text: &str) -> Authorization {
+        Authorization::new(&grants(text)).unwrap()
+    }
+
+    #[test]
+    fn a_grant_permits_its_verbs_in_its_namespaces_and_nothing_else() {
+        let authorization = authorization(
+            "  - { name: ada, token: ada-has-a-long-token, namespaces: [api], verbs: [check, reset] }\n",
+        );
+        let ada = authorization.caller(&[], Some(ADA)).unwrap();
+        assert!(ada.may(Verb::Check, "api").is_ok() && ada.may(Verb::Reset, "api").is_ok());
+        let fault = ada.may(Verb::Check, "other").unwrap_err();
+        assert_eq!(fault.code, FaultCode::Forbidden);
+        assert_eq!(fault.detail, "ada may not check in namespace \"other\"");
+        assert!(ada.may(Verb::Report, "api").is_err() && ada.may(Verb::Check, "").is_err());
+        assert!(ada.may_somewhere(Verb::Check).is_ok() && ada.may_somewhere(Verb::Change).is_err());
+        assert!(ada.may_everywhere(Verb::Check).is_err());
+        for (token, unknown) in [
+            (Some(&b"ada-has-a-long-toker"[..]), Unknown::Token),
+            (Some(b""), Unknown::Token),
+            (None, Unknown::Nothing),
+        ] {
+            assert_eq!(authorization.caller(&[], token).unwrap_err(), unknown);
+        }
+        assert!(Caller::ANYONE.may(Verb::Change, "any").is_ok());
+    }
+
+    #[test]
+    fn who_has_several_grants_may_do_what_any_permits() {
+        let authorization = authorization(
+            "  - { token: ada-has-a-long-token, namespaces: [api] }
+  - { token: ada-has-a-long-token, namespaces: [web], verbs: [report] }
+  - { certificate: spiffe://prod/ada, namespaces: ['*'], verbs: [inspect] }
+",
+        );
+        let names = ["spiffe://prod/ada".to_owned(), "ada.internal".to_owned()];
+        let ada = authorization.caller(&names, Some(ADA)).unwrap();
+        assert!(ada.may(Verb::Check, "api").is_ok() && ada.may(Verb::Report, "web").is_ok());
+        assert!(ada.may(Verb::Check, "web").is_err(), "a verb of one grant is not one of another");
+        assert!(ada.may_everywhere(Verb::Inspect).is_ok());
+        let by_certificate = authorization.caller(&names, None).unwrap();
+        assert!(by_certificate.may(Verb::Check, "api").is_err());
+        let unknown = authorization.caller(&names[1..], None).unwrap_err();
+        assert_eq!(unknown, Unknown::Certificate);
+        // A token that is none is not made good by a certificate: somebody meant it.
+        assert_eq!(authorization.caller(&names, Some(b"no token at all")).unwrap_err(), Unknown::Token);
+    }
+
+    #[test]
+    fn a_file_may_hold_several_tokens_or_their_hashes_and_is_taken_up_when_it_changes() {
+        let (token, hash) = new_token();
+        let file = TokenFile::new("several", &format!("# of both\nada-has-a-long-token\r\n\n  {hash}  \n"));
+        let path = file.0.display();
+        let authorization = authorization(&format!("  - {{ token_file: {path}, namespaces: [api] }}\n"));
+        for token in [ADA, token.as_bytes()] {
+            assert!(authorization.caller(&[], Some(token)).unwrap().may(Verb::Check, "api").is_ok());
+        }
+        assert_eq!(authorization.caller(&[], Some(hash.as_bytes())).unwrap_err(), Unknown::Token);
+        fs::write(&file.0, &token).unwrap();
+        authorization.watched().unwrap().look();
+        assert_eq!(authorization.caller(&[], Some(ADA)).unwrap_err(), Unknown::Token);
+        assert!(authorization.caller(&[], Some(token.as_bytes())).is_ok());
+        fs::write(&file.0, "short").unwrap();
+        authorization.watched().unwrap().look();
+        assert!(authorization.caller(&[], Some(token.as_bytes())).is_ok(), "a broken file changes nothing");
+    }
+
+    #[test]
+    fn a_file_that_is_no_list_of_tokens_is_an_error_that_shows_none_of_it() {
+        for (text, said) in [
+            ("ada-has-a-long-token\nsecret-one", "line 2"),
+            ("sha256:5ec2e7", "line 1"),
+            ("secret with spaces in it", "line 1"),
+            ("# secret\n\n", "holds no token"),
+        ] {
+            let file = TokenFile::new("wrong", text);
+            let grants = grants(&format!("  - {{ token_file: {}, namespaces: [api] }}\n", file.0.display()));
+            let error = Authorization::new(&grants).unwrap_err().to_string();
+            assert!(error.contains(said) && !error.contains("secret") && !error.contains("5ec"), "{error}");
+        }
+        let gone = Authorization::new(&grants("  - { token_file: /nowhere/at/all, namespaces: [api] }\n"));
+        assert!(gone.unwrap_err().to_string().contains("/nowhere/at/all cannot be read"));
+    }
+
+    #[test]
+    fn a_token_is_found_in_its_own_header_before_that_of_everybody() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(token_in(&headers), None);
+        for (value, token) in [
+            ("Bearer abc", Some(&b"abc"[..])),
+            ("bearer  abc ", Some(b"abc")),
+            ("Basic abc", None),
+            ("Bear", None),
+        ] {
+            headers.insert(AUTHORIZATION, value.parse().unwrap());
+            assert_eq!(token_in(&headers), token, "{value}");
+        }
+        headers.insert(TOKEN, "own".parse().unwrap());
+        assert_eq!(token_in(&headers), Some(&b"own"[..]));
+    }
+
+    #[test]
+    fn new_tokens_are_long_and_differ_and_nothing_shows_them() {
+        let ((one, hash), (other, _)) = (new_token(), new_token());
+        assert!(one != other && one.len() == 43 && one.bytes().all(|byte| byte.is_ascii_graphic()));
+        let authorization = authorization(&format!("  - {{ token: '{hash}', namespaces: [api] }}\n"));
+        let caller = authorization.caller(&[], Some(one.as_bytes())).unwrap();
+        assert!(!format!("{authorization:?}{caller:?}").contains(&one));
+        assert_eq!(hash_of(b"sha256:zz"), None);
+    }
+}

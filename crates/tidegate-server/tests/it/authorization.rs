@@ -1,0 +1,255 @@
+//! Who may ask what: tokens and certificates, at the doors that speak HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{ExtendedKeyUsagePurpose, SanType};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tidegate_server::policy_file::PolicyFile;
+use tidegate_server::{Handle, ManualClock, from_policy};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::authority::{Authority, Issued};
+use crate::client::{Answer, Client};
+use crate::lasting::Folder;
+use crate::world::START;
+
+const CHECKOUT: &str = "checkout-token-0123456789";
+const OPS: &str = "operators-token-0123456789";
+
+const NAMESPACES: &str = "namespaces:
+  api: { limits: [{ name: per-user, key: [user], fixed: { limit: 100, window: 1h } }] }
+  web: { limits: [{ name: per-user, key: [user], fixed: { limit: 100, window: 1h } }] }
+";
+
+/// A daemon whose grants are those of a policy in a folder.
+struct Guarded {
+    folder: Folder,
+    handle: Handle,
+}
+
+impl Guarded {
+    /// `rest` is what else the policy says, `FOLDER` in it the folder.
+    async fn start(folder: Folder, rest: &str) -> Self {
+        let path = folder.path().join("policy.yaml");
+        std::fs::write(&path, Self::policy(&folder, rest)).unwrap();
+        let (file, text) = PolicyFile::open(path).unwrap();
+        let checked = tidegate_policy::parse_bytes("policy.yaml", &text, &|_| None);
+        let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
+        let mut config = from_policy::server_config(&policy).unwrap();
+        config.http = vec!["127.0.0.1:0".parse().unwrap()];
+        config.bounds.drain_grace = Duration::ZERO;
+        let clock = Arc::new(ManualClock::new(START));
+        let mut handle = from_policy::serve_on(&policy, &text, config, clock).await.unwrap();
+        handle.follow(file, policy);
+        Self { folder, handle }
+    }
+
+    fn policy(folder: &Folder, rest: &str) -> String {
+        let folder = folder.path().to_str().unwrap();
+        format!("memory: {{ keys: 1MiB }}\n{NAMESPACES}{}", rest.replace("FOLDER", folder))
+    }
+
+    /// With the tokens of this test.
+    async fn usual() -> Self {
+        let folder = Folder::new();
+        std::fs::write(folder.path().join("checkout"), CHECKOUT).unwrap();
+        let rest = format!(
+            "authorization:
+  - {{ name: checkout, token_file: FOLDER/checkout, namespaces: [api], verbs: [check, report] }}
+  - {{ name: operators, token: {OPS}, namespaces: ['*'], verbs: [inspect, change, reset] }}
+"
+        );
+        Self::start(folder, &rest).await
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.handle.http()[0].tcp().unwrap()).await.unwrap()
+    }
+
+    /// Sends one request with these headers.
+    async fn ask(&self, line: &str, headers: &str, body: &str) -> Answer {
+        request(&mut Client::over(self.connect().await), line, headers, body).await
+    }
+}
+
+async fn request<S>(client: &mut Client<S>, line: &str, headers: &str, body: &str) -> Answer
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let length = body.len();
+    client
+        .send(format!("{line} HTTP/1.1\r\nhost: t\r\n{headers}content-length: {length}\r\n\r\n{body}"))
+        .await;
+    client.answer().await.expect("an answer")
+}
+
+fn bearer(token: &str) -> String {
+    format!("authorization: Bearer {token}\r\n")
+}
+
+fn body(namespace: &str) -> String {
+    format!(r#"{{"namespace":"{namespace}","attributes":{{"user":"ada"}}}}"#)
+}
+
+#[tokio::test]
+async fn who_shows_no_token_or_a_wrong_one_is_told_so_and_charged_nothing() {
+    let daemon = Guarded::usual().await;
+    let wrong = bearer("checkout-token-012345678");
+    for headers in ["", &wrong, "authorization: Basic Y2hlY2tvdXQ=\r\n", "authorization: Bearer\r\n"] {
+        for (line, body) in [
+            ("POST /v1/check", body("api")),
+            ("POST /v1/report", "not even JSON".to_owned()),
+            ("POST /v1/settle", "{}".to_owned()),
+            ("GET /v1/authorize?namespace=api&user=ada", String::new()),
+            ("GET /v1/limits", String::new()),
+            ("GET /metrics", String::new()),
+            ("GET /openapi.json", String::new()),
+            ("PUT /v1/overrides/api/per-user?user=ada", "{}".to_owned()),
+        ] {
+            let answer = daemon.ask(line, headers, &body).await;
+            assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")), "{line}");
+            assert_eq!(answer.json()["error"], "unauthenticated", "{line}");
+            assert!(!answer.body.contains("0123456"), "what was shown is not repeated: {answer:?}");
+        }
+    }
+    let left = daemon.ask("POST /v1/check", &bearer(CHECKOUT), &body("api")).await;
+    assert_eq!(left.json()["remaining"], 99);
+    for line in ["GET /healthz", "GET /readyz"] {
+        assert_eq!(daemon.ask(line, "", "").await.status, 200, "whether it lives is no secret");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_its_namespaces_and_verbs_only() {
+    let daemon = Guarded::usual().await;
+    let (checkout, ops) = (bearer(CHECKOUT), bearer(OPS));
+    let status = async |line: &str, token: &str, body: &str| daemon.ask(line, token, body).await.status;
+    assert_eq!(status("POST /v1/check", &checkout, &body("api")).await, 200);
+    assert_eq!(status("POST /v1/report", &checkout, &body("api")).await, 200);
+    assert_eq!(status("GET /v1/authorize?namespace=api&user=ada", &checkout, "").await, 200);
+    assert_eq!(status("GET /v1/authorize?namespace=web&user=ada", &checkout, "").await, 403);
+    for operation in ["check", "report", "reserve", "reset", "block", "refund"] {
+        let rest = r#","limit":"per-user","for_ms":1000,"refund_key":"a","expires_ms":1000}"#;
+        let body = body("web").replace('}', "");
+        let body = body.replace(r#""ada""#, r#""ada"}"#);
+        let keys: &[&str] = match operation {
+            "block" => &["limit", "for_ms"],
+            "refund" => &["refund_key"],
+            "reserve" => &["expires_ms"],
+            _ => &[],
+        };
+        let rest: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&format!("{{{}", &rest[1..])).unwrap();
+        let rest: String =
+            keys.iter().map(|key| format!(r#","{key}":{}"#, rest[*key])).collect::<Vec<_>>().concat();
+        let answer = daemon.ask(&format!("POST /v1/{operation}"), &checkout, &format!("{body}{rest}}}")).await;
+        assert_eq!(answer.status, 403, "{operation}: {answer:?}");
+        assert_eq!(answer.json()["error"], "forbidden", "{operation}");
+        assert!(answer.body.contains("checkout may not"), "{answer:?}");
+    }
+    assert_eq!(status("POST /v1/reset", &checkout, &body("api")).await, 403);
+    assert_eq!(status("POST /v1/reset", &ops, &body("web")).await, 200);
+    assert_eq!(status("POST /v1/check", &ops, &body("web")).await, 403);
+    for line in ["GET /v1/limits", "GET /metrics", "GET /v1/keys/top", "GET /v1/overrides"] {
+        assert_eq!((status(line, &ops, "").await, status(line, &checkout, "").await), (200, 403), "{line}");
+    }
+    let numbers = r#"{"numbers":{"limit":7},"reason":"asked for"}"#;
+    let path = "PUT /v1/overrides/api/per-user?user=ada";
+    assert_eq!(status(path, &checkout, numbers).await, 403);
+    assert_eq!(status(path, &ops, numbers).await, 200);
+}
+
+/// A gateway passes its client's `Authorization` on, which says nothing of the gateway.
+#[tokio::test]
+async fn a_gateway_shows_its_token_in_a_header_of_its_own() {
+    let daemon = Guarded::usual().await;
+    let line = "GET /v1/authorize?namespace=api&user=ada";
+    let own = format!("tidegate-token: {CHECKOUT}\r\n");
+    let client = bearer("a token of the gateway's client");
+    assert_eq!(daemon.ask(line, &format!("{client}{own}"), "").await.status, 200);
+    assert_eq!(daemon.ask(line, &client, "").await.status, 401);
+    let forged = format!("tidegate-token: nonsense\r\n{}", bearer(CHECKOUT));
+    assert_eq!(daemon.ask(line, &forged, "").await.status, 401, "the header of its own wins");
+}
+
+#[tokio::test]
+async fn a_reload_gives_and_takes_away_what_tokens_permit() {
+    let daemon = Guarded::usual().await;
+    let checkout = bearer(CHECKOUT);
+    assert_eq!(daemon.ask("POST /v1/check", &checkout, &body("web")).await.status, 403);
+    let reload = async |rest: &str| {
+        let path = daemon.folder.path().join("policy.yaml");
+        std::fs::write(path, Guarded::policy(&daemon.folder, rest)).unwrap();
+        daemon.handle.reload();
+    };
+    let until = async |line: &str, namespace: &str, status: u16| {
+        for _ in 0..2000 {
+            if daemon.ask(line, &checkout, &body(namespace)).await.status == status {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{line} in {namespace} never answers {status}");
+    };
+    reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [web] }]\n").await;
+    until("POST /v1/check", "web", 200).await;
+    assert_eq!(daemon.ask("POST /v1/check", &checkout, &body("api")).await.status, 403);
+    // A policy whose tokens cannot be read changes nothing.
+    reload("authorization: [{ token_file: FOLDER/nowhere, namespaces: [api] }]\n").await;
+    reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [api] }]\n").await;
+    until("POST /v1/check", "api", 200).await;
+    reload("").await;
+    until("POST /v1/reset", "api", 200).await;
+}
+
+/// TLS that asks for a certificate of `clients`.
+fn listen(folder: &Folder, server: &Authority, clients: &Authority) -> String {
+    let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
+    for (name, text) in [("cert", &issued.cert), ("key", &issued.key), ("ca", &clients.pem())] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    "listen: { http: { address: 127.0.0.1:0, tls: { cert: FOLDER/cert, key: FOLDER/key, client_ca: FOLDER/ca } } }\n"
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_certificate_is_somebody_by_its_names_and_not_by_its_common_name() {
+    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let rest = listen(&folder, &server, &clients)
+        + "authorization:
+  - { certificate: spiffe://prod/checkout, namespaces: [api] }
+  - { certificate: ops.internal, namespaces: [web] }
+";
+    let daemon = Guarded::start(folder, &rest).await;
+    let ask = async |issued: &Issued, namespace: &str| {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = builder
+            .with_root_certificates(server.roots())
+            .with_client_auth_cert(vec![issued.chain()], issued.secret())
+            .unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let stream = connector.connect(name, daemon.connect().await).await.unwrap();
+        request(&mut Client::over(stream), "POST /v1/check", "", &body(namespace)).await.status
+    };
+    let issue = |names: &[&str], uri: &str, common: &str| {
+        clients.issue_as(names, |params| {
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params.distinguished_name.push(rcgen::DnType::CommonName, common);
+            if !uri.is_empty() {
+                params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
+            }
+        })
+    };
+    let checkout = issue(&[], "spiffe://prod/checkout", "");
+    assert_eq!((ask(&checkout, "api").await, ask(&checkout, "web").await), (200, 403));
+    let both = issue(&["ops.internal"], "spiffe://prod/checkout", "");
+    assert_eq!((ask(&both, "api").await, ask(&both, "web").await), (200, 200));
+    let unknown = issue(&["other.internal"], "spiffe://prod/checkout/v2", "ops.internal");
+    assert_eq!((ask(&unknown, "api").await, ask(&unknown, "web").await), (401, 401));
+}
