@@ -9,8 +9,8 @@ use tidegate_wire::Meaning;
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::bounds::Bounds;
-use crate::proxy::ProxyConfig;
 use crate::envoy_files::EnvoyFiles;
+use crate::proxy::ProxyConfig;
 pub use crate::reply::OlderHeaders;
 use crate::tls::TlsFiles;
 

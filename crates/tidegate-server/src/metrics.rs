@@ -83,7 +83,10 @@ pub const TABLE: [(&str, &str); 49] = [
     ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
     ("tidegate_decision_log_errors", "Failures to write the decision log"),
     ("tidegate_grpc_calls", "Calls over gRPC by service and status code"),
-    ("tidegate_envoy_hits", "Hits under the rules of envoyproxy/ratelimit's files, by rule and what became of them"),
+    (
+        "tidegate_envoy_hits",
+        "Hits under the rules of envoyproxy/ratelimit's files, by rule and what became of them",
+    ),
     ("tidegate_resp_commands", "Commands of Redis clients by name and whether the answer was an error"),
     ("tidegate_proxy_requests", "Proxied requests by route and status; no route where none takes them"),
     ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and why"),
