@@ -88,7 +88,7 @@ pub(crate) struct Validate {
     /// The configuration that is in force, to compare with
     #[arg(long, value_name = "OLD")]
     pub(crate) against: Option<PathBuf>,
-    /// Let several files of envoyproxy/ratelimit speak of one domain, as envoy_ratelimit.merge_domains does
+    /// Let several files of envoyproxy/ratelimit speak of one domain, as `envoy_ratelimit.merge_domains` does
     #[arg(long)]
     pub(crate) merge_domains: bool,
     /// Print one JSON object: {"valid", "problems", "truncated", "warnings"}, with --against "comparison", and for files
