@@ -43,7 +43,7 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         .zip(settings(new))
         .filter(|((_, old), (_, new))| old != new)
         .map(|((path, old), (_, new))| {
-            let needs_restart = !TAKEN_OVER.contains(&path);
+            let needs_restart = !TAKEN_OVER.contains(&path) && !path.starts_with("envoy_ratelimit.");
             SettingChange { path, old, new, needs_restart }
         })
         .collect()
