@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod asking;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,6 +31,21 @@ pub(crate) enum Command {
     /// The environment variable `TIDEGATE_LOG` goes before log.level, as in `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
+    /// Ask a running daemon whether a request may go ahead, through any of its doors
+    ///
+    /// The address says which door: `http://host:8080`, `https://`, `unix:/path` (the HTTP API), `redis://host:6380`,
+    /// `rediss://` (TG.CHECK), `grpc://host:8081`, `grpcs://` (Envoy's rate limit service; the domain is the namespace).
+    ///
+    /// It charges the limits, unless --peek only looks. It gives up after 5 s. A token comes from --token-file or the
+    /// environment variable `TIDEGATE_TOKEN`, never from the command line.
+    #[command(after_help = exit::ASKING)]
+    Check(asking::Check),
+    /// Say which limits apply to a request and why the others do not, what is left of each, and what each would answer
+    ///
+    /// Nothing is charged. With --config it reads a file, as if nothing had been charged yet; otherwise it asks a running
+    /// daemon, through the listener for operators (listen.admin, or the http listener on loopback).
+    #[command(after_help = exit::ASKING)]
+    Explain(asking::Explain),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
     /// Warnings are listed too; they do not make a configuration invalid.
@@ -43,6 +60,8 @@ pub(crate) enum Command {
     /// and what would differ under `semantics: tidegate`.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
+    /// Print a new token, its hash, and how to use each
+    Token(asking::Token),
     /// Print the JSON schema of the configuration
     Schema,
     /// Print the reference of the configuration, as Markdown

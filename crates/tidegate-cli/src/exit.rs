@@ -8,9 +8,10 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The configuration has problems.
+    /// The configuration has problems, or the request that was asked about is refused.
     Problems = 1,
-    // 2 is clap's: the command line is wrong.
+    /// What was asked cannot be taken. It is also clap's, for a command line that is wrong.
+    Untaken = 2,
     /// A file cannot be read, or the output cannot be written.
     Unreadable = 3,
     /// The daemon cannot start.
@@ -34,6 +35,14 @@ Exit codes:
   3  a file cannot be read, or the output cannot be written
   4  the daemon cannot start: an address is in use, or the system refuses
   5  the daemon was told to end and had to cut requests off";
+
+/// What `--help` says of exit codes of commands that ask about a request.
+pub(crate) const ASKING: &str = "\
+Exit codes:
+  0  the request is admitted, or would be
+  1  it is refused, or would be
+  2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
+  3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
 /// Says on standard error why the command ends.
 pub(crate) fn complain(message: impl std::fmt::Display) {

@@ -3,12 +3,16 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod check;
+mod door;
 mod exit;
+mod explain;
 mod first_minute;
 mod logging;
 mod policy_file;
 mod reference;
 mod serve;
+mod token;
 mod validate;
 
 use std::process::ExitCode;
@@ -20,6 +24,9 @@ use crate::arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Schema => reference::schema(),
         Command::Reference => reference::reference(),

@@ -84,7 +84,7 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule {
         name: "tidegate-cli",
         kind: Edge,
-        may_use: &["tidegate-server", "tidegate-sim", "tidegate-policy"],
+        may_use: &["tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
     },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },

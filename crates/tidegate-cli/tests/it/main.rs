@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
 mod against;
+mod asking;
 mod command;
+mod deploy;
 mod draws;
 mod gateways;
 mod kill;

@@ -1,0 +1,129 @@
+//! The arguments of commands that ask about a request.
+
+use core::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::door::Door;
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) question: Question,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Only look: the same answer, and nothing is charged
+    #[arg(long)]
+    pub(crate) peek: bool,
+    /// How much the request matters; only the HTTP API can be told
+    #[arg(long, value_enum, value_name = "CLASS")]
+    pub(crate) class: Option<Class>,
+    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason", ..
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) question: Question,
+    /// Read this configuration instead of asking a daemon
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["at", "token_file", "ca", "cert", "key"])]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print the answer as one JSON object, as `POST /v1/explain` gives it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Print one JSON object: {"token", "hash"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A request.
+#[derive(Args, Debug)]
+pub(crate) struct Question {
+    /// The namespace whose limits apply
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: String,
+    /// What limits match on and count by [example: user=ada]
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(crate) attributes: Vec<Attribute>,
+    /// What the request weighs, in units
+    #[arg(long, value_name = "N", default_value_t = NonZeroU64::MIN)]
+    pub(crate) cost: NonZeroU64,
+}
+
+/// An attribute of a request: its name and its value.
+pub(crate) type Attribute = (String, String);
+
+impl Question {
+    /// The attribute that stands twice, if one does: a choice between them would be a guess.
+    pub(crate) fn twice(&self) -> Option<&str> {
+        let names = self.attributes.iter().map(|(name, _)| name.as_str()).enumerate();
+        let earlier = |at: usize, name: &str| self.attributes[..at].iter().any(|(known, _)| known == name);
+        names.into_iter().find(|(at, name)| earlier(*at, name)).map(|(_, name)| name)
+    }
+
+    pub(crate) fn borrowed(&self) -> Vec<(&str, &str)> {
+        self.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
+
+/// A running daemon, and who asks it.
+#[derive(Args, Debug)]
+pub(crate) struct Daemon {
+    /// Where the daemon is, and through which door it is asked
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) at: Door,
+    /// The token to ask with is the first line of this file that is no comment; otherwise it is `TIDEGATE_TOKEN`, if set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The certificates, in PEM, that the daemon's must come from, instead of those that this machine trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate, in PEM, to show the daemon
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// How much a request matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Class {
+    /// The last to be shed
+    CriticalPlus,
+    /// Shed after those below
+    Critical,
+    /// The default of the daemon
+    SheddablePlus,
+    /// The first to be shed
+    Sheddable,
+}
+
+impl Class {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::CriticalPlus => "critical_plus",
+            Self::Critical => "critical",
+            Self::SheddablePlus => "sheddable_plus",
+            Self::Sheddable => "sheddable",
+        }
+    }
+}
+
+fn attribute(text: &str) -> Result<Attribute, String> {
+    match text.split_once('=') {
+        Some(("", _)) => Err("an attribute has an empty name; write it as user=ada".to_owned()),
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err("an attribute has a name and a value; write it as user=ada".to_owned()),
+    }
+}

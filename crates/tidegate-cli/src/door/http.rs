@@ -1,0 +1,143 @@
+//! The HTTP API, as a caller.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tidegate_wire::explanation::ExplanationBody;
+use tidegate_wire::text::shortened;
+
+use super::{ANSWER_BYTES_MAX, Speaks, Terms, Unanswered, connect, token, within_deadline};
+use crate::arguments::asking::{Daemon, Question};
+
+/// What a daemon says of a request: the body of an answer, of a refusal, or of a fault.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Said {
+    pub(crate) decision: String,
+    pub(crate) remaining: Option<u64>,
+    pub(crate) limits: Vec<Left>,
+    pub(crate) permit: Option<String>,
+    pub(crate) shadow: Vec<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) limit: Option<String>,
+    pub(crate) scope: Option<BTreeMap<String, String>>,
+    pub(crate) retry: Option<String>,
+    pub(crate) retry_after_ms: Option<u64>,
+    pub(crate) detail: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) fix: Option<String>,
+}
+
+/// What a limit has left.
+#[derive(Debug, Deserialize, serde::Serialize)]
+pub(crate) struct Left {
+    pub(crate) name: String,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reset_ms: Option<u64>,
+}
+
+impl Said {
+    /// A body that decides; otherwise what was wrong with the question.
+    pub(super) fn read(status: StatusCode, body: &[u8]) -> Result<Self, Unanswered> {
+        let said: Self = serde_json::from_slice(body).map_err(|_| no_daemon(status))?;
+        match said.decision.as_str() {
+            "admit" | "refuse" => Ok(said),
+            _ => Err(said.fault(status)),
+        }
+    }
+
+    fn fault(self, status: StatusCode) -> Unanswered {
+        let (Some(detail), Some(_)) = (self.detail, self.error) else { return no_daemon(status) };
+        let why = match self.fix {
+            Some(fix) => format!("{detail}; {fix}"),
+            None => detail,
+        };
+        if status.is_server_error() { Unanswered::Silent(why) } else { Unanswered::Untaken(why) }
+    }
+}
+
+fn no_daemon(status: StatusCode) -> Unanswered {
+    Unanswered::Silent(format!("what answers there, with status {}, is no Tidegate", status.as_u16()))
+}
+
+/// The body of a check.
+fn body_of(question: &Question) -> Map<String, Value> {
+    let attributes: Map<String, Value> =
+        question.attributes.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    let mut body = Map::new();
+    body.insert("namespace".to_owned(), question.namespace.as_str().into());
+    body.insert("attributes".to_owned(), attributes.into());
+    body.insert("cost".to_owned(), question.cost.get().into());
+    body
+}
+
+pub(super) async fn check(
+    daemon: &Daemon,
+    question: &Question,
+    terms: Terms,
+    token: Option<&str>,
+) -> Result<Said, Unanswered> {
+    let mut body = body_of(question);
+    if terms.peek {
+        body.insert("peek".to_owned(), json!(true));
+    }
+    if let Some(class) = terms.class {
+        body.insert("class".to_owned(), json!(class.as_str()));
+    }
+    let (status, answer) = post(daemon, "/v1/check", body, token).await?;
+    Said::read(status, &answer)
+}
+
+/// Asks what each limit is to a request.
+pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<ExplanationBody, Unanswered> {
+    if daemon.at.speaks != Speaks::Http {
+        let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
+        return Err(Unanswered::Untaken(why));
+    }
+    within_deadline(&daemon.at, async {
+        let token = token(daemon)?;
+        let (status, answer) = post(daemon, "/v1/explain", body_of(question), token.as_deref()).await?;
+        if status == StatusCode::OK {
+            return serde_json::from_slice(&answer).map_err(|_| no_daemon(status));
+        }
+        let said: Said = serde_json::from_slice(&answer).map_err(|_| no_daemon(status))?;
+        Err(said.fault(status))
+    })
+    .await
+}
+
+async fn post(
+    daemon: &Daemon,
+    path: &str,
+    body: Map<String, Value>,
+    token: Option<&str>,
+) -> Result<(StatusCode, Bytes), Unanswered> {
+    let stream = TokioIo::new(connect(daemon).await?);
+    let silent = |error: hyper::Error| Unanswered::silent(&error);
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(silent)?;
+    // It ends with the sender.
+    tokio::spawn(connection);
+    let mut request = Request::post(path)
+        .header(HOST, daemon.at.authority())
+        .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+        .header(CONTENT_TYPE, "application/json");
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let body = Full::new(Bytes::from(Value::Object(body).to_string()));
+    let request =
+        request.body(body).map_err(|error| Unanswered::Untaken(shortened(&error.to_string(), 256).into()))?;
+    let (head, body) = sender.send_request(request).await.map_err(silent)?.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| Unanswered::Silent(format!("its answer cannot be read: {error}")))?;
+    Ok((head.status, body.to_bytes()))
+}

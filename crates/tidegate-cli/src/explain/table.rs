@@ -1,0 +1,182 @@
+//! An explanation as a table for people, at most [`WIDTH`] characters wide: a line for each limit, and below it why.
+
+use std::fmt::Write;
+
+use tidegate_wire::explanation::{
+    CounterExplanation, DecidedBy, ExplanationBody, LimitExplanation, NumbersOf, Would,
+};
+use tidegate_wire::retry_after::in_words;
+use tidegate_wire::text::shortened;
+
+/// The widest line. A single word that is longer is not broken.
+const WIDTH: usize = 100;
+
+/// How much of a name or a value is shown, in bytes.
+const SHOWN_BYTES: usize = 40;
+
+const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "WHOLE IN", "COUNTED ON"];
+
+pub(super) fn of(explained: &ExplanationBody, source: &str) -> String {
+    let would = match explained.would {
+        Would::Admit => "admitted",
+        Would::Refuse => "refused",
+    };
+    let (cost, namespace) = (explained.cost, &explained.namespace);
+    let mut text = String::new();
+    let head = format!("A request of cost {cost} in {namespace} would be {would}, {source}.");
+    wrap(&mut text, 0, &head);
+    if let Some(failure) = &explained.store_failure {
+        wrap(&mut text, 0, &format!("The store did not say what its limits hold: {failure}"));
+    }
+    if explained.limits.is_empty() {
+        text.push_str("The namespace has no limits.\n");
+        return text;
+    }
+    let rows: Vec<[String; 6]> = explained.limits.iter().map(row).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
+    };
+    // The last column ends the line, so it needs no width.
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    text.push('\n');
+    line(&mut text, &HEADINGS.map(str::to_owned), &widths);
+    for (limit, row) in explained.limits.iter().zip(&rows) {
+        line(&mut text, row, &widths);
+        wrap(&mut text, 2, &because(limit));
+    }
+    text
+}
+
+fn row(limit: &LimitExplanation) -> [String; 6] {
+    let says = match (limit.would, limit.shadow) {
+        (None, _) => "-",
+        (Some(Would::Admit), _) => "admit",
+        (Some(Would::Refuse), false) => "REFUSE",
+        (Some(Would::Refuse), true) => "(refuse)",
+    };
+    let name = shortened(&limit.name, SHOWN_BYTES).into_owned();
+    let Some(counter) = &limit.counter else {
+        return [name, says.to_owned(), String::new(), String::new(), String::new(), String::new()];
+    };
+    let [used, left, whole] = match &counter.level {
+        Some(level) => [level.used.to_string(), level.remaining.to_string(), in_words(level.reset_ms)],
+        None => ["?", "?", "?"].map(str::to_owned),
+    };
+    [name, says.to_owned(), used, left, whole, key(counter)]
+}
+
+fn key(counter: &CounterExplanation) -> String {
+    let part = |(name, value): (&String, &Option<String>)| match value {
+        Some(value) => format!("{name}={}", shortened(value, SHOWN_BYTES)),
+        None => format!("no {name}"),
+    };
+    let parts: Vec<String> = counter.key.iter().map(part).collect();
+    if parts.is_empty() { "one counter for all".to_owned() } else { parts.join(", ") }
+}
+
+/// Why a limit says what it says, and by which numbers.
+fn because(limit: &LimitExplanation) -> String {
+    let mut text = limit.because.clone();
+    if limit.shadow {
+        text.push_str("; a shadow limit, which refuses nothing");
+    }
+    let Some(counter) = &limit.counter else { return text };
+    let _ = write!(text, "; {}", counter.numbers);
+    let whose = match counter.numbers_of {
+        NumbersOf::Limit => None,
+        NumbersOf::Policy => Some("an override of the policy"),
+        NumbersOf::RunTime => Some("an override set at run time"),
+    };
+    if let Some(whose) = whose {
+        let when = counter.overrides.iter().flatten();
+        let when: Vec<String> =
+            when.map(|(name, value)| format!("{name}={}", shortened(value, SHOWN_BYTES))).collect();
+        let _ = write!(text, " by {whose} for {}", when.join(", "));
+    }
+    if let Some(until) = &counter.until {
+        let _ = write!(text, " until {until}");
+    }
+    if counter.decided_by == DecidedBy::Store {
+        text.push_str("; decided in the store");
+    }
+    if let Some(span) = counter.blocks_for_ms {
+        let _ = write!(text, "; whoever exceeds it is blocked for {}", in_words(span));
+    }
+    text
+}
+
+fn line(text: &mut String, row: &[String; 6], widths: &[usize]) {
+    let mut line = String::new();
+    for (column, cell) in row.iter().enumerate() {
+        match widths.get(column) {
+            // Numbers stand below each other by their last digit.
+            Some(width) if (2..4).contains(&column) => {
+                let _ = write!(line, "{cell:>width$}  ");
+            }
+            Some(width) => {
+                let _ = write!(line, "{cell:<width$}  ");
+            }
+            None => line.push_str(cell),
+        }
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+/// Writes words in lines that begin with so many spaces and are not too wide.
+fn wrap(text: &mut String, indent: usize, words: &str) {
+    let mut width = 0;
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            text.push('\n');
+            width = 0;
+        }
+        if width == 0 {
+            text.extend(std::iter::repeat_n(' ', indent));
+            width = indent;
+        } else {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPLAINED: &str = r#"{"namespace":"api","cost":3,"would":"refuse","at":"2026-11-20T23:00:00Z","limits":[
+        {"name":"reads","applies":false,"because":"method is \"POST\"; it wants one of \"GET\", \"HEAD\""},
+        {"name":"per-user","applies":true,"would":"refuse","because":"used up: 0 of 4 left; again in 60 min",
+         "counter":{"key":{"user":"ada"},"numbers":"fixed 4 in 1h","numbers_of":"run_time","overrides":{"user":"ada"},
+         "until":"2026-11-20T23:01:00Z","decided_by":"store","level":{"limit":4,"used":12,"remaining":0,"reset_ms":3600000}}},
+        {"name":"tried","applies":true,"would":"refuse","shadow":true,"because":"used up: 0 of 1 left; again in 1 s",
+         "counter":{"key":{},"numbers":"rate 1/s, burst 1","numbers_of":"limit","decided_by":"member",
+         "blocks_for_ms":600000,"level":{"limit":1,"used":1,"remaining":0,"reset_ms":1000}}}]}"#;
+
+    #[test]
+    fn each_limit_has_a_line_and_below_it_why() {
+        let explained: ExplanationBody = serde_json::from_str(EXPLAINED).unwrap();
+        let expected = "\
+A request of cost 3 in api would be refused, by a test.
+
+LIMIT     SAYS      USED  LEFT  WHOLE IN  COUNTED ON
+reads     -
+  method is \"POST\"; it wants one of \"GET\", \"HEAD\"
+per-user  REFUSE      12     0  60 min    user=ada
+  used up: 0 of 4 left; again in 60 min; fixed 4 in 1h by an override set at run time for user=ada
+  until 2026-11-20T23:01:00Z; decided in the store
+tried     (refuse)     1     0  1 s       one counter for all
+  used up: 0 of 1 left; again in 1 s; a shadow limit, which refuses nothing; rate 1/s, burst 1;
+  whoever exceeds it is blocked for 10 min
+";
+        let table = of(&explained, "by a test");
+        assert_eq!(table, expected);
+        assert!(table.lines().all(|line| line.chars().count() <= WIDTH));
+    }
+}
