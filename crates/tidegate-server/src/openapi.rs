@@ -6,7 +6,8 @@ use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched, Would,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched,
+    Would,
 };
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
