@@ -84,7 +84,8 @@ struct Granted {
 impl Authorization {
     /// What `grants` permit. Reads the files with tokens.
     pub(crate) fn new(grants: &[Grant]) -> Result<Self, AuthorizationError> {
-        let (mut tokens, mut certificates) = (HashMap::<Hash, Places>::new(), HashMap::<String, Places>::new());
+        let (mut tokens, mut certificates) =
+            (HashMap::<Hash, Places>::new(), HashMap::<String, Places>::new());
         let mut files = Vec::new();
         for (place, grant) in grants.iter().enumerate() {
             let place = place as u16;
@@ -113,13 +114,16 @@ impl Authorization {
 
     /// Whoever shows this token, and these names in a certificate. An error is a token that nobody has, or nothing shown.
     pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
+        self.caller_of(names, token.map(hash))
+    }
+
+    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, Unknown> {
         let granted = &*self.0;
         let mut places = Places::new();
         for name in names {
             places.extend(granted.certificates.get(name).into_iter().flatten().copied());
         }
-        if let Some(token) = token {
-            let hash = hash(token);
+        if let Some(hash) = token {
             let before = places.len();
             places.extend(granted.tokens.get(&hash).into_iter().flatten().copied());
             places.extend(granted.files.get().get(&hash).into_iter().flatten().copied());
@@ -175,6 +179,48 @@ impl Unknown {
             ),
         };
         Fault::new(FaultCode::Unauthenticated, detail).fix(fix)
+    }
+}
+
+/// What is shown over a connection once for all that follows. Who that is, is asked anew after every reload.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// The names in the client's certificate.
+    names: Arc<[String]>,
+    token: Option<Token>,
+}
+
+/// What is kept of a token.
+struct Token(Hash);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Shown {
+    pub(crate) fn new(names: &Arc<[String]>) -> Self {
+        Self { names: Arc::clone(names), token: None }
+    }
+
+    /// Who that is now.
+    pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, Unknown> {
+        let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
+        authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
+    }
+
+    /// Takes a token; one that nobody has changes nothing.
+    pub(crate) fn take(&mut self, token: &[u8], authorization: &Authorization) -> Result<Caller, Unknown> {
+        let hash = hash(token);
+        let caller = authorization.caller_of(&self.names, Some(hash))?;
+        self.token = Some(Token(hash));
+        Ok(caller)
+    }
+
+    /// Forgets the token.
+    pub(crate) fn forget(&mut self) {
+        self.token = None;
     }
 }
 

@@ -4,8 +4,8 @@ use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
-use tidegate_policy::policy::authorization::Verb;
 use tidegate_engine::{LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };

@@ -94,7 +94,9 @@ pub(super) fn proxy(
 /// Whether who connects can be known as the listener and the routes need it.
 fn peers(listen: &Listen, proxy: &Proxy, report: &mut Report<'_>) {
     let within = Path::default().key("listen");
-    for (name, listener) in [("http", &listen.http), ("admin", &listen.admin)] {
+    let others =
+        [("http", &listen.http), ("admin", &listen.admin), ("grpc", &listen.grpc), ("resp", &listen.resp)];
+    for (name, listener) in others {
         if listener.as_ref().is_some_and(Listener::expects_preamble) {
             let what = "the PROXY protocol is only read where requests are passed on";
             let path = within.key(name).key("proxy_protocol");

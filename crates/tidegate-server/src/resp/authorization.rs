@@ -1,9 +1,83 @@
-//! Who somebody on a connection is.
+//! Who sends commands, and what they may do: `AUTH`, `HELLO ... AUTH`, and what is granted for each command.
 
-/// Takes what `AUTH` and `HELLO ... AUTH` bring; an error is what its sender is told.
-///
-/// Nobody has a password in this version, so bringing one is told as Redis tells it: a client that was set up with a
-/// password believes itself guarded, and is not.
-pub(super) fn log_in(_user: &[u8], _password: &[u8]) -> Result<(), &'static str> {
-    Err("Client sent AUTH, but no password is set")
+use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::Fault;
+
+use super::command::Command;
+use super::session::Refused;
+use super::throttle::NAMESPACE;
+use crate::authorization::{Caller, Shown, Unknown};
+use crate::config::ServerConfig;
+
+/// Who a connection is, as far as it has shown it.
+#[derive(Debug)]
+pub(super) struct Identity {
+    shown: Shown,
+    /// By the policy in force when the turn began.
+    caller: Result<Caller, Unknown>,
+}
+
+impl Identity {
+    pub(super) fn new(shown: Shown, config: &ServerConfig) -> Self {
+        let caller = shown.caller(config);
+        Self { shown, caller }
+    }
+
+    /// Looks at who it is by the policy that is in force now.
+    pub(super) fn renew(&mut self, config: &ServerConfig) {
+        self.caller = self.shown.caller(config);
+    }
+
+    /// Takes what `AUTH` and `HELLO ... AUTH` bring: a token, whatever the user is called.
+    pub(super) fn log_in(&mut self, password: &[u8], config: &ServerConfig) -> Result<(), Refused> {
+        let Some(authorization) = &config.authorization else {
+            return Err(Refused::err("Client sent AUTH, but no password is set".to_owned()));
+        };
+        let wrong = |_| Refused::Text("WRONGPASS", "the token is not one of the policy's".to_owned());
+        self.caller = Ok(self.shown.take(password, authorization).map_err(wrong)?);
+        Ok(())
+    }
+
+    /// Forgets who logged in.
+    pub(super) fn log_out(&mut self, config: &ServerConfig) {
+        self.shown.forget();
+        self.renew(config);
+    }
+
+    /// Whoever it is.
+    pub(super) fn caller(&self) -> Result<&Caller, Refused> {
+        self.caller.as_ref().map_err(|unknown| match unknown {
+            Unknown::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
+            Unknown::Token => no_auth("the token is no longer one of the policy's; send AUTH TOKEN"),
+            Unknown::Certificate => {
+                no_auth("no grant is for a name in the client certificate; send AUTH TOKEN")
+            }
+        })
+    }
+
+    /// Whether it may send `command` at all. In which namespace, those that name one see.
+    pub(super) fn may_send(&self, command: Command) -> Result<(), Refused> {
+        let verb = match command {
+            // How one becomes somebody, and how one leaves.
+            Command::Hello | Command::Auth | Command::Quit | Command::Reset => return Ok(()),
+            Command::Throttle | Command::ThrottleMillis => Some(Verb::Check),
+            Command::Del => Some(Verb::Reset),
+            _ => None,
+        };
+        let caller = self.caller()?;
+        match verb {
+            Some(verb) => permitted(caller.may(verb, NAMESPACE)),
+            None if command == Command::Release => permitted(caller.may_somewhere(Verb::Check)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn no_auth(text: &str) -> Refused {
+    Refused::Text("NOAUTH", text.to_owned())
+}
+
+/// What Redis calls a thing that is not granted.
+pub(super) fn permitted(granted: Result<(), Fault>) -> Result<(), Refused> {
+    granted.map_err(|fault| Refused::Text("NOPERM", fault.detail))
 }

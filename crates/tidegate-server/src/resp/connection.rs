@@ -13,7 +13,9 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use super::authorization::Identity;
 use super::session::{Ending, Session};
+use crate::authorization::Shown;
 use crate::connections::{Hearing, Line, NotingStream, OpenConnection, Order};
 use crate::daemon::Daemon;
 
@@ -99,7 +101,8 @@ where
     };
     // Relaxed: only that they differ matters.
     let id = daemon.resp.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let mut session = Session::new(id);
+    let identity = Identity::new(Shown::new(&open.names), &daemon.in_force.load().config);
+    let mut session = Session::new(id, identity);
     while connection.has_input().await {
         connection.has_more = false;
         let Connection { input, output, answering, .. } = &mut connection;

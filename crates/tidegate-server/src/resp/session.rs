@@ -4,14 +4,17 @@ use core::fmt::{self, Display, Write};
 use std::borrow::Cow;
 
 use tidegate::{CarriedLimit, Timestamp};
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::Fault;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
 
+use super::authorization::{Identity, permitted};
 use super::check::write_fault;
 use super::command::Command;
 use super::connection::Answering;
 use super::counts::Tally;
 use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
+use crate::config::ServerConfig;
 use crate::daemon::{Daemon, Desk};
 
 /// How many bytes of replies end a turn, so that others have theirs. What has come after that is read in the next.
@@ -30,6 +33,7 @@ pub(super) struct Session {
     pub(super) id: u64,
     pub(super) protocol: Protocol,
     pub(super) name: Vec<u8>,
+    identity: Identity,
     /// Whether it ends when its replies are written.
     pub(super) ending: Option<Ending>,
     last: LastBucket,
@@ -56,8 +60,15 @@ pub(super) struct Turn {
 }
 
 impl Session {
-    pub(super) fn new(id: u64) -> Self {
-        Self { id, protocol: Protocol::Two, name: Vec::new(), ending: None, last: LastBucket::default() }
+    pub(super) fn new(id: u64, identity: Identity) -> Self {
+        Self {
+            id,
+            protocol: Protocol::Two,
+            name: Vec::new(),
+            identity,
+            ending: None,
+            last: LastBucket::default(),
+        }
     }
 
     /// Answers the whole commands of `input` behind what `out` holds.
@@ -70,6 +81,7 @@ impl Session {
     ) -> Turn {
         let in_force = daemon.in_force.load_full();
         let desk = Desk { daemon, in_force: &in_force };
+        self.identity.renew(&in_force.config);
         let until = out.len() + TURN_REPLY_BYTES;
         let mut replies = Replies::new(out, self.protocol);
         let mut tally = Tally::new();
@@ -104,7 +116,11 @@ impl Session {
             if let Some(command @ (Command::Throttle | Command::ThrottleMillis)) = command
                 && command.takes(arguments.len())
             {
-                match Asking::read(command, &mut arguments, &mut self.last) {
+                let permitted = self.identity.may_send(command);
+                let asking = permitted.and_then(|()| {
+                    Asking::read(command, &mut arguments, &mut self.last).map_err(Refused::err)
+                });
+                match asking {
                     Ok(asking) => {
                         if run.len() == RUN_MAX || run.first().is_some_and(|first| !first.goes_with(&asking))
                         {
@@ -115,9 +131,9 @@ impl Session {
                         }
                         run.push(asking);
                     }
-                    Err(text) => {
+                    Err(refused) => {
                         self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
-                        replies.error("ERR", text);
+                        refused.write(daemon, &mut replies);
                         tally.count(Some(command), true);
                     }
                 }
@@ -126,13 +142,8 @@ impl Session {
             self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
             let is_error = match self.answer(&desk, command, &arguments, &mut now, &mut replies).await {
                 Ok(()) => false,
-                Err(Refused::Fault(fault)) => {
-                    daemon.metrics.fault(fault.code);
-                    write_fault(&fault, &mut replies);
-                    true
-                }
-                Err(Refused::Text(code, text)) => {
-                    replies.error(code, text);
+                Err(refused) => {
+                    refused.write(daemon, &mut replies);
                     true
                 }
             };
@@ -176,14 +187,18 @@ impl Session {
         replies: &mut Replies<'_>,
     ) -> Result<(), Refused> {
         let Some(command) = command else {
+            self.identity.caller()?;
             return Err(self.unknown(arguments));
         };
+        self.identity.may_send(command)?;
         if !command.takes(arguments.len()) {
             return Err(wrong_number(command));
         }
         match command {
             Command::Throttle | Command::ThrottleMillis => return Err(wrong_number(command)),
             Command::Check => {
+                let namespace = String::from_utf8_lossy(&arguments[1]);
+                permitted(self.identity.caller()?.may(Verb::Check, &namespace))?;
                 if desk.check_over_resp(arguments, *now, replies).await? {
                     *now = desk.daemon.clock.now();
                 }
@@ -214,14 +229,12 @@ impl Session {
                 _ => return Err(wrong_number(command)),
             },
             Command::Echo => replies.bulk(&arguments[1]),
-            Command::Hello => self.hello(&arguments[1..], replies)?,
+            Command::Hello => self.hello(&desk.in_force.config, &arguments[1..], replies)?,
             Command::Auth => {
-                let (user, password) = match &arguments[1..] {
-                    [password] => (&b"default"[..], password),
-                    [user, password] => (&**user, password),
-                    _ => return Err(wrong_number(command)),
+                let ([password] | [_, password]) = &arguments[1..] else {
+                    return Err(wrong_number(command));
                 };
-                super::authorization::log_in(user, password).map_err(|text| Refused::err(text.to_owned()))?;
+                self.identity.log_in(password, &desk.in_force.config)?;
                 replies.simple("OK");
             }
             Command::Client => self.client(arguments, replies)?,
@@ -236,6 +249,7 @@ impl Session {
             Command::Reset => {
                 self.protocol = Protocol::Two;
                 self.name.clear();
+                self.identity.log_out(&desk.in_force.config);
                 replies.speak(self.protocol);
                 replies.simple("RESET");
             }
@@ -267,7 +281,12 @@ impl Session {
         Refused::err(text)
     }
 
-    fn hello(&mut self, options: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+    fn hello(
+        &mut self,
+        config: &ServerConfig,
+        options: &[Cow<'_, [u8]>],
+        replies: &mut Replies<'_>,
+    ) -> Result<(), Refused> {
         let mut protocol = self.protocol;
         let mut rest = options;
         if let [version, behind @ ..] = options {
@@ -287,9 +306,8 @@ impl Session {
         let mut name = None;
         while let [option, behind @ ..] = rest {
             rest = match behind {
-                [user, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
-                    super::authorization::log_in(user, password)
-                        .map_err(|text| Refused::err(text.to_owned()))?;
+                [_, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
+                    self.identity.log_in(password, config)?;
                     behind
                 }
                 [given, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
@@ -300,6 +318,7 @@ impl Session {
                 _ => return Err(Refused::err(format!("Syntax error in HELLO option '{}'", Shown(option)))),
             };
         }
+        self.identity.caller()?;
         if let Some(name) = name {
             self.name = name;
         }
@@ -393,6 +412,18 @@ pub(super) enum Refused {
 impl Refused {
     pub(super) fn err(text: String) -> Self {
         Self::Text("ERR", text)
+    }
+}
+
+impl Refused {
+    fn write(&self, daemon: &Daemon, replies: &mut Replies<'_>) {
+        match self {
+            Self::Fault(fault) => {
+                daemon.metrics.fault(fault.code);
+                write_fault(fault, replies);
+            }
+            Self::Text(code, text) => replies.error(code, text),
+        }
     }
 }
 

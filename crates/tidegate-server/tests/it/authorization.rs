@@ -16,8 +16,8 @@ use crate::client::{Answer, Client};
 use crate::lasting::Folder;
 use crate::world::START;
 
-const CHECKOUT: &str = "checkout-token-0123456789";
-const OPS: &str = "operators-token-0123456789";
+pub(crate) const CHECKOUT: &str = "checkout-token-0123456789";
+pub(crate) const OPS: &str = "operators-token-0123456789";
 
 const NAMESPACES: &str = "namespaces:
   api: { limits: [{ name: per-user, key: [user], fixed: { limit: 100, window: 1h } }] }
@@ -25,14 +25,14 @@ const NAMESPACES: &str = "namespaces:
 ";
 
 /// A daemon whose grants are those of a policy in a folder.
-struct Guarded {
+pub(crate) struct Guarded {
     folder: Folder,
-    handle: Handle,
+    pub(crate) handle: Handle,
 }
 
 impl Guarded {
     /// `rest` is what else the policy says, `FOLDER` in it the folder.
-    async fn start(folder: Folder, rest: &str) -> Self {
+    pub(crate) async fn start(folder: Folder, rest: &str) -> Self {
         let path = folder.path().join("policy.yaml");
         std::fs::write(&path, Self::policy(&folder, rest)).unwrap();
         let (file, text) = PolicyFile::open(path).unwrap();
@@ -63,6 +63,13 @@ impl Guarded {
 "
         );
         Self::start(folder, &rest).await
+    }
+
+    /// Puts another policy in the place of the one there is, and has it taken over soon.
+    pub(crate) fn reload(&self, rest: &str) {
+        let path = self.folder.path().join("policy.yaml");
+        std::fs::write(path, Self::policy(&self.folder, rest)).unwrap();
+        self.handle.reload();
     }
 
     async fn connect(&self) -> TcpStream {
@@ -145,7 +152,8 @@ async fn a_token_is_good_for_its_namespaces_and_verbs_only() {
             serde_json::from_str(&format!("{{{}", &rest[1..])).unwrap();
         let rest: String =
             keys.iter().map(|key| format!(r#","{key}":{}"#, rest[*key])).collect::<Vec<_>>().concat();
-        let answer = daemon.ask(&format!("POST /v1/{operation}"), &checkout, &format!("{body}{rest}}}")).await;
+        let answer =
+            daemon.ask(&format!("POST /v1/{operation}"), &checkout, &format!("{body}{rest}}}")).await;
         assert_eq!(answer.status, 403, "{operation}: {answer:?}");
         assert_eq!(answer.json()["error"], "forbidden", "{operation}");
         assert!(answer.body.contains("checkout may not"), "{answer:?}");
@@ -180,11 +188,6 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
     let daemon = Guarded::usual().await;
     let checkout = bearer(CHECKOUT);
     assert_eq!(daemon.ask("POST /v1/check", &checkout, &body("web")).await.status, 403);
-    let reload = async |rest: &str| {
-        let path = daemon.folder.path().join("policy.yaml");
-        std::fs::write(path, Guarded::policy(&daemon.folder, rest)).unwrap();
-        daemon.handle.reload();
-    };
     let until = async |line: &str, namespace: &str, status: u16| {
         for _ in 0..2000 {
             if daemon.ask(line, &checkout, &body(namespace)).await.status == status {
@@ -194,14 +197,14 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
         }
         panic!("{line} in {namespace} never answers {status}");
     };
-    reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [web] }]\n").await;
+    daemon.reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [web] }]\n");
     until("POST /v1/check", "web", 200).await;
     assert_eq!(daemon.ask("POST /v1/check", &checkout, &body("api")).await.status, 403);
     // A policy whose tokens cannot be read changes nothing.
-    reload("authorization: [{ token_file: FOLDER/nowhere, namespaces: [api] }]\n").await;
-    reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [api] }]\n").await;
+    daemon.reload("authorization: [{ token_file: FOLDER/nowhere, namespaces: [api] }]\n");
+    daemon.reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [api] }]\n");
     until("POST /v1/check", "api", 200).await;
-    reload("").await;
+    daemon.reload("");
     until("POST /v1/reset", "api", 200).await;
 }
 

@@ -46,18 +46,11 @@ async fn every_limit_says_what_it_is_to_the_request_and_nothing_is_charged() {
         assert_eq!(limits[0], reads);
         let per_user = &limits[1];
         assert_eq!(
-            (
-                &per_user["would"],
-                &per_user["reason"],
-                &per_user["retry_after_ms"]
-            ),
+            (&per_user["would"], &per_user["reason"], &per_user["retry_after_ms"]),
             (&json!("refuse"), &json!("quota_exceeded"), &json!(3_600_000)),
             "{per_user}"
         );
-        assert_eq!(
-            per_user["because"],
-            "not enough for a cost of 3: 2 of 4 left; again in 60 min"
-        );
+        assert_eq!(per_user["because"], "not enough for a cost of 3: 2 of 4 left; again in 60 min");
         let by = if kept == Kept::Files { "store" } else { "member" };
         let until = START.saturating_add(Duration::from_mins(1)).to_string();
         let counter = json!({
@@ -73,20 +66,9 @@ async fn every_limit_says_what_it_is_to_the_request_and_nothing_is_charged() {
         assert_eq!(limits[2]["counter"]["key"], json!({ "ip": "2001:db8::/64" }));
         assert_eq!(limits[3]["lacks"], "app");
         let tried = &limits[4];
-        assert_eq!(
-            (&tried["shadow"], &tried["would"]),
-            (&json!(true), &json!("refuse"))
-        );
-        assert_eq!(
-            explain(&daemon, ADA, 2).await["would"],
-            "admit",
-            "a shadow limit refuses nothing"
-        );
-        assert_eq!(
-            daemon.admits(ADA, 5).await,
-            2,
-            "what was explained is what is decided"
-        );
+        assert_eq!((&tried["shadow"], &tried["would"]), (&json!(true), &json!("refuse")));
+        assert_eq!(explain(&daemon, ADA, 2).await["would"], "admit", "a shadow limit refuses nothing");
+        assert_eq!(daemon.admits(ADA, 5).await, 2, "what was explained is what is decided");
     }
 }
 
@@ -99,11 +81,7 @@ async fn what_cannot_be_explained_says_why_and_get_is_not_taken() {
         (r#"{"namespace":"api","atributes":{}}"#, 400, "malformed_body"),
     ] {
         let answer = daemon.client().await.post("/v1/explain", body).await;
-        assert_eq!(
-            (answer.status, answer.json()["error"].as_str()),
-            (status, Some(error)),
-            "{answer:?}"
-        );
+        assert_eq!((answer.status, answer.json()["error"].as_str()), (status, Some(error)), "{answer:?}");
     }
     let answer = daemon.get("/v1/explain").await;
     assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));

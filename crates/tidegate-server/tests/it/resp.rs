@@ -1,5 +1,6 @@
 //! The door for Redis clients, and a client that speaks RESP byte by byte, so that tests can also speak it badly.
 
+mod authorization;
 mod check;
 mod commands;
 mod protocol;
