@@ -133,13 +133,13 @@ async fn dispatch(
         }
         Route::Overrides => {
             let (path, query) = (head.uri.path(), head.uri.query());
-            let named = path.strip_prefix(route.path()).unwrap_or("");
+            let address = path.strip_prefix(route.path()).unwrap_or("");
             match head.method {
                 Method::PUT => {
-                    desk.set_override(caller, named, query, &body::read(incoming, bounds).await?).await?
+                    desk.set_override(caller, address, query, &body::read(incoming, bounds).await?).await?
                 }
                 Method::DELETE => {
-                    desk.remove_override(caller, named, query, &body::read(incoming, bounds).await?).await?
+                    desk.remove_override(caller, address, query, &body::read(incoming, bounds).await?).await?
                 }
                 _ => {
                     caller.may_everywhere(Verb::Inspect)?;

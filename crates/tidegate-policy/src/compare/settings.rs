@@ -8,7 +8,7 @@ use tidegate::WhenFull;
 use tidegate::rate::format_span;
 
 use crate::measure::format_size;
-use crate::policy::authorization::{Credential, Grant, Namespaces};
+use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::Proxy;
 use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind, Tls};
@@ -190,7 +190,7 @@ fn grant(grant: &Grant) -> String {
         Namespaces::All => "*".to_owned(),
         Namespaces::Some(names) => names.join(", "),
     };
-    let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
+    let verbs: Vec<&str> = verbs.iter().map(Verb::as_str).collect();
     format!("{name} by {credential}: {} in {namespaces}", verbs.join(", "))
 }
 

@@ -10,7 +10,7 @@ fn environment(name: &str) -> Option<String> {
 }
 
 fn problems(text: &str) -> String {
-    parse("tidegate.yaml", text, &environment).unwrap_err().to_string()
+    parse("tidegate.yaml", text, &environment).expect_err("it has problems").to_string()
 }
 
 fn policy(grants: &str) -> String {

@@ -177,7 +177,7 @@ impl Watched {
 mod tests {
     use super::*;
 
-    const IDLE: Duration = Duration::from_secs(60);
+    const IDLE: Duration = Duration::from_mins(1);
 
     /// An answer on a stream whose task never ends by itself.
     async fn stream(line: &Arc<Line>, until: Option<Instant>) -> (Flowing, AbortHandle) {

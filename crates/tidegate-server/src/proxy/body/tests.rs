@@ -60,7 +60,7 @@ fn connection() -> OpenConnection {
     Arc::new(Connections::default()).add()
 }
 
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 const TOTAL: Duration = Duration::from_secs(10);
 
 fn endless(connection: &OpenConnection) -> ProxiedBody<Endless> {
