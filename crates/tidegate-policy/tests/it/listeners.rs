@@ -18,7 +18,12 @@ proxy:
 }
 
 fn warnings(text: &str) -> Vec<String> {
-    check(text).expect("it has no problems").warnings.iter().map(|one| format!("{}: {}", one.path, one.what)).collect()
+    check(text)
+        .expect("it has no problems")
+        .warnings
+        .iter()
+        .map(|one| format!("{}: {}", one.path, one.what))
+        .collect()
 }
 
 #[test]
