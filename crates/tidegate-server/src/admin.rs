@@ -133,6 +133,17 @@ impl Desk<'_> {
         reply::json(StatusCode::OK, &TopKeys { refusals, keys })
     }
 
+    /// The limits of the files of envoyproxy/ratelimit, a line for each.
+    pub(crate) fn rlconfig(&self) -> Result<Reply, Fault> {
+        let Some(files) = &self.in_force.config.envoy_ratelimit else {
+            let detail = "the policy has no `envoy_ratelimit`, so that there are no files to show";
+            let fix = "name them under `envoy_ratelimit.path`; limits of namespaces are at /v1/limits";
+            return Err(Fault::new(FaultCode::UnknownRoute, detail).fix(fix));
+        };
+        let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
+        Ok(reply::with_body(StatusCode::OK, media_type, files.get().dump().into_bytes()))
+    }
+
     pub(crate) fn metrics_page(&self) -> Reply {
         let media_type = HeaderValue::from_static(metrics::MEDIA_TYPE);
         reply::with_body(StatusCode::OK, media_type, self.daemon.metrics.page().into_bytes())

@@ -10,7 +10,7 @@ pub struct Bounds {
     /// [`Bounds::linger`] so that the sender gets to read the answer.
     pub body_bytes: usize,
     /// The largest message of a gRPC call in bytes. Default 256 KiB, which holds several descriptors with as much as Envoy
-    /// takes of one client's headers. Above it the call is a bad one.
+    /// takes of one client's headers. Above it the call is a bad one. Also the largest body of `/json`.
     pub grpc_message_bytes: usize,
     /// The most headers of a request. Default 100. Above it: 431 and the connection closes.
     pub headers: usize,

@@ -131,6 +131,11 @@ async fn dispatch(
             body::discard(incoming, bounds.linger);
             desk.authorize(caller, head.uri.query(), &head.headers).await?
         }
+        Route::Json => {
+            let body = body::read_at_most(incoming, bounds.grpc_message_bytes, bounds).await?;
+            // In a box, since it is large and every request would have to carry room for it.
+            Box::pin(desk.json(caller, &body)).await?
+        }
         Route::Overrides => {
             let (path, query) = (head.uri.path(), head.uri.query());
             let address = path.strip_prefix(route.path()).unwrap_or("");
@@ -150,6 +155,7 @@ async fn dispatch(
         Route::Limits => desk.limits(head.uri.query())?,
         Route::Explain => desk.explain(&body::read(incoming, bounds).await?).await?,
         Route::TopKeys => desk.top_keys(),
+        Route::Rlconfig => desk.rlconfig()?,
         Route::Metrics => desk.metrics_page(),
         Route::Healthz => desk.health(),
         Route::Readyz => desk.readiness(),

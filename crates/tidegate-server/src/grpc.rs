@@ -7,6 +7,7 @@
 mod counts;
 mod files;
 mod health;
+mod json;
 mod key;
 mod rls;
 

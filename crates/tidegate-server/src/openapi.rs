@@ -5,6 +5,10 @@ use std::sync::OnceLock;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
+use tidegate_wire::envoy::json::{
+    EnvoyAnswer, EnvoyDescriptor, EnvoyEntry, EnvoyHeader, EnvoyLimit, EnvoyOwnLimit, EnvoyRequest,
+    EnvoyStatus,
+};
 use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched,
     Would,
@@ -59,6 +63,14 @@ use crate::route::Route;
         NumbersOf,
         DecidedBy,
         LevelExplanation,
+        EnvoyRequest,
+        EnvoyDescriptor,
+        EnvoyEntry,
+        EnvoyOwnLimit,
+        EnvoyAnswer,
+        EnvoyStatus,
+        EnvoyLimit,
+        EnvoyHeader,
         LimitsAnswer,
         PolicyAnswer,
         LastError,
@@ -92,6 +104,12 @@ const fn describe(route: Route) -> Described {
         Route::Reset => ("Forget what is used", Some("Reset"), Some("ResetAnswer"), false),
         Route::Block => ("Refuse a key for a while", Some("Block"), Some("BlockAnswer"), false),
         Route::Authorize => ("May this request go ahead? For gateways, any method", None, None, true),
+        Route::Json => (
+            "Envoy's rate limit service as JSON, any method; 429 when over a limit",
+            Some("EnvoyRequest"),
+            Some("EnvoyAnswer"),
+            false,
+        ),
         Route::Limits => ("The limits there are", None, Some("LimitsAnswer"), false),
         Route::Overrides => (
             "Numbers of single keys set while running; PUT and DELETE /v1/overrides/{namespace}/{limit} change them",
@@ -106,6 +124,7 @@ const fn describe(route: Route) -> Described {
             false,
         ),
         Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),
+        Route::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
         Route::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
         Route::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
         Route::Readyz => ("Whether to send it work", None, Some("Health"), false),
@@ -151,6 +170,12 @@ fn build() -> utoipa::openapi::OpenApi {
                 }
                 operation = operation.response(status, refused);
             }
+        }
+        if route == Route::Json {
+            let over = ResponseBuilder::new()
+                .description("The caller is over its limit")
+                .content("application/json", content("EnvoyAnswer"));
+            operation = operation.response("429", over);
         }
         if described.body.is_some() || route == Route::Authorize {
             let fault = ResponseBuilder::new()

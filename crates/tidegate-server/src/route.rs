@@ -14,10 +14,12 @@ pub(crate) enum Route {
     Reset,
     Block,
     Authorize,
+    Json,
     Limits,
     Explain,
     Overrides,
     TopKeys,
+    Rlconfig,
     Metrics,
     Healthz,
     Readyz,
@@ -36,7 +38,7 @@ pub(crate) enum Audience {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -46,10 +48,12 @@ impl Route {
         Self::Reset,
         Self::Block,
         Self::Authorize,
+        Self::Json,
         Self::Limits,
         Self::Explain,
         Self::Overrides,
         Self::TopKeys,
+        Self::Rlconfig,
         Self::Metrics,
         Self::Healthz,
         Self::Readyz,
@@ -68,10 +72,12 @@ impl Route {
             Self::Reset => "/v1/reset",
             Self::Block => "/v1/block",
             Self::Authorize => "/v1/authorize",
+            Self::Json => "/json",
             Self::Limits => "/v1/limits",
             Self::Explain => "/v1/explain",
             Self::Overrides => "/v1/overrides",
             Self::TopKeys => "/v1/keys/top",
+            Self::Rlconfig => "/rlconfig",
             Self::Metrics => "/metrics",
             Self::Healthz => "/healthz",
             Self::Readyz => "/readyz",
@@ -89,11 +95,13 @@ impl Route {
             | Self::Release
             | Self::Reset
             | Self::Block
-            | Self::Authorize => Audience::Callers,
+            | Self::Authorize
+            | Self::Json => Audience::Callers,
             Self::Limits
             | Self::Explain
             | Self::Overrides
             | Self::TopKeys
+            | Self::Rlconfig
             | Self::Metrics
             | Self::OpenApi => Audience::Operators,
             Self::Healthz | Self::Readyz => Audience::Everyone,
@@ -113,7 +121,7 @@ impl Route {
     /// Whether the route takes this method; otherwise what it takes.
     pub(crate) fn takes(self, method: &Method) -> Result<(), &'static str> {
         let (taken, allowed) = match self.audience() {
-            _ if self == Self::Authorize => (true, "*"),
+            _ if matches!(self, Self::Authorize | Self::Json) => (true, "*"),
             _ if self == Self::Overrides => {
                 let is_taken = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
                 (is_taken, "GET, HEAD, PUT, DELETE")
@@ -150,6 +158,7 @@ mod tests {
         assert_eq!(Route::Metrics.takes(&Method::POST), Err("GET, HEAD"));
         for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
             assert_eq!(Route::Authorize.takes(&method), Ok(()));
+            assert_eq!(Route::Json.takes(&method), Ok(()));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Envoy's rate limit service: its messages, and how a request is understood.
 //!
 //! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of Envoy's own files and
-//! nothing that this service does not use. [`asked`] reads a request, [`answer()`] writes the answer.
+//! nothing that this service does not use. [`asked`] reads a request, [`answer()`] writes the answer; [`json`] is both for
+//! callers that speak no gRPC.
 
 pub mod answer;
 pub mod asked;
+pub mod json;
 mod messages;
 pub mod metadata;
 pub mod unit;

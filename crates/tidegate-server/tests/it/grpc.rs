@@ -5,6 +5,7 @@ mod charging;
 mod deciding;
 mod files;
 mod hostile;
+mod json;
 mod places;
 mod services;
 

@@ -17,7 +17,7 @@ fn namespace() -> NamespaceConfig {
 }
 
 /// A store that takes everything and says nothing.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Store for Silent {
     async fn run(&self, _batch: &Batch) -> Result<Answer, StoreError> {

@@ -29,6 +29,34 @@ fn value(json: &serde_json::Value) -> Value {
     Value { kind: Some(kind) }
 }
 
+/// A structure as a JSON object.
+pub fn json(structure: &Struct) -> serde_json::Value {
+    structure.fields.iter().map(|(name, value)| (name.clone(), json_value(value))).collect()
+}
+
+fn json_value(value: &Value) -> serde_json::Value {
+    use serde_json::Value as Json;
+    match &value.kind {
+        None | Some(Kind::NullValue(_)) => Json::Null,
+        Some(Kind::BoolValue(flag)) => Json::Bool(*flag),
+        Some(Kind::NumberValue(number)) => json_number(*number),
+        Some(Kind::StringValue(text)) => Json::String(text.clone()),
+        Some(Kind::ListValue(list)) => list.values.iter().map(json_value).collect(),
+        Some(Kind::StructValue(structure)) => json(structure),
+    }
+}
+
+/// A number without a fraction is written without one; what is no number at all is null.
+fn json_number(number: f64) -> serde_json::Value {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+        let whole = number as i64;
+        return whole.into();
+    }
+    number.into()
+}
+
 /// A span in whole seconds; what is beyond them is left out.
 pub fn seconds(span: Duration) -> prost_types::Duration {
     prost_types::Duration { seconds: i64::try_from(span.as_secs()).unwrap_or(i64::MAX), nanos: 0 }
@@ -58,5 +86,16 @@ mod tests {
         let Kind::StructValue(inner) = &kinds[5] else { panic!("a structure") };
         assert_eq!(inner.fields["g"].kind, Some(Kind::StringValue("y".to_owned())));
         assert_eq!(structure(&serde_json::json!([1])), None);
+    }
+
+    #[test]
+    fn a_structure_is_written_as_the_object_that_it_was() {
+        let object =
+            serde_json::json!({ "a": null, "b": [true, 1.5, -3, { "c": "x" }], "d": 1e300, "e": {} });
+        assert_eq!(json(&structure(&object).unwrap()), object);
+        let mut odd = Struct::default();
+        odd.fields.insert("a".to_owned(), Value { kind: Some(Kind::NumberValue(f64::NAN)) });
+        odd.fields.insert("b".to_owned(), Value { kind: None });
+        assert_eq!(json(&odd), serde_json::json!({ "a": null, "b": null }));
     }
 }

@@ -13,7 +13,7 @@ use super::{Envoy, app, back, config, header, lefts, request, under, user, weigh
 use crate::lasting::Folder;
 use crate::world::{World, api};
 
-const SHOP: &str = "
+pub(super) const SHOP: &str = "
 domain: shop
 descriptors:
   - key: user
@@ -22,14 +22,14 @@ descriptors:
     rate_limit: { unlimited: true }
 ";
 
-async fn world(folder: &Folder, settings: Settings) -> World {
+pub(super) async fn world(folder: &Folder, settings: Settings) -> World {
     let path = folder.path().display().to_string();
     let mut config = config();
     config.envoy_ratelimit = Some(EnvoyFiles::open(&EnvoyRatelimit { path, settings }).unwrap());
     World::with([api()], config).await
 }
 
-fn folder() -> Folder {
+pub(super) fn folder() -> Folder {
     let folder = Folder::new();
     std::fs::write(folder.path().join("shop.yaml"), SHOP).unwrap();
     folder

@@ -1,0 +1,26 @@
+//! The question that Envoy asks, as JSON over HTTP: for callers that speak no gRPC.
+
+use http::{HeaderValue, StatusCode};
+use tidegate_wire::Fault;
+use tidegate_wire::envoy::{Code, json};
+
+use crate::authorization::Caller;
+use crate::daemon::Desk;
+use crate::reply::{self, Reply};
+
+impl Desk<'_> {
+    /// Answers what `body` asks. Answer and charge are those of the same message over gRPC.
+    pub(crate) async fn json(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Fault> {
+        let request = json::read(body)?;
+        let answer = self.should_rate_limit(caller, &request).await?;
+        let status = match answer.overall_code() {
+            Code::Ok => StatusCode::OK,
+            Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
+            // No answer is without a code.
+            Code::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let mut bytes = Vec::with_capacity(1024);
+        json::write(&answer, &mut bytes);
+        Ok(reply::with_body(status, HeaderValue::from_static("application/json"), bytes))
+    }
+}
