@@ -75,14 +75,14 @@ impl<'a> Counts<'a> {
 }
 
 /// The number of hits from which on a limit is near: the whole ones in `ratio` of it, in single precision as the peer
-/// calculates it.
+/// calculates it; never more than the limit, which single precision may round up.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "the peer's rounding is what is wanted"
 )]
 pub(super) fn near(limit: &Limit, ratio: f32) -> u64 {
-    (limit.requests_per_unit as f32 * ratio) as u64
+    ((limit.requests_per_unit as f32 * ratio) as u64).min(limit.requests_per_unit.into())
 }
 
 /// The keys with values of requests that have been seen, up to a bound.

@@ -147,18 +147,28 @@ impl<'a> Descriptor<'a> {
     }
 
     /// The entries as attributes of a request. A key that stands several times, as `generic_key` may, is `generic_key`
-    /// first, then `generic_key.2` and so on, so that no value is lost.
+    /// first, then `generic_key.2` and so on, so that no value is lost; a name that is another entry's key is passed over.
     pub fn attributes(&self) -> Pairs<'a> {
         let mut pairs = Pairs::new();
         for (at, Entry { key, value }) in self.entries.iter().enumerate() {
             let before = self.entries[..at].iter().filter(|earlier| earlier.key == *key).count();
             let name = match before {
                 0 => Cow::Borrowed(key.as_str()),
-                _ => Cow::Owned(format!("{key}.{}", before + 1)),
+                _ => Cow::Owned(format!("{key}.{}", self.number(key, before + 1))),
             };
             pairs.push((name, value));
         }
         pairs
+    }
+
+    /// The number of a key where it stands for the `nth` time, which is at least the second.
+    fn number(&self, key: &str, nth: usize) -> usize {
+        let taken = |entry: &Entry| entry.key.strip_prefix(key)?.strip_prefix('.')?.parse().ok();
+        let mut taken: SmallVec<[usize; 4]> =
+            self.entries.iter().filter_map(taken).filter(|taken| *taken > 1).collect();
+        taken.sort_unstable();
+        taken.dedup();
+        taken.iter().fold(nth, |number, taken| if *taken <= number { number + 1 } else { number })
     }
 }
 

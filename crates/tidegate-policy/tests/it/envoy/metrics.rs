@@ -127,3 +127,12 @@ fn what_is_refused_without_being_charged_is_counted_as_over() {
     let counts = &world.ask(&files, &descriptors, 0).counts[0];
     assert_eq!((counts.total_hits, counts.over_limit, counts.near_limit, counts.within_limit), (7, 7, 0, 0));
 }
+
+#[test]
+fn a_limit_that_single_precision_rounds_up_is_near_at_itself() {
+    let text = domain(&["{ key: a, rate_limit: { unit: minute, requests_per_unit: 16777219 } }"]);
+    let files = files_under("near_limit_ratio: '1'", &[&text]);
+    let descriptors = [with_hits(&[("a", "")], 16_777_220)];
+    let answer = World::new().ask(&files, &descriptors, 0);
+    assert_eq!((answer.counts[0].over_limit, answer.counts[0].near_limit), (1, 0));
+}

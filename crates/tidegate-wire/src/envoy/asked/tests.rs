@@ -105,3 +105,16 @@ fn a_key_that_stands_several_times_loses_none_of_its_values() {
     let pairs: Vec<_> = pairs.iter().map(|(name, value)| (&**name, *value)).collect();
     assert_eq!(pairs, [("generic_key", "a"), ("user", "ada"), ("generic_key.2", "b")]);
 }
+
+#[test]
+fn a_key_that_is_called_as_the_repetition_of_another_loses_no_value() {
+    let names = |keys: &[&str]| {
+        let entries: Vec<_> = keys.iter().map(|key| (*key, "v")).collect();
+        let request = request([descriptor(&entries)]);
+        let asked = Asked::read(&request).unwrap();
+        asked.descriptors[0].attributes().into_iter().map(|(name, _)| name.into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["a", "a.2", "a", "a"]), ["a", "a.2", "a.3", "a.4"]);
+    assert_eq!(names(&["a", "a", "a", "a.3", "a.2"]), ["a", "a.4", "a.5", "a.3", "a.2"]);
+    assert_eq!(names(&["a", "a", "a.2", "a.2"]), ["a", "a.3", "a.2", "a.2.2"]);
+}
