@@ -87,6 +87,7 @@ pub(crate) const CRATES: &[Rule] = &[
         may_use: &["tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
     },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 

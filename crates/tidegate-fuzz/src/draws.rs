@@ -1,0 +1,34 @@
+//! Numbers made of the input, where something has to vary and the input does not say how.
+
+/// Numbers that the bytes decide.
+#[derive(Debug)]
+pub(crate) struct Draws(u64);
+
+impl Draws {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        // FNV-1a.
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+
+    /// The next number, any of them (`splitmix64`).
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.bits() % end as u64) as usize
+    }
+
+    /// A number of units: often one at which something changes.
+    pub(crate) fn units(&mut self) -> u64 {
+        const EDGES: [u64; 8] =
+            [0, 1, 2, 1000, 999_999_999_999_999, u32::MAX as u64, u32::MAX as u64 + 1, u64::MAX];
+        let edge = self.below(2 * EDGES.len());
+        EDGES.get(edge).copied().unwrap_or_else(|| self.bits())
+    }
+}

@@ -1,0 +1,37 @@
+//! What must hold whatever strangers send: one function for each thing that reads what they do.
+//!
+//! Each function takes any bytes, reads them as the daemon does, goes on with what was read as far as it goes without
+//! a socket, and panics where a claim does not hold. The fuzzer in `fuzz/` looks for such bytes; the test of this crate
+//! replays what is kept there, so that every run of the tests tries the shapes that are known.
+//!
+//! The same bytes always do the same: there is no clock and no randomness here, what has to vary is made of the bytes.
+
+#![forbid(unsafe_code)]
+
+mod draws;
+mod envoy_files;
+mod policy;
+mod resp;
+mod rls;
+mod told;
+
+pub use envoy_files::envoy_files;
+pub use policy::policy;
+pub use resp::resp;
+pub use rls::rls;
+
+/// What became of bytes that no claim was broken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// They were read, and what they say was done.
+    Accepted,
+    /// They were turned away, and it was said why.
+    Refused,
+}
+
+/// A function of this crate: any bytes in, a panic where a claim is broken.
+pub type Target = fn(&[u8]) -> Taken;
+
+/// Every target by its name, which is that of its folders under `fuzz/corpus` and `fuzz/regressions`.
+pub const TARGETS: [(&str, Target); 4] =
+    [("resp", resp), ("rls", rls), ("envoy_files", envoy_files), ("policy", policy)];
