@@ -176,14 +176,15 @@ fn attributes<'a>(
     let matched = namespace.limits.iter().flat_map(|limit| limit.matches.iter().map(|one| &*one.attribute));
     let names: BTreeSet<&str> = keys.chain(matched).take(4 * ATTRIBUTES_MAX).collect();
     let overrides = namespace.limits.iter().flat_map(|limit| &limit.overrides);
-    let named: Vec<(&str, &str)> = overrides
+    let overridden: Vec<(&str, &str)> = overrides
         .flat_map(|one| &one.when)
         .map(|(name, value)| (&**name, &**value))
         .take(ATTRIBUTES_MAX)
         .collect();
     let mut attributes = Vec::new();
     for (at, name) in names.into_iter().enumerate().take(ATTRIBUTES_MAX) {
-        let own = named.iter().find(|(known, _)| *known == name && round % 2 == 1).map(|(_, value)| *value);
+        let own =
+            overridden.iter().find(|(known, _)| *known == name && round % 2 == 1).map(|(_, value)| *value);
         // The same value in most rounds, so that its counter is used up.
         let spread = if draws.below(4) == 0 { draws.below(VALUES.len()) } else { 1 };
         if draws.below(8) > 0 {
