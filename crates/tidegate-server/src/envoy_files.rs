@@ -50,14 +50,49 @@ struct Followed {
 
 struct Current {
     files: Arc<Files>,
-    sources: Vec<Source>,
+    sources: Vec<EnvoySource>,
 }
 
-/// A file with what is in it.
-#[derive(PartialEq, Eq)]
-struct Source {
+/// A file of envoyproxy/ratelimit with what is in it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EnvoySource {
     name: String,
     bytes: Vec<u8>,
+}
+
+impl EnvoySource {
+    /// The file at `path`. One that is larger than a policy may be is read just far enough to say so.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        // One byte more than the bound: enough for the reader to say that there is too much.
+        File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(Self { name: path.display().to_string(), bytes })
+    }
+
+    /// The files of the directory `folder` that end in `.yaml` or `.yml`, in the order of their names, at most 4096. Those that
+    /// begin with a dot are not read: a `ConfigMap` keeps its versions there. An error comes with what could not be read.
+    pub fn read_folder(folder: &Path) -> Result<Vec<Self>, (PathBuf, io::Error)> {
+        let unreadable = |error| (folder.to_owned(), error);
+        let listed =
+            || fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>();
+        let mut paths: Vec<PathBuf> = listed().map_err(unreadable)?;
+        paths.retain(|path| {
+            let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+            is_yaml && !is_hidden && path.is_file()
+        });
+        paths.sort();
+        if paths.len() > FILES_MAX {
+            let text = format!("{} files in it, more than the {FILES_MAX} allowed", paths.len());
+            return Err(unreadable(io::Error::other(text)));
+        }
+        paths.into_iter().map(|path| Self::read(&path).map_err(|error| (path, error))).collect()
+    }
+
+    /// What the reader of such files takes.
+    pub fn text(&self) -> Text<'_> {
+        Text { name: &self.name, bytes: &self.bytes }
+    }
 }
 
 impl EnvoyFiles {
@@ -91,8 +126,8 @@ impl EnvoyFiles {
 }
 
 impl Current {
-    fn read(sources: Vec<Source>, settings: &Settings) -> Result<Self, Problems> {
-        let texts: Vec<_> = sources.iter().map(|one| Text { name: &one.name, bytes: &one.bytes }).collect();
+    fn read(sources: Vec<EnvoySource>, settings: &Settings) -> Result<Self, Problems> {
+        let texts: Vec<_> = sources.iter().map(EnvoySource::text).collect();
         let read = Files::read(&texts, settings.clone())?;
         for warning in &read.warnings {
             tracing::warn!(target: "tidegate::reload", "{warning}");
@@ -131,32 +166,12 @@ impl Look for EnvoyFiles {
     }
 }
 
-/// The file at `path`, or those of the directory that end in `.yaml` or `.yml`, in the order of their names. Those that
-/// begin with a dot are not read: a `ConfigMap` keeps its versions there.
-fn sources(path: &Path) -> Result<Vec<Source>, EnvoyFilesError> {
-    let unreadable = |path: &Path, source| EnvoyFilesError::Unreadable { path: path.to_owned(), source };
-    if !path.is_dir() {
-        return Ok(vec![source(path).map_err(|error| unreadable(path, error))?]);
+/// The file at `path`, or those of the directory.
+fn sources(path: &Path) -> Result<Vec<EnvoySource>, EnvoyFilesError> {
+    let unreadable = |(path, source)| EnvoyFilesError::Unreadable { path, source };
+    if path.is_dir() {
+        return EnvoySource::read_folder(path).map_err(unreadable);
     }
-    let listed =
-        || fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>();
-    let mut paths: Vec<PathBuf> = listed().map_err(|error| unreadable(path, error))?;
-    paths.retain(|path| {
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        is_yaml && !is_hidden && path.is_file()
-    });
-    paths.sort();
-    if paths.len() > FILES_MAX {
-        let text = format!("{} files in it, more than the {FILES_MAX} allowed", paths.len());
-        return Err(unreadable(path, io::Error::other(text)));
-    }
-    paths.iter().map(|path| source(path).map_err(|error| unreadable(path, error))).collect()
-}
-
-fn source(path: &Path) -> io::Result<Source> {
-    let mut bytes = Vec::new();
-    // One byte more than the bound: enough for the reader to say that there is too much.
-    File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(Source { name: path.display().to_string(), bytes })
+    let source = EnvoySource::read(path).map_err(|error| unreadable((path.to_owned(), error)))?;
+    Ok(vec![source])
 }

@@ -67,7 +67,7 @@ pub use authorization::{Authorization, AuthorizationError, new_token};
 pub use bounds::Bounds;
 pub use changes::ReloadError;
 pub use config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
-pub use envoy_files::{EnvoyFiles, EnvoyFilesError};
+pub use envoy_files::{EnvoyFiles, EnvoyFilesError, EnvoySource};
 pub use explain::explain_fresh;
 pub use listener::ListenError;
 pub use openapi::document as openapi_document;

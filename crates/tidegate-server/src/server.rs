@@ -484,8 +484,9 @@ where
         });
         return run(&daemon, &builder, service, stream, &open.line).await;
     }
+    // One shared thing for each request to hold on to, not three.
+    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
     if serves.speaks == Speaks::Grpc {
-        let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
             async move {
@@ -497,8 +498,6 @@ where
         });
         return run(&daemon, &builder, service, stream, &line).await;
     }
-    // One shared thing for each request to hold on to, not three.
-    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move {

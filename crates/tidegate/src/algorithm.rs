@@ -194,6 +194,15 @@ impl Algorithm {
         }
     }
 
+    /// When `cost` units fit, given that nothing is used any more at `reset_at` and nothing is charged before. Of windows
+    /// nothing is known but their end.
+    pub fn room_at(&self, cost: u64, reset_at: Timestamp) -> Timestamp {
+        match self {
+            Self::Bucket(bucket) => bucket.room_at(cost, reset_at),
+            _ => reset_at,
+        }
+    }
+
     /// The name in policies: `rate`, `rolling`, `fixed`, `calendar`, `concurrency`.
     pub const fn name(&self) -> &'static str {
         match self {

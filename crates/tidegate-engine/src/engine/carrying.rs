@@ -4,7 +4,6 @@
 //! decided here. The store is asked first only after the limits that are decided here were found to admit, and these
 //! are charged when it has answered.
 
-use core::time::Duration;
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
@@ -227,7 +226,7 @@ fn status(limit: &OwnedLimit, kind: Kind, outcome: &Outcome, now: Timestamp) -> 
         Kind::Peek { .. } if limit.cost > 0 => outcome.verdict,
         _ if !is_over => Verdict::Admit,
         _ if limit.cost > outcome.limit => Verdict::Never { largest: outcome.limit },
-        _ => Verdict::Wait { until: room_at(&limit.algorithm, limit.cost, outcome.reset_at).max(now) },
+        _ => Verdict::Wait { until: limit.algorithm.room_at(limit.cost, outcome.reset_at).max(now) },
     };
     CarriedStatus {
         verdict,
@@ -243,13 +242,4 @@ fn status(limit: &OwnedLimit, kind: Kind, outcome: &Outcome, now: Timestamp) -> 
 /// A store that leaves operations unanswered keeps no contract.
 fn no_outcome() -> StoreError {
     StoreError::Unsupported { what: "an outcome for each operation".to_owned() }
-}
-
-/// When `cost` fits into a limit that is empty again at `reset_at`: for a bucket as much earlier as the rest takes to
-/// drain. Of windows nothing is known but their end.
-fn room_at(algorithm: &Algorithm, cost: u64, reset_at: Timestamp) -> Timestamp {
-    let Algorithm::Bucket(bucket) = algorithm else { return reset_at };
-    let rest = u128::from(bucket.burst().saturating_sub(cost)) * u128::from(bucket.rate().per_ns());
-    let nanos = u64::try_from(rest / u128::from(bucket.rate().units())).unwrap_or(u64::MAX);
-    reset_at.saturating_sub(Duration::from_nanos(nanos))
 }

@@ -269,12 +269,8 @@ impl Desk<'_> {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Outcome, Fault> {
-        let limits = vec![own_limit(line, limit, cost.units())];
-        let hashes = Hashes::of(&limits);
-        let limits = hashes.within(limits);
-        let carried = self.in_force.engine.carry(domain, &limits, Charging::Always, now);
-        let carried = Box::pin(self.drive(carried)).await?;
-        let outcome = own_outcome(domain, line, &carried.limits[0], now);
+        let status = self.carry_own(domain, line, (limit, cost.units()), Charging::Always, now).await?;
+        let outcome = own_outcome(domain, line, &status, now);
         if let Outcome::Over(refusal) = &outcome {
             let _ = self.note_refused(&request(domain, line, cost), (**refusal).clone(), now);
         }
@@ -290,11 +286,7 @@ impl Desk<'_> {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Outcome, Fault> {
-        let limits = vec![own_limit(line, limit, 0)];
-        let hashes = Hashes::of(&limits);
-        let limits = hashes.within(limits);
-        let carried = self.in_force.engine.carry(domain, &limits, Charging::AllOrNone, now);
-        let mut status = Box::pin(self.drive(carried)).await?.limits[0];
+        let mut status = self.carry_own(domain, line, (limit, 0), Charging::AllOrNone, now).await?;
         if status.remaining < cost.units() && status.verdict == Verdict::Admit {
             status.verdict = if cost.units() > status.limit {
                 Verdict::Never { largest: status.limit }
@@ -303,6 +295,22 @@ impl Desk<'_> {
             };
         }
         Ok(own_outcome(domain, line, &status, now))
+    }
+
+    /// Asks one limit that came with the request.
+    async fn carry_own(
+        &self,
+        domain: &str,
+        line: &Line<'_>,
+        (limit, units): (&OwnLimit, u64),
+        charging: Charging,
+        now: Timestamp,
+    ) -> Result<CarriedStatus, Fault> {
+        let limits = vec![own_limit(line, limit, units)];
+        let hashes = Hashes::of(&limits);
+        let limits = hashes.within(limits);
+        let carried = self.in_force.engine.carry(domain, &limits, charging, now);
+        Ok(Box::pin(self.drive(carried)).await?.limits[0])
     }
 
     async fn give_back_own(

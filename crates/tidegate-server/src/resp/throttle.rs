@@ -239,16 +239,7 @@ fn reply(asking: &Asking<'_>, status: &CarriedStatus, now: Timestamp, replies: &
     let retry = match status.verdict {
         Verdict::Admit | Verdict::Never { .. } => -1,
         // Never 0: who was refused does not come back at once.
-        Verdict::Wait { until } => {
-            let wait = match &asking.algorithm {
-                // Who only looks comes back when no more is used than the bucket holds.
-                Algorithm::Bucket(bucket) if asking.quantity == 0 => {
-                    status.reset_at.saturating_since(now).saturating_sub(bucket.full_drain())
-                }
-                _ => until.saturating_since(now),
-            };
-            integer(up(wait).max(1))
-        }
+        Verdict::Wait { until } => integer(up(until.saturating_since(now)).max(1)),
     };
     replies.array(5);
     replies.integer(i64::from(status.verdict != Verdict::Admit));

@@ -90,6 +90,14 @@ impl Bucket {
         Self { rate, burst, debt, scale, full, overdrawn, deepest }
     }
 
+    /// When `cost` units fit, given that the bucket is full again at `reset_at` and nothing is charged before: as much earlier as
+    /// the rest takes to refill, and never a nanosecond too early. 0 units fit as soon as no more is used than it holds.
+    pub fn room_at(&self, cost: u64, reset_at: Timestamp) -> Timestamp {
+        let rest = u128::from(self.burst.saturating_sub(cost)) * u128::from(self.rate.per_ns());
+        let nanos = u64::try_from(rest / u128::from(self.rate.units())).unwrap_or(u64::MAX);
+        reset_at.saturating_sub(Duration::from_nanos(nanos))
+    }
+
     /// How its state tells time.
     pub(crate) const fn clock(&self) -> Clock {
         self.scale.clock

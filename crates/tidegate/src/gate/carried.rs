@@ -272,7 +272,7 @@ impl KeyTable {
         }
         line.state = self.state(probe, now);
         let is_over = self.used(probe.algorithm, line.state, now) > probe.algorithm.limit();
-        let until = reset_at(self, probe.algorithm, line.state, now);
+        let until = probe.algorithm.room_at(0, reset_at(self, probe.algorithm, line.state, now));
         probe.answer = if is_over { Answer::Wait { until } } else { Answer::Admit };
     }
 
