@@ -21,6 +21,11 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
+/// A request takes and gives back many small pieces of memory, and a static binary would otherwise have the slow allocator
+/// of musl.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),

@@ -22,8 +22,10 @@ use tokio_rustls::server::TlsStream;
 use crate::bounds::Bounds;
 
 mod flow;
+mod together;
 
 pub(crate) use flow::{Flowing, Streams};
+pub(crate) use together::Together;
 
 /// All open connections of a daemon.
 #[derive(Debug, Default)]

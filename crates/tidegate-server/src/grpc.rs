@@ -23,10 +23,11 @@ use hyper::body::Incoming;
 use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode};
 use tonic::body::Body;
+use tonic::codec::{BufferSettings, Codec};
 use tonic::codegen::Service;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Code, Status};
-use tonic_prost::ProstCodec;
+use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use crate::authorization::Caller;
 use crate::body;
@@ -173,8 +174,8 @@ async fn should_rate_limit(
             }
         }
     };
-    let mut grpc = Grpc::new(ProstCodec::<RateLimitResponse, RateLimitRequest>::default())
-        .max_decoding_message_size(daemon.config.bounds.grpc_message_bytes);
+    let mut grpc =
+        Grpc::new(RateLimitCodec).max_decoding_message_size(daemon.config.bounds.grpc_message_bytes);
     let response = grpc.unary(Unary(decide), request).await;
     match Status::from_header_map(response.headers()) {
         // The library calls a message that it cannot read a defect of the server.
@@ -184,6 +185,27 @@ async fn should_rate_limit(
             refuse(daemon, &Fault::new(FaultCode::MalformedBody, detail).fix(fix))
         }
         _ => response,
+    }
+}
+
+/// The bytes that are set aside for one message; a longer one takes more as it needs them.
+const MESSAGE_BYTES: usize = 512;
+
+/// The codec of `ShouldRateLimit`, whose messages are short: the library sets aside 8 KiB for each.
+struct RateLimitCodec;
+
+impl Codec for RateLimitCodec {
+    type Encode = RateLimitResponse;
+    type Decode = RateLimitRequest;
+    type Encoder = ProstEncoder<RateLimitResponse>;
+    type Decoder = ProstDecoder<RateLimitRequest>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstEncoder::new(BufferSettings::new(MESSAGE_BYTES, MESSAGE_BYTES))
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstDecoder::new(BufferSettings::new(MESSAGE_BYTES, MESSAGE_BYTES))
     }
 }
 

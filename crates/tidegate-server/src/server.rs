@@ -14,7 +14,7 @@ use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
 use tidegate_engine::Engine;
 use tidegate_policy::Policy;
 use tidegate_store::DynStore;
@@ -26,9 +26,12 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
 use crate::address::Address;
+use crate::bounds::Bounds;
 use crate::changes::Changes;
 use crate::config::ServerConfig;
-use crate::connections::{Connections, Hearing, Line, NotingStream, OpenConnection, Order, Streams};
+use crate::connections::{
+    Connections, Hearing, Line, NotingStream, OpenConnection, Order, Streams, Together,
+};
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
 use crate::door::{Serves, Speaks, answer};
@@ -456,9 +459,47 @@ where
     if serves.speaks == Speaks::Resp {
         return resp::serve(&daemon, stream, &open).await;
     }
-    let is_proxy = serves.speaks == Speaks::Proxy;
-    let bounds = &daemon.config.bounds;
-    let mut builder = Builder::new(Streams);
+    let line = Arc::clone(&open.line);
+    if serves.speaks == Speaks::Proxy {
+        let builder = http(Streams, &daemon.config.bounds, true);
+        let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
+        let service = service_fn(move |request| {
+            let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));
+            async move { Ok::<_, Infallible>(proxy::answer(&daemon, &line, peer, request).await) }
+        });
+        return run(&daemon, &builder, None, service, stream, &open.line).await;
+    }
+    let together = Together::default();
+    let builder = http(together.begun(), &daemon.config.bounds, false);
+    // One shared thing for each request to hold on to, not three.
+    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
+    if serves.speaks == Speaks::Grpc {
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let (daemon, line, names) = &*shared;
+                line.request_started();
+                let _finished = Finished(line);
+                Ok::<_, Infallible>(grpc::answer(daemon, names, request).await)
+            }
+        });
+        return run(&daemon, &builder, Some(together), service, stream, &line).await;
+    }
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (daemon, line, names) = &*shared;
+            line.request_started();
+            let _finished = Finished(line);
+            Ok::<_, Infallible>(answer(daemon, serves, names, request).await)
+        }
+    });
+    run(&daemon, &builder, Some(together), service, stream, &line).await;
+}
+
+/// How connections are spoken on, whose streams are run by `streams`.
+fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
+    let mut builder = Builder::new(streams);
     builder
         .http1()
         // Idle connections and slow headers are found by the sweep, which costs a request nothing.
@@ -475,50 +516,25 @@ where
         .timer(TokioTimer::new())
         .max_concurrent_streams(bounds.streams)
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
-    let line = Arc::clone(&open.line);
-    if is_proxy {
-        let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
-        let service = service_fn(move |request| {
-            let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));
-            async move { Ok::<_, Infallible>(proxy::answer(&daemon, &line, peer, request).await) }
-        });
-        return run(&daemon, &builder, service, stream, &open.line).await;
-    }
-    // One shared thing for each request to hold on to, not three.
-    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
-    if serves.speaks == Speaks::Grpc {
-        let service = service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            async move {
-                let (daemon, line, names) = &*shared;
-                line.request_started();
-                let _finished = Finished(line);
-                Ok::<_, Infallible>(grpc::answer(daemon, names, request).await)
-            }
-        });
-        return run(&daemon, &builder, service, stream, &line).await;
-    }
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move {
-            let (daemon, line, names) = &*shared;
-            line.request_started();
-            let _finished = Finished(line);
-            Ok::<_, Infallible>(answer(daemon, serves, names, request).await)
-        }
-    });
-    run(&daemon, &builder, service, stream, &line).await;
+    builder
 }
 
-/// Serves one connection until it ends or is told to.
-async fn run<S, T, B>(daemon: &Daemon, builder: &Builder<Streams>, service: T, stream: S, line: &Arc<Line>)
-where
+/// Serves one connection until it ends or is told to, with its streams if they are answered together.
+async fn run<S, T, B, E>(
+    daemon: &Daemon,
+    builder: &Builder<E>,
+    mut together: Option<Together>,
+    service: T,
+    stream: S,
+    line: &Arc<Line>,
+) where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
     T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     T::Future: Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+    E: HttpServerConnExec<T::Future, B>,
 {
     let io = TokioIo::new(NotingStream::new(stream, Arc::clone(line)));
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
@@ -528,6 +544,9 @@ where
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(Some(ended));
+            }
+            if together.as_mut().is_some_and(|streams| streams.go_on(cx)) {
+                continue;
             }
             match line.order(cx, &mut is_registered) {
                 Order::Close => return Poll::Ready(None),

@@ -82,7 +82,7 @@ impl Guarded {
     }
 }
 
-async fn request<S>(client: &mut Client<S>, line: &str, headers: &str, body: &str) -> Answer
+pub(crate) async fn request<S>(client: &mut Client<S>, line: &str, headers: &str, body: &str) -> Answer
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {

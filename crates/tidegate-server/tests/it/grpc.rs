@@ -4,7 +4,7 @@ mod answers;
 mod charging;
 mod deciding;
 mod files;
-mod hostile;
+pub(crate) mod hostile;
 mod json;
 mod places;
 mod services;
@@ -71,7 +71,7 @@ fn lefts(response: &RateLimitResponse) -> Vec<(bool, u32)> {
     lefts
 }
 
-fn request(domain: &str, descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
+pub(crate) fn request(domain: &str, descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
     RateLimitRequest { domain: domain.to_owned(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
@@ -80,7 +80,7 @@ fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
 }
 
-fn user(name: &str) -> RateLimitDescriptor {
+pub(crate) fn user(name: &str) -> RateLimitDescriptor {
     descriptor(&[("user", name)])
 }
 
@@ -94,7 +94,7 @@ fn weighing(hits: u64, descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
 }
 
 /// The same, to be given back.
-fn back(descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
+pub(crate) fn back(descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
     RateLimitDescriptor { is_negative_hits: true, ..descriptor }
 }
 

@@ -16,6 +16,7 @@ mod drain;
 mod explain;
 mod grpc;
 mod lasting;
+mod locks;
 mod metrics;
 mod operations;
 mod proxy;

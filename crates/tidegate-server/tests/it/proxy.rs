@@ -6,13 +6,13 @@ mod forwarding;
 mod hostile;
 mod http2;
 mod introduced;
-mod log;
+pub(crate) mod log;
 mod policy;
 mod store;
 mod tls;
 mod tokens;
 mod unix;
-mod upstream;
+pub(crate) mod upstream;
 mod waiting;
 
 use std::net::SocketAddr;

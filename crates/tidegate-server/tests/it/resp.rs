@@ -3,6 +3,7 @@
 mod authorization;
 mod check;
 mod commands;
+mod drain;
 mod protocol;
 mod store;
 mod throttle;
@@ -49,7 +50,7 @@ impl fmt::Display for Reply {
 }
 
 /// One connection.
-struct Client<S = TcpStream> {
+pub(crate) struct Client<S = TcpStream> {
     stream: S,
     buffer: Vec<u8>,
 }
@@ -63,7 +64,7 @@ impl Client {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    fn over(stream: S) -> Self {
+    pub(crate) fn over(stream: S) -> Self {
         Self { stream, buffer: Vec::new() }
     }
 
@@ -122,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// What the words of a line are answered, on one line.
-    async fn ask(&mut self, words: &str) -> String {
+    pub(crate) async fn ask(&mut self, words: &str) -> String {
         let words: Vec<&str> = words.split(' ').collect();
         self.ask_for(&words).await
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
-use tidegate_store::{Answer, Batch, Note, NoteKind, Store, StoreError};
+use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError};
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::world::{START, World, bucket, fixed, loopback, memory_store};
 
@@ -27,6 +28,42 @@ impl Store for Silent {
     async fn notes(&self, _kind: NoteKind) -> Result<Vec<Note>, StoreError> {
         Ok(Vec::new())
     }
+}
+
+/// A store in memory that says when it is asked, and answers when it is let.
+pub(crate) struct Slow {
+    store: Arc<dyn DynStore>,
+    asked: mpsc::UnboundedSender<()>,
+    lets: Arc<Semaphore>,
+}
+
+impl Slow {
+    /// The store, what it says, and what lets it answer: one permit an answer.
+    pub(crate) fn new(clock: &Arc<ManualClock>) -> (Arc<Self>, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
+        let (asked, was_asked) = mpsc::unbounded_channel();
+        let lets = Arc::new(Semaphore::new(0));
+        let store = Self { store: memory_store(clock), asked, lets: Arc::clone(&lets) };
+        (Arc::new(store), was_asked, lets)
+    }
+}
+
+impl Store for Slow {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let answer = self.store.run_boxed(batch).await;
+        let _ = self.asked.send(());
+        self.lets.acquire().await.unwrap().forget();
+        answer
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        self.store.notes_boxed(kind).await
+    }
+}
+
+/// Waits until the store is asked, and not for ever.
+pub(crate) async fn next(asked: &mut mpsc::UnboundedReceiver<()>) {
+    let asked = tokio::time::timeout(Duration::from_secs(10), asked.recv());
+    asked.await.expect("the store is asked").unwrap();
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn send(world: &World, path: &str, message: &[u8]) -> (String, String) {
     send_raw(world, path, framed(message)).await
 }
 
-pub(super) fn framed(message: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     framed.extend(message);
@@ -33,7 +33,7 @@ async fn send_raw(world: &World, path: &str, body: Vec<u8>) -> (String, String) 
 }
 
 /// One call over a connection of its own.
-pub(super) async fn exchange<S>(stream: S, path: &str, token: Option<&str>, body: Vec<u8>) -> (String, String)
+pub(crate) async fn exchange<S>(stream: S, path: &str, token: Option<&str>, body: Vec<u8>) -> (String, String)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

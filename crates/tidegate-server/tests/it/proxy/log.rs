@@ -17,7 +17,7 @@ use crate::world::World;
 
 /// What was written, as text.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -35,7 +35,7 @@ impl Written {
     }
 
     /// Each line as an object.
-    fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -55,7 +55,7 @@ impl Written {
 }
 
 /// Writes what this thread logs, until the guard is dropped: the tests run on one thread each.
-fn listen(filter: &str) -> (Written, tracing::subscriber::DefaultGuard) {
+pub(crate) fn listen(filter: &str) -> (Written, tracing::subscriber::DefaultGuard) {
     let written = Written::default();
     let writer = written.clone();
     let subscriber = tracing_subscriber::fmt()

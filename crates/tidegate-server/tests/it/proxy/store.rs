@@ -7,39 +7,12 @@ use tidegate::algorithm::Concurrency;
 use tidegate::limit::Consistency;
 use tidegate::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
-use tidegate_server::{Clock, ManualClock};
-use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, Note, NoteKind, Store, StoreError};
-use tokio::sync::{Semaphore, mpsc};
+use tidegate_server::ManualClock;
 
 use super::upstream::well;
 use super::{get, route, to};
+use crate::store::{Slow, next};
 use crate::world::{START, World, fixed, loopback};
-
-/// A store that says when it is asked, and answers when it is let.
-struct Slow {
-    store: MemoryStore,
-    asked: mpsc::UnboundedSender<()>,
-    lets: Arc<Semaphore>,
-}
-
-impl Store for Slow {
-    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        let answer = self.store.run(batch).await;
-        let _ = self.asked.send(());
-        self.lets.acquire().await.unwrap().forget();
-        answer
-    }
-
-    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
-        self.store.notes(kind).await
-    }
-}
-
-/// Waits until the store is asked, and not for ever.
-async fn next(asked: &mut mpsc::UnboundedReceiver<()>) {
-    let asked = tokio::time::timeout(Duration::from_secs(10), asked.recv());
-    asked.await.expect("the store is asked").unwrap();
-}
 
 #[tokio::test]
 async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
@@ -55,12 +28,8 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
     config.proxying = to(&[server], route("api"));
     config.bounds.store_timeout = Duration::from_mins(1);
     let clock = Arc::new(ManualClock::new(START));
-    let time = Arc::clone(&clock);
-    let (asked, mut was_asked) = mpsc::unbounded_channel();
-    let lets = Arc::new(Semaphore::new(0));
-    let store = MemoryStore::new(MemoryConfig::new([5, 6, 7, 8]), move || time.now());
-    let store = Slow { store, asked, lets: Arc::clone(&lets) };
-    let world = World::asking([namespace], config, clock, Arc::new(store)).await;
+    let (store, mut was_asked, lets) = Slow::new(&clock);
+    let world = World::asking([namespace], config, clock, store).await;
     for _ in 0..5 {
         let mut client = world.proxied().await;
         client.send(get("/", "x-user: ada\r\n")).await;

@@ -75,10 +75,10 @@ pub(super) async fn nobody() -> SocketAddr {
 }
 
 /// What a server got, as text.
-pub(super) type Seen = Arc<Mutex<Vec<String>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
 
 /// A server that answers every request with 200 and `ok`, and remembers what it got.
-pub(super) async fn well() -> (SocketAddr, Seen) {
+pub(crate) async fn well() -> (SocketAddr, Seen) {
     answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await
 }
 
