@@ -52,9 +52,9 @@ enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Served,
-    /// 401, UNAUTHENTICATED, NOAUTH, WRONGPASS.
+    /// 401, `UNAUTHENTICATED`, `NOAUTH`, `WRONGPASS`.
     Unknown,
-    /// 403, PERMISSION_DENIED, NOPERM.
+    /// 403, `PERMISSION_DENIED`, `NOPERM`.
     Forbidden,
 }
 
