@@ -60,7 +60,7 @@ impl Desk<'_> {
         let now = self.daemon.clock.now();
         let is_namespace = self.in_force.engine.limits(asked.domain).is_ok();
         if let Some(files) = self.in_force.config.envoy_ratelimit.as_ref().filter(|_| !is_namespace) {
-            return self.by_files(&files.get(), request, now).await;
+            return Box::pin(self.by_files(&files.get(), request, now)).await;
         }
         let pairs: Vec<_> = asked.descriptors.iter().map(Descriptor::attributes).collect();
         let lines = asked.descriptors.iter().zip(&pairs).map(|(descriptor, pairs)| Line {
@@ -80,8 +80,13 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<SmallVec<[Outcome; 2]>, Fault> {
         let mut outcomes: SmallVec<[Option<Outcome>; 2]> = smallvec![None; lines.len()];
+        // What is not asked on every call is in a box, since it is large and every call would have to carry room for it.
         for (line, outcome) in lines.iter().zip(&mut outcomes) {
-            *outcome = self.without_others(domain, is_known, line, now).await?;
+            let is_asked_with_others =
+                matches!(line.descriptor.hits, Hits::Ask(_)) && (is_known || line.descriptor.limit.is_some());
+            if !is_asked_with_others {
+                *outcome = Box::pin(self.without_others(domain, is_known, line, now)).await?;
+            }
         }
         let is_over = |outcomes: &[Option<Outcome>]| {
             outcomes.iter().any(|outcome| matches!(outcome, Some(Outcome::Over(_))))
@@ -94,8 +99,8 @@ impl Desk<'_> {
             if outcome.is_none() {
                 let Hits::Ask(cost) = line.descriptor.hits else { continue };
                 *outcome = Some(match &line.descriptor.limit {
-                    Some(limit) => self.look_at_own(domain, line, limit, cost, now).await?,
-                    None => self.look(&request(domain, line, cost), now).await?,
+                    Some(limit) => Box::pin(self.look_at_own(domain, line, limit, cost, now)).await?,
+                    None => Box::pin(self.look(&request(domain, line, cost), now)).await?,
                 });
             }
         }
@@ -139,7 +144,9 @@ impl Desk<'_> {
     ) -> Result<(), Fault> {
         let mut held: SmallVec<[Held<'_>; 2]> = SmallVec::new();
         let asked = match self.ask_policy(domain, lines, outcomes, &mut held, now).await {
-            Ok(true) => self.ask_own(domain, lines, outcomes, now).await,
+            Ok(true) if lines.iter().any(|line| line.descriptor.limit.is_some()) => {
+                Box::pin(self.ask_own(domain, lines, outcomes, now)).await
+            }
             other => other,
         };
         let is_admitted = matches!(asked, Ok(true));
