@@ -1,0 +1,253 @@
+//! One script call: several batches with the keys and numbers they have in common.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tidegate::limit::Mode;
+use tidegate::{Algorithm, Timestamp};
+use tidegate_store::{Batch, BatchMode, Kind, NoteChange, RequestId, StoreError};
+
+use crate::bytes::Writer;
+use crate::names::{Names, Place};
+use crate::numbers::{Known, Numbers, count, to_micros};
+
+/// A batch that is to be asked, with the numbers of its operations.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) batch: Batch,
+    pub(crate) numbers: SmallVec<[Arc<Numbers>; 4]>,
+    /// Whether it is only to be seen what would happen.
+    pub(crate) tries: bool,
+    fingerprint: u64,
+}
+
+impl Asked {
+    /// `batch`, which was [checked](Batch::check), or [`StoreError::Unsupported`].
+    pub(crate) fn new(batch: Batch, known: &Known) -> Result<Self, StoreError> {
+        let numbers = batch
+            .operations
+            .iter()
+            .map(|operation| known.of(&operation.algorithm))
+            .collect::<Result<_, _>>()?;
+        let mut hasher = Fnv::default();
+        batch.hash(&mut hasher);
+        Ok(Self { batch, numbers, tries: false, fingerprint: hasher.finish() })
+    }
+
+    /// The same, changing nothing.
+    pub(crate) fn tried(self) -> Self {
+        Self { tries: true, ..self }
+    }
+
+    /// How much it counts against the bound of a call.
+    pub(crate) fn weight(&self) -> usize {
+        let notes = self.batch.notes.iter().map(|change| match change {
+            NoteChange::Put(note) | NoteChange::Create(note) => 1 + note.value.len() / 256,
+            NoteChange::Remove { .. } => 1,
+        });
+        1 + self.batch.operations.len() + notes.sum::<usize>()
+    }
+}
+
+/// FNV-1a: tells a batch from another under the same id, which is a caller's mistake and no attack.
+#[derive(Debug)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// What a call says of time and of the epoch.
+#[derive(Debug)]
+pub(crate) struct Setting<'a> {
+    /// The instant it is decided at; `None` is the server's clock.
+    pub(crate) given: Option<Timestamp>,
+    /// The latest instant an answer has told.
+    pub(crate) latest: Timestamp,
+    /// About what the server's clock shows.
+    pub(crate) about: Timestamp,
+    /// How long answers are remembered.
+    pub(crate) kept: Duration,
+    /// The marker seen before, if any.
+    pub(crate) seen: &'a [u8],
+    /// The marker to write where there is none.
+    pub(crate) fresh: &'a [u8],
+}
+
+/// The keys and arguments of a call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+/// Puts a call together.
+#[derive(Debug)]
+struct Builder<'a> {
+    names: &'a Names,
+    place: Place,
+    keys: Vec<Vec<u8>>,
+    places: HashMap<Vec<u8>, u16>,
+    specs: Vec<Arc<Numbers>>,
+    spec_places: HashMap<*const Numbers, u16>,
+}
+
+impl Call {
+    /// The call that asks all of `asked`, whose keys are at `place`.
+    pub(crate) fn of(asked: &[&Asked], names: &Names, place: Place, setting: &Setting<'_>) -> Self {
+        let mut builder = Builder {
+            names,
+            place,
+            keys: vec![names.marker(place)],
+            places: HashMap::new(),
+            specs: Vec::new(),
+            spec_places: HashMap::new(),
+        };
+        let batches: Vec<_> = asked.iter().map(|asked| builder.batch(asked)).collect();
+        let mut header = Writer::default();
+        // An instant that is given is never 0, which stands for the server's clock.
+        header.double(setting.given.map_or(0.0, |now| to_micros(now).max(1.0)));
+        header.double(to_micros(setting.latest));
+        header.double(count(u64::try_from(setting.kept.as_millis()).unwrap_or(u64::MAX).max(1)));
+        // The windows stand in the order of their limits; those of others are left out.
+        let windows: Vec<_> = builder
+            .specs
+            .iter()
+            .filter_map(|numbers| numbers.windows.as_ref())
+            .map(|w| w.around(setting.about))
+            .collect();
+        header.short(builder.specs.len() as u16).short(windows.len() as u16);
+        let mut args = vec![header.into_bytes(), setting.seen.to_vec(), setting.fresh.to_vec()];
+        args.extend(builder.specs.iter().map(|numbers| numbers.spec.to_vec()));
+        args.extend(windows.iter().map(|windows| windows.to_vec()));
+        args.extend(batches);
+        Self { keys: builder.keys, args }
+    }
+}
+
+impl Builder<'_> {
+    /// The index of a key, from 1.
+    fn key(&mut self, name: Vec<u8>) -> u16 {
+        if let Some(place) = self.places.get(&name) {
+            return *place;
+        }
+        self.keys.push(name.clone());
+        // Bounded by the operations of a call, far below.
+        let place = self.keys.len() as u16;
+        self.places.insert(name, place);
+        place
+    }
+
+    /// The index of the numbers of a limit, from 1.
+    fn spec(&mut self, numbers: &Arc<Numbers>) -> u16 {
+        if let Some(place) = self.spec_places.get(&Arc::as_ptr(numbers)) {
+            return *place;
+        }
+        self.specs.push(Arc::clone(numbers));
+        let place = self.specs.len() as u16;
+        self.spec_places.insert(Arc::as_ptr(numbers), place);
+        place
+    }
+
+    /// The index of the windows of a calendar whose numbers were given an index, from 1.
+    fn windows(&self, spec: u16) -> u16 {
+        let before = &self.specs[..usize::from(spec)];
+        before.iter().filter(|numbers| numbers.windows.is_some()).count() as u16
+    }
+
+    fn batch(&mut self, asked: &Asked) -> Vec<u8> {
+        let batch = &asked.batch;
+        let mut bytes = Writer::default();
+        bytes.byte(match batch.mode {
+            _ if asked.tries => 2,
+            BatchMode::AllOrNothing => 0,
+            BatchMode::Each => 1,
+        });
+        let answer = if batch.is_read_only() { 0 } else { self.key(self.names.answer(self.place, batch.id)) };
+        bytes.short(answer).long(asked.fingerprint).bytes(&batch.id.0.to_be_bytes());
+        bytes.byte(batch.operations.len() as u8).byte(batch.notes.len() as u8);
+        for (operation, numbers) in batch.operations.iter().zip(&asked.numbers) {
+            let key = self.key(self.names.counter(&operation.key));
+            let spec = self.spec(numbers);
+            let (first, second) = match operation.algorithm {
+                Algorithm::Calendar(_) => (self.windows(spec), 0),
+                Algorithm::Rolling(_) => (self.key(self.names.instants(&operation.key)), 0),
+                Algorithm::Concurrency(_) => (
+                    self.key(self.names.expiries(&operation.key)),
+                    self.key(self.names.holders(&operation.key)),
+                ),
+                _ => (0, 0),
+            };
+            let kind = match operation.kind {
+                Kind::Check { .. } => 1,
+                Kind::Peek { .. } => 2,
+                Kind::Report { .. } => 3,
+                Kind::Refund { .. } => 4,
+                Kind::Undo { .. } => 5,
+                Kind::Acquire { .. } => 6,
+                Kind::Release { .. } => 7,
+                Kind::Reset => 8,
+                Kind::Block { .. } => 9,
+                // `Asked::new` has nothing to say about it, and the script would not know it.
+                _ => 0,
+            };
+            bytes.byte(kind).byte(u8::from(operation.mode == Mode::Shadow));
+            bytes.short(key).short(spec).short(first).short(second);
+            match operation.kind {
+                Kind::Check { cost }
+                | Kind::Peek { cost }
+                | Kind::Report { cost }
+                | Kind::Refund { cost } => {
+                    bytes.double(count(cost.units())).long(numbers.ticks(cost));
+                }
+                Kind::Undo { batch } => {
+                    let answer = self.key(self.names.answer(self.place, batch));
+                    bytes.short(answer).bytes(&batch.0.to_be_bytes());
+                }
+                Kind::Acquire { holder } | Kind::Release { holder } => {
+                    bytes.bytes(&holder.0.to_be_bytes());
+                }
+                Kind::Block { until } => {
+                    bytes.double(to_micros(until));
+                }
+                _ => {}
+            }
+        }
+        for change in &batch.notes {
+            let (what, kind, name) = match change {
+                NoteChange::Put(note) => (1, note.kind, &note.name),
+                NoteChange::Create(note) => (2, note.kind, &note.name),
+                NoteChange::Remove { kind, name } => (3, *kind, name),
+            };
+            let (hash, ends) = (self.key(self.names.notes(kind)), self.key(self.names.note_ends(kind)));
+            bytes.byte(what).short(hash).short(ends).short(name.len() as u16).bytes(name);
+            if let NoteChange::Put(note) | NoteChange::Create(note) = change {
+                bytes.double(to_micros(note.until)).long(note.until.as_nanos());
+                bytes.int(note.value.len() as u32).bytes(&note.value);
+            }
+        }
+        bytes.into_bytes()
+    }
+}
+
+/// Another id that follows from `id`, for what a batch over several slots asks beside itself.
+pub(crate) fn derived(id: RequestId, purpose: u128) -> RequestId {
+    RequestId(id.0.wrapping_mul(0x2d99_787a_926d_46a3_2f0b_4453_53c7_2f1f).rotate_left(59) ^ purpose)
+}

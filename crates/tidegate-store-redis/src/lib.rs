@@ -1,0 +1,55 @@
+//! One limit for many members: counters and notes in Redis 7 or Valkey, one server or a cluster.
+//!
+//! A [`RedisStore`] has one script decide a whole batch in one step, on the server's clock, in one round trip. It decides as
+//! the pure code of `tidegate::algorithm` does, to the unit and to the microsecond in which the server's clock counts.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tidegate::{Algorithm, Cost, Rate};
+//! use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+//! use tidegate_store_redis::{RedisConfig, RedisStore};
+//!
+//! let store = RedisStore::open(RedisConfig::new(["redis://127.0.0.1:6379"]))?;
+//! let algorithm = Algorithm::bucket(Rate::per_second(100)?)?;
+//! let check = Operation::new(Key::new("api", b"per-user", b"ada")?, algorithm, Kind::Check { cost: Cost::ONE });
+//! let answer = store.run(&Batch::all_or_nothing(RequestId(1), [check])).await?;
+//! println!("{}", answer.outcomes[0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Gathered.** Callers that come while a call is under way share the next one, in which a hot key is read and written once
+//!   for all of them. Each batch stays one step of its own.
+//! - **Bounded.** A batch is answered within [`RedisConfig::deadline`], or is an error that says whether it may have taken
+//!   effect. After some failures in a row the [breaker] leaves the store alone for a while, so that one that is away costs nothing.
+//! - **Once.** Answers are remembered in the store for [`RedisConfig::answers_kept`], so a batch sent again is not carried out
+//!   again, by whichever member, and can be undone.
+//! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or another one,
+//!   [`RedisStats::loss`] says so. What a failover loses of the last moments, no marker tells.
+//! - **Nothing is swept.** Every counter expires when it has drained, some seconds later.
+//!
+//! In a cluster a batch is one step within a slot. Over several slots it is charged slot by slot, and given back where one
+//! refuses: a failure in between leaves a charge. `docs/stores.md` has the bounds.
+
+pub mod breaker;
+pub mod config;
+pub mod error;
+pub mod stats;
+pub mod store;
+
+mod across;
+mod answer;
+mod bytes;
+mod call;
+mod link;
+mod names;
+mod numbers;
+mod script;
+mod shared;
+
+pub use breaker::{BreakerConfig, Circuit};
+pub use config::{Clock, OnLoss, RedisConfig, Secret, Tls};
+pub use error::{Fault, OpenError};
+pub use numbers::{FIRST_HIT_WINDOW_MIN, LIMIT_MAX};
+pub use stats::{Loss, RedisStats};
+pub use store::RedisStore;

@@ -1,0 +1,114 @@
+//! The connection: to one server, or to a cluster whose redirects and failovers the library follows.
+
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
+use redis::cluster::{ClusterClient, ClusterConfig};
+use redis::cluster_async::ClusterConnection;
+use redis::{
+    Client, ClientTlsConfig, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult,
+    TlsCertificates, Value,
+};
+
+use crate::call::Call;
+use crate::config::{RedisConfig, without_credentials};
+use crate::error::OpenError;
+use crate::script::Sha;
+
+/// Where calls are sent. Cheap to clone; connects when first used, and again when a connection broke.
+#[derive(Clone)]
+pub(crate) enum Link {
+    Server(ConnectionManager),
+    Cluster(ClusterConnection),
+}
+
+impl Link {
+    pub(crate) fn open(config: &RedisConfig) -> Result<Self, OpenError> {
+        let first = config.urls.first().ok_or(OpenError::NoUrl)?;
+        let wrong = |error: RedisError, url: &str| {
+            let url = without_credentials(url);
+            OpenError::Url { url, what: error.to_string() }
+        };
+        let infos: Vec<_> = config
+            .urls
+            .iter()
+            .map(|url| info(url, config).map_err(|error| wrong(error, url)))
+            .collect::<Result<_, _>>()?;
+        let certificates = TlsCertificates {
+            client_tls: config
+                .tls
+                .client
+                .clone()
+                .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
+            root_cert: config.tls.roots.clone(),
+        };
+        if config.cluster {
+            // A call that was cut off may be sent again: under its id it is carried out once.
+            let mut builder = ClusterClient::builder(infos).retries(3).certs(certificates);
+            if let Some(username) = &config.username {
+                builder = builder.username(username);
+            }
+            if let Some(password) = &config.password {
+                builder = builder.password(password.reveal());
+            }
+            let client = builder.build().map_err(|error| wrong(error, first))?;
+            let timeouts = ClusterConfig::new()
+                .set_connection_timeout(config.connect_timeout)
+                .set_response_timeout(config.deadline.saturating_mul(2));
+            return Ok(Self::Cluster(client.get_pending_async_connection_with_config(timeouts)));
+        }
+        let [info] = <[ConnectionInfo; 1]>::try_from(infos)
+            .map_err(|infos| OpenError::SeveralUrls { count: infos.len() })?;
+        let client = if first.starts_with("rediss://") {
+            Client::build_with_tls(info, certificates)
+        } else {
+            Client::open(info)
+        };
+        let client = client.map_err(|error| wrong(error, first))?;
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(config.connect_timeout))
+            // The breaker says when to try again; the library waits as briefly as it can.
+            .set_number_of_retries(1)
+            .set_max_delay(config.breaker.cool_down)
+            .set_response_timeout(Some(config.deadline.saturating_mul(2)));
+        let manager = client.get_connection_manager_lazy(config).map_err(|error| wrong(error, first))?;
+        Ok(Self::Server(manager))
+    }
+
+    /// Sends a call: by the name of the script, and with its text where the server does not know it.
+    pub(crate) async fn call(&mut self, sha: &Sha, call: &Call) -> RedisResult<Value> {
+        match self.send(&command("EVALSHA", &sha.hash, call)).await {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                self.send(&command("EVAL", sha.text, call)).await
+            }
+            answer => answer,
+        }
+    }
+
+    pub(crate) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let reply = match self {
+            Self::Server(connection) => connection.req_packed_command(command).await?,
+            Self::Cluster(connection) => connection.req_packed_command(command).await?,
+        };
+        reply.extract_error()
+    }
+}
+
+fn info(url: &str, config: &RedisConfig) -> RedisResult<ConnectionInfo> {
+    let info = url.into_connection_info()?;
+    let mut settings = info.redis_settings().clone();
+    if let Some(username) = &config.username {
+        settings = settings.set_username(username);
+    }
+    if let Some(password) = &config.password {
+        settings = settings.set_password(password.reveal());
+    }
+    Ok(info.set_redis_settings(settings))
+}
+
+fn command(name: &str, script: &str, call: &Call) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(name).arg(script).arg(call.keys.len());
+    for part in call.keys.iter().chain(&call.args) {
+        command.arg(part.as_slice());
+    }
+    command
+}

@@ -1,0 +1,29 @@
+//! The script: its parts in the order they are read, as one text.
+
+use redis::Script;
+
+/// All of it.
+const TEXT: &str = concat!(
+    include_str!("script/prelude.lua"),
+    include_str!("script/bucket.lua"),
+    include_str!("script/windows.lua"),
+    include_str!("script/rolling.lua"),
+    include_str!("script/permits.lua"),
+    include_str!("script/counters.lua"),
+    include_str!("script/notes.lua"),
+    include_str!("script/batches.lua"),
+    include_str!("script/main.lua"),
+);
+
+/// The text and the name under which a server knows it once it has been sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sha {
+    pub(crate) hash: String,
+    pub(crate) text: &'static str,
+}
+
+impl Sha {
+    pub(crate) fn new() -> Self {
+        Self { hash: Script::new(TEXT).get_hash().to_owned(), text: TEXT }
+    }
+}

@@ -1,0 +1,165 @@
+-- Token bucket. The state (a, b) is the instant, in ticks, at which what is used will have drained: GCRA's theoretical
+-- arrival time. A unit is a whole number of ticks, so charges round nothing; the clock reads at an instant the last
+-- tick before it.
+algorithms[BUCKET] = function()
+  local m = {}
+
+  function m.numbers(spec, at)
+    -- The rate as it was written comes first: two ways to write one rate are different numbers.
+    local n = { limit = 0 }
+    local _
+    _, _, n.limit, n.debt, n.per_us, at = read('>c8c8ddd', spec, at)
+    -- How ticks are counted, to be compared as a whole.
+    n.scale = string.sub(spec, at, at + 29)
+    local m0, m1, m2, m3, m4
+    n.whole, m0, m1, m2, m3, m4, n.unit_h, n.unit_l, at = read('>I2I4I4I4I4I4I4I4', spec, at)
+    n.full_h, n.full_l, n.over_h, n.over_l, n.deep_h, n.deep_l = read('>I4I4I4I4I4I4', spec, at)
+    -- What the clock reads now.
+    if n.whole > 0 then
+      -- A whole number of ticks each microsecond.
+      local low = (now % T32) * n.whole
+      n.now_h, n.now_l = floor(now / T32) * n.whole + floor(low / T32), low % T32
+    else
+      -- `now` times the ratio, rounded down. The multiplier is the ratio times 2^108, rounded up, and `now` is below 2^53,
+      -- so the product is too large by less than 2^-55 and never reaches the next tick: a tick is at least that far, since
+      -- the denominator of the ratio is below 2^55.
+      local BASE = 16777216
+      local x0, rest = now % BASE, floor(now / BASE)
+      local x1, x2 = rest % BASE, floor(rest / BASE)
+      local sum = floor(x0 * m0 / BASE) + x0 * m1 + x1 * m0
+      sum = floor(sum / BASE) + x0 * m2 + x1 * m1 + x2 * m0
+      sum = floor(sum / BASE) + x0 * m3 + x1 * m2 + x2 * m1
+      sum = floor(sum / BASE) + x0 * m4 + x1 * m3 + x2 * m2
+      -- 2^108 is 2^12 in the fifth digit.
+      local low = floor((sum % BASE) / 4096)
+      sum = floor(sum / BASE) + x1 * m4 + x2 * m3
+      low = low + (sum % BASE) * 4096
+      n.now_h, n.now_l = (floor(sum / BASE) + x2 * m4) * 16 + floor(low / T32), low % T32
+    end
+    return n
+  end
+
+  -- left + right
+  local function plus(left_h, left_l, right_h, right_l)
+    local low = left_l + right_l
+    if low >= T32 then return left_h + right_h + 1, low - T32 end
+    return left_h + right_h, low
+  end
+
+  -- left - right, at least 0
+  local function minus(left_h, left_l, right_h, right_l)
+    local high, low = left_h - right_h, left_l - right_l
+    if low < 0 then high, low = high - 1, low + T32 end
+    if high < 0 then return 0, 0 end
+    return high, low
+  end
+
+  local function at_most(left_h, left_l, right_h, right_l)
+    return left_h < right_h or (left_h == right_h and left_l <= right_l)
+  end
+
+  local function smaller(left_h, left_l, right_h, right_l)
+    if at_most(left_h, left_l, right_h, right_l) then return left_h, left_l end
+    return right_h, right_l
+  end
+
+  local function larger(left_h, left_l, right_h, right_l)
+    if at_most(left_h, left_l, right_h, right_l) then return right_h, right_l end
+    return left_h, left_l
+  end
+
+  -- `units` in ticks.
+  local function ticks(n, units)
+    local b = big()
+    return b.pair(b.times(b.of(units), b.of_pair(n.unit_h, n.unit_l)))
+  end
+
+  function m.admits(n, a, b, c, op)
+    local charge_h, charge_l = op.ticks_h, op.ticks_l
+    local used_h, used_l = minus(a, b, n.now_h, n.now_l)
+    local sum_h, sum_l = plus(used_h, used_l, charge_h, charge_l)
+    local fits = at_most(sum_h, sum_l, n.full_h, n.full_l)
+    if not fits and n.debt > 0 and at_most(charge_h, charge_l, n.over_h, n.over_l) then
+      -- One unit must be left before, and no more than the debt be missing after.
+      local before_h, before_l = minus(n.full_h, n.full_l, n.unit_h, n.unit_l)
+      local after_h, after_l = minus(n.over_h, n.over_l, charge_h, charge_l)
+      local most_h, most_l = smaller(before_h, before_l, after_h, after_l)
+      fits = at_most(used_h, used_l, most_h, most_l)
+    end
+    if not fits then return false end
+    local base_h, base_l = larger(a, b, n.now_h, n.now_l)
+    base_h, base_l = plus(base_h, base_l, charge_h, charge_l)
+    return true, base_h, base_l, 0
+  end
+
+  function m.used(n, a, b, c)
+    local used_h, used_l = minus(a, b, n.now_h, n.now_l)
+    if used_h == 0 and used_l == 0 then return 0 end
+    local wide = big()
+    return wide.about(wide.over(wide.of_pair(used_h, used_l), wide.of_pair(n.unit_h, n.unit_l)))
+  end
+
+  function m.charge(n, a, b, c, op)
+    local next_h, next_l = larger(a, b, n.now_h, n.now_l)
+    next_h, next_l = plus(next_h, next_l, op.ticks_h, op.ticks_l)
+    local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
+    if at_most(next_h, next_l, most_h, most_l) then
+      return next_h, next_l, 0, op.units, op.ticks_h, op.ticks_l
+    end
+    -- Never below what is booked already, which after a step back may lie beyond the bound.
+    next_h, next_l = larger(most_h, most_l, a, b)
+    local booked = min(op.units, max(0, m.used(n, next_h, next_l, 0) - m.used(n, a, b, c)))
+    local booked_h, booked_l = ticks(n, booked)
+    return next_h, next_l, 0, booked, booked_h, booked_l
+  end
+
+  function m.refund(n, a, b, c, units, op)
+    local drained_h, drained_l = smaller(a, b, n.now_h, n.now_l)
+    local back_h, back_l
+    if op then back_h, back_l = op.ticks_h, op.ticks_l else back_h, back_l = ticks(n, units) end
+    local next_h, next_l = minus(a, b, back_h, back_l)
+    next_h, next_l = larger(next_h, next_l, drained_h, drained_l)
+    return next_h, next_l, 0
+  end
+
+  function m.undo(n, a, b, c, made)
+    if a == made.after_a and b == made.after_b then return made.before_a, made.before_b, 0 end
+    local moved_h, moved_l = minus(made.after_a, made.after_b, made.before_a, made.before_b)
+    moved_h, moved_l = smaller(moved_h, moved_l, made.ticks_h, made.ticks_l)
+    local top_h, top_l = minus(a, b, made.after_a, made.after_b)
+    top_h, top_l = plus(n.now_h, n.now_l, top_h, top_l)
+    local next_h, next_l = minus(a, b, moved_h, moved_l)
+    next_h, next_l = larger(next_h, next_l, top_h, top_l)
+    next_h, next_l = smaller(next_h, next_l, a, b)
+    return next_h, next_l, 0
+  end
+
+  function m.carry(n, a, b, c, from)
+    if n.scale == from.scale then
+      local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
+      local next_h, next_l = smaller(a, b, most_h, most_l)
+      return next_h, next_l, 0
+    end
+    local used_h, used_l = minus(a, b, from.now_h, from.now_l)
+    if used_h == 0 and used_l == 0 then return 0, 0, 0 end
+    local wide = big()
+    local product = wide.times(wide.of_pair(used_h, used_l), wide.of_pair(n.unit_h, n.unit_l))
+    used_h, used_l = wide.pair(wide.over(product, wide.of_pair(from.unit_h, from.unit_l)))
+    used_h, used_l = smaller(used_h, used_l, n.deep_h, n.deep_l)
+    used_h, used_l = plus(n.now_h, n.now_l, used_h, used_l)
+    return used_h, used_l, 0
+  end
+
+  function m.on_load(n, a, b, c)
+    local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
+    local next_h, next_l = smaller(a, b, most_h, most_l)
+    return next_h, next_l, 0
+  end
+
+  function m.drains(n, a, b, c)
+    local used_h, used_l = minus(a, b, n.now_h, n.now_l)
+    return (used_h * T32 + used_l) / n.per_us
+  end
+
+  return m
+end

@@ -1,0 +1,135 @@
+-- Counters: read when a batch first names them, changed in memory, written when every batch is decided.
+
+local modules, known_numbers = {}, {}
+
+local function module_of(algorithm)
+  local module = modules[algorithm]
+  if not module then
+    module = algorithms[algorithm]()
+    modules[algorithm] = module
+  end
+  return module
+end
+
+local function numbers_of(spec)
+  local n = known_numbers[spec]
+  if not n then
+    local algorithm = string.byte(spec)
+    n = module_of(algorithm).numbers(spec, 2)
+    n.algorithm, n.m, n.spec = algorithm, module_of(algorithm), spec
+    known_numbers[spec] = n
+  end
+  return n
+end
+
+local counters = {}
+
+local function is_viewed(algorithm) return algorithm == ROLLING or algorithm == CONCURRENCY end
+
+-- A counter that holds nothing is the same as none.
+local function begin(record, n, op, origin)
+  record.exists, record.n, record.origin = true, n, origin
+  record.a, record.b, record.c, record.view = 0, 0, 0, nil
+  if is_viewed(n.algorithm) then
+    -- What was kept under the names of the view, if anything, was of another life.
+    record.view = n.m.view({ raw = false, a = 0 }, op)
+  end
+end
+
+local function is_empty(record)
+  if record.blocked > 0 then return false end
+  if is_viewed(record.n.algorithm) then return record.view ~= nil and record.n.m.is_empty(record.view) end
+  return record.a == 0 and record.b == 0 and (record.c == 0 or record.n.algorithm == CALENDAR)
+end
+
+-- The counter of an operation, or the layout that it has and this script does not know.
+local function counter(op)
+  local record = counters[op.key]
+  if not record then
+    local raw = call('GET', KEYS[op.key])
+    record = { exists = false, raw = raw, blocked = 0, a = 0, b = 0, c = 0 }
+    if raw then
+      local layout = string.byte(raw)
+      if layout ~= LAYOUT then return nil, layout end
+      local _, spec
+      _, record.blocked, record.origin, record.a, record.b, record.c, spec = read('>Bdc16dddBc0', raw)
+      record.n, record.exists = numbers_of(spec), true
+    end
+    counters[op.key] = record
+  end
+  -- The names of a view come with the first operation of its algorithm.
+  if record.exists and not record.view and is_viewed(record.n.algorithm) and record.n.algorithm == op.n.algorithm then
+    record.view = record.n.m.view(record, op)
+  end
+  if now < latest and record.exists then
+    -- Before the decision and whatever it is: a refused batch could not bring a state back.
+    if record.view then
+      record.changed = record.n.m.on_load(record.n, record.view) or record.changed
+    elseif not is_viewed(record.n.algorithm) then
+      local a, b, c = record.n.m.on_load(record.n, record.a, record.b, record.c)
+      record.changed = record.changed or a ~= record.a or b ~= record.b or c ~= record.c
+      record.a, record.b, record.c = a, b, c
+    end
+  end
+  return record
+end
+
+local function snapshot(record)
+  return {
+    record.exists, record.n, record.origin, record.a, record.b, record.c, record.blocked, record.changed, record.view,
+    record.view and record.n.m.snapshot(record.view),
+  }
+end
+
+local function restore(record, saved)
+  record.exists, record.n, record.origin, record.a, record.b, record.c = unpack(saved, 1, 6)
+  record.blocked, record.changed, record.view = saved[7], saved[8], saved[9]
+  if saved[10] then record.n.m.restore(record.view, saved[10]) end
+end
+
+-- The state under the numbers of an operation: three numbers, or a view.
+local function under(record, n)
+  if not record.exists or record.n.algorithm ~= n.algorithm then return 0, 0, 0 end
+  if record.n.spec == n.spec then return record.a, record.b, record.c end
+  return n.m.carry(n, record.a, record.b, record.c, record.n)
+end
+
+local function view_under(record, op)
+  if record.exists and record.view and record.n.algorithm == op.n.algorithm then return record.view end
+  return op.n.m.view({ raw = false, a = 0 }, op)
+end
+
+-- How much longer than it takes to drain a counter is kept, for clocks that step back: ten seconds.
+local MARGIN_MS = 10000
+-- Later than this is never: ten years.
+local MS_MAX = 315360000000
+
+local function save(index, record)
+  local n, key = record.n, KEYS[index]
+  if not record.exists then
+    if record.raw then call('DEL', key) end
+    -- Of the view there may be something left whether or not the counter was there before.
+    if record.view then n.m.discard(record.view) end
+    return
+  end
+  local left = record.blocked - now
+  if record.view then
+    record.a = record.view.before or 0
+    if not n.m.is_empty(record.view) then left = max(left, n.m.drains(n, record.view)) end
+    n.m.save(record.view)
+  elseif is_viewed(n.algorithm) then
+    -- Only its block was changed, by an operation of another algorithm, which does not name what belongs to it.
+    left = max(left, 2 * n.window)
+  else
+    left = max(left, n.m.drains(n, record.a, record.b, record.c))
+  end
+  local bytes = pack('>Bdc16dddBc0', LAYOUT, record.blocked, record.origin, record.a, record.b, record.c, #n.spec, n.spec)
+  local ms = ceil(max(left, 0) / 1000) + MARGIN_MS
+  if given ~= 0 or ms > MS_MAX then
+    -- An instant that is given, for tests and simulations, says nothing about the server's own clock.
+    call('SET', key, bytes)
+  else
+    call('SET', key, bytes, 'PX', ms)
+    if record.view then n.m.expire(record.view, ms) end
+  end
+end

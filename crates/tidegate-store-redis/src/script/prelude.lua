@@ -1,0 +1,151 @@
+-- One call carries out many batches, one after the other, at one instant. Nothing is written before every batch is
+-- decided, and nothing of a batch that is refused.
+--
+-- Numbers. Lua counts in doubles, which are exact below 2^53. Instants are whole microseconds since 1970, as the server's
+-- clock tells them. The state of a bucket is larger: it is a pair of a high and a low half of 32 bits.
+--
+-- Arguments. KEYS[1] is the marker of the epoch; the other keys are named by their index. ARGV[1] is the header, ARGV[2] the
+-- marker this member has seen (empty: none yet), ARGV[3] the one to write where there is none; then follow the numbers
+-- of limits, the windows of calendars, and the batches.
+--
+-- The answer is { status, now, marker, one string a batch }.
+local T32, T53 = 4294967296, 9007199254740992
+local floor, ceil, max, min, fmod = math.floor, math.ceil, math.max, math.min, math.fmod
+local pack, read, call = struct.pack, struct.unpack, redis.call
+
+local ANSWERED, LOST, NO_WINDOW = 0, 1, 2
+local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6
+local CHECK, PEEK, REPORT, REFUND, UNDO, ACQUIRE, RELEASE, RESET, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8, 9
+-- `TRY` is all or nothing and in the end nothing: what would happen, for a batch over several servers.
+local ALL_OR_NOTHING, EACH, TRY = 0, 1, 2
+-- The layout of what is kept. Another one is never written over.
+local LAYOUT = 1
+
+local given, latest, kept_ms, spec_count, window_count = read('>dddI2I2', ARGV[1])
+local now = given
+if given == 0 then
+  local time = call('TIME')
+  now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+-- Numbers that need more than a pair are lists of digits in base 2^24, the lowest first. They are slow, and needed only
+-- where numbers have changed, a debt ends at its bound, or counts and windows are huge. Made when first asked for.
+local big_numbers
+local function big()
+  if big_numbers then return big_numbers end
+  local BASE, b = 16777216, {}
+
+  function b.of(number)
+    local digits, at = {}, 0
+    repeat
+      at = at + 1
+      digits[at] = fmod(number, BASE)
+      number = (number - digits[at]) / BASE
+    until number == 0
+    return digits
+  end
+
+  function b.of_pair(high, low)
+    return { low % BASE, floor(low / BASE) + (high % 65536) * 256, floor(high / 65536) }
+  end
+
+  -- A number as a double, off by less than one part in 2^50.
+  function b.about(digits)
+    local sum = 0
+    for at = #digits, 1, -1 do sum = sum * BASE + digits[at] end
+    return sum
+  end
+
+  -- Saturates at 2^64 - 1.
+  function b.pair(digits)
+    for at = 4, #digits do
+      if digits[at] > 0 then return T32 - 1, T32 - 1 end
+    end
+    local middle, top = digits[2] or 0, digits[3] or 0
+    if top >= 65536 then return T32 - 1, T32 - 1 end
+    return top * 65536 + floor(middle / 256), (middle % 256) * BASE + (digits[1] or 0)
+  end
+
+  function b.compare(left, right)
+    for at = max(#left, #right), 1, -1 do
+      local difference = (left[at] or 0) - (right[at] or 0)
+      if difference ~= 0 then return difference end
+    end
+    return 0
+  end
+
+  function b.times(left, right)
+    local product = {}
+    for at = 1, #left + #right do product[at] = 0 end
+    for i = 1, #left do
+      local carry = 0
+      for j = 1, #right do
+        local sum = product[i + j - 1] + left[i] * right[j] + carry
+        carry = floor(sum / BASE)
+        product[i + j - 1] = sum - carry * BASE
+      end
+      product[i + #right] = product[i + #right] + carry
+    end
+    return product
+  end
+
+  function b.plus(left, right)
+    local sum, carry = {}, 0
+    for at = 1, max(#left, #right) + 1 do
+      local digit = (left[at] or 0) + (right[at] or 0) + carry
+      carry = floor(digit / BASE)
+      sum[at] = digit - carry * BASE
+    end
+    return sum
+  end
+
+  -- `right` is not the larger one.
+  function b.minus(left, right)
+    local difference, borrow = {}, 0
+    for at = 1, #left do
+      local digit = left[at] - (right[at] or 0) - borrow
+      borrow = digit < 0 and 1 or 0
+      difference[at] = digit + borrow * BASE
+    end
+    return difference
+  end
+
+  -- Rounded up. Each turn takes away what a double tells for certain, which is all but one part in 2^40.
+  function b.over(left, right)
+    local quotient, divisor = { 0 }, b.about(right)
+    while b.compare(left, right) >= 0 do
+      local part = b.of(max(1, floor(b.about(left) / divisor * (1 - 2 ^ -40))))
+      left = b.minus(left, b.times(part, right))
+      quotient = b.plus(quotient, part)
+    end
+    if b.about(left) > 0 then quotient = b.plus(quotient, { 1 }) end
+    return quotient
+  end
+
+  big_numbers = b
+  return b
+end
+
+-- What each algorithm does, made when a call first needs it: there is no way to keep functions between calls, and making
+-- them all would cost more than most decisions. `numbers` of a limit are read once a call.
+--
+-- Algorithms whose state is at most three numbers have
+--   numbers(spec, at)       what the limit is, read from its bytes
+--   admits(n, a, b, c, op)  whether there is room, and the state afterwards
+--   charge(n, a, b, c, op)  the state after work already done, with the units booked
+--   refund(n, a, b, c, units, op)  `op` where the units are those of an operation
+--   undo(n, a, b, c, made)  the state without one earlier charge
+--   used(n, a, b, c)        units
+--   carry(n, a, b, c, from) the state under these numbers of what was counted under others
+--   on_load(n, a, b, c)     the state brought back to what use explains, for a clock that has stepped back
+--   drains(n, a, b, c)      in how many microseconds it will have drained, about
+-- Each is what the function of that name in `tidegate::algorithm::Counter` is.
+local algorithms = {}
+--
+-- Those that keep more have a view instead: what is kept, with what this call has changed and not written yet.
+--   view(record, op), save(view)
+--   usage(n, v)             units used, and when none will be
+--   snapshot(v), restore(v, saved)
+
+-- The window of each calendar that holds now: its number and its end.
+local windows = {}

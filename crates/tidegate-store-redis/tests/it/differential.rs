@@ -1,0 +1,393 @@
+//! Random lists of batches on the script and on the pure code: the answers are the same.
+//!
+//! The pure code is that of the memory store. Both are given the same clock, which moves in microseconds, stands still, jumps and
+//! steps back; instants are compared as a clock of microseconds tells them. Several batches are sent at once, so that the
+//! script also meets them gathered. `TIDEGATE_DIFFERENTIAL` says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
+
+use std::fmt::Write as _;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate::algorithm::{
+    Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Verdict, Weekday, WindowStart,
+};
+use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_store::{
+    Answer, Batch, BatchMode, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange, NoteKind,
+    Operation, Outcome, RequestId, Store, StoreError,
+};
+use tidegate_store_redis::RedisStore;
+
+use crate::engine::{Hands, Server, skip};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const DAY: u64 = 86_400 * SECOND;
+
+/// `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn once(&mut self, in_so_many: u64) -> bool {
+        self.below(in_so_many) == 0
+    }
+
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Algorithms that keys change between: the same with other numbers.
+fn families() -> Vec<Vec<Algorithm>> {
+    let nanos = Duration::from_nanos;
+    let bucket = |units, per, burst, debt| {
+        let rate = Rate::new(units, nanos(per)).unwrap();
+        Algorithm::Bucket(Bucket::new(rate, burst).unwrap().with_debt(debt).unwrap())
+    };
+    let fixed = |limit, window, start| Algorithm::Fixed(Fixed::new(limit, nanos(window), start).unwrap());
+    let calendar = |limit, unit, zone, day| {
+        Algorithm::Calendar(Calendar::new(limit, unit, zone).unwrap().with_week_start(day))
+    };
+    let sliding =
+        |limit, window| Algorithm::SlidingCounter(SlidingCounter::new(limit, nanos(window)).unwrap());
+    let rolling = |limit, window| Algorithm::Rolling(Rolling::new(limit, nanos(window)).unwrap());
+    let permits = |limit, hold| Algorithm::Concurrency(Concurrency::new(limit, nanos(hold)).unwrap());
+    let monday = Weekday::Monday;
+    vec![
+        vec![
+            bucket(10, SECOND, 10, 0),
+            bucket(7, 300 * MS, 12, 0),
+            bucket(1, 50 * MS, 3, 9),
+            bucket(1000, 999 * MS, 40, 5),
+            bucket(1, 100 * MS, 10, 0),
+            bucket(10, SECOND, 25, 0),
+        ],
+        // Ratios and states as long as they get.
+        vec![
+            bucket(1_000_000_007, SECOND * 7 + 3, 50, 0),
+            bucket(31_535_999_999_999_967, 365 * DAY, 1 << 44, 1 << 44),
+            bucket(3, 365 * DAY, 3, 0),
+            bucket(11, 30 * DAY + 1, 11, 100),
+        ],
+        vec![
+            fixed(10, SECOND, WindowStart::Epoch),
+            fixed(15, SECOND, WindowStart::Epoch),
+            fixed(4, 1_001_000, WindowStart::Epoch),
+            fixed(0, SECOND, WindowStart::Epoch),
+            fixed(12, 366 * DAY, WindowStart::Epoch),
+        ],
+        vec![
+            fixed(10, SECOND, WindowStart::FirstHit),
+            fixed(15, SECOND, WindowStart::FirstHit),
+            fixed(4, 1_001_000, WindowStart::FirstHit),
+            fixed(3, 7 * SECOND, WindowStart::Epoch),
+            fixed(12, 366 * DAY, WindowStart::FirstHit),
+        ],
+        vec![
+            calendar(10, CivilUnit::Day, "Europe/Berlin", monday),
+            calendar(15, CivilUnit::Day, "Europe/Berlin", monday),
+            calendar(4, CivilUnit::Day, "America/New_York", monday),
+            calendar(9, CivilUnit::Hour, "Europe/Berlin", monday),
+        ],
+        vec![
+            calendar(10, CivilUnit::Minute, "UTC", monday),
+            calendar(5, CivilUnit::Week, "Asia/Kathmandu", monday),
+            calendar(5, CivilUnit::Week, "Asia/Kathmandu", Weekday::Sunday),
+            calendar(8, CivilUnit::Month, "UTC", monday),
+            calendar(8, CivilUnit::Year, "America/Sao_Paulo", monday),
+        ],
+        vec![
+            sliding(10, SECOND),
+            sliding(15, SECOND),
+            sliding(4, 700 * MS),
+            sliding(7, 3 * SECOND),
+            sliding(0, SECOND),
+        ],
+        // Products above 2^53.
+        vec![sliding(8_000_000, DAY), sliding(7_999_999, DAY), sliding(100_000_000, 366 * DAY)],
+        vec![
+            rolling(10, SECOND),
+            rolling(15, 1500 * MS),
+            rolling(4, 700 * MS),
+            rolling(0, SECOND),
+            rolling(300, 9 * SECOND),
+        ],
+        vec![permits(4, SECOND), permits(6, 500 * MS), permits(2, 1500 * MS), permits(0, SECOND)],
+    ]
+}
+
+/// Makes up batches and the time between them.
+struct Player {
+    random: Random,
+    families: Vec<Vec<Algorithm>>,
+    ids: u128,
+    sent: Vec<Batch>,
+    now: u64,
+    latest: u64,
+    wait: Option<u64>,
+}
+
+impl Player {
+    fn id(&mut self) -> RequestId {
+        self.ids += 1;
+        RequestId(0x7469_6465_0000_0000_0000_0000_0000_0000 + self.ids)
+    }
+
+    fn turn(&mut self) {
+        let micros = |nanos: u64| nanos.div_ceil(1000) * 1000;
+        // Not where that is years away.
+        let wait = self.wait.filter(|until| *until < self.now + 3 * DAY).map_or(self.now, micros);
+        self.now = match self.random.below(100) {
+            0..35 => self.now,
+            35..65 => self.now + micros(self.random.below(100 * MS)),
+            65..75 => self.now + micros(self.random.below(2 * SECOND)),
+            75..77 => self.now + micros(self.random.below(40 * 3600 * SECOND)),
+            77 => self.now + micros(self.random.below(DAY / 20)),
+            // As told, or one step earlier.
+            78..85 => wait.max(self.now),
+            85..90 => (wait - 1000).max(self.now),
+            90..94 => self.now - micros(self.random.below(2 * SECOND)),
+            94..96 => self.now - micros(self.random.below(DAY)),
+            _ => self.now + 1000,
+        };
+        self.latest = self.latest.max(self.now);
+    }
+
+    fn batch(&mut self) -> Batch {
+        if self.random.once(25) && !self.sent.is_empty() {
+            // Its notes are written once, whatever the clock shows now.
+            return self.random.pick(&self.sent).clone();
+        }
+        let mode = if self.random.once(4) { BatchMode::Each } else { BatchMode::AllOrNothing };
+        let count = [1, 1, 1, 1, 2, 2, 3, 4, 7][self.random.below(9) as usize];
+        let id = self.id();
+        let operations = (0..count).map(|_| self.operation()).collect();
+        // A note that has ended is there again when the clock steps back, until it is forgotten, which is not when the pure
+        // code forgets it.
+        let notes = if self.now == self.latest && self.random.once(12) {
+            (0..=self.random.below(3)).map(|_| self.note()).collect()
+        } else {
+            Vec::new()
+        };
+        Batch { id, mode, operations, notes }
+    }
+
+    fn note(&mut self) -> NoteChange {
+        let kind = *self.random.pick(&NoteKind::ALL);
+        let name: Box<[u8]> = [b'a' + self.random.below(3) as u8].into();
+        let until = match self.random.below(3) {
+            0 => Timestamp::MAX,
+            _ => Timestamp::from_nanos(
+                self.now.saturating_add(self.random.below(4 * SECOND)).saturating_sub(SECOND / 2),
+            ),
+        };
+        let value = self.random.next().to_be_bytes()[..self.random.below(9) as usize].into();
+        match self.random.below(4) {
+            0 => NoteChange::Remove { kind, name },
+            1 => NoteChange::Create(Note { kind, name, value, until }),
+            _ => NoteChange::Put(Note { kind, name, value, until }),
+        }
+    }
+
+    fn operation(&mut self) -> Operation {
+        let family = self.random.below(self.families.len() as u64) as usize;
+        let algorithm = if self.random.once(6) {
+            self.random.pick(&self.families[family]).clone()
+        } else {
+            self.families[family][0].clone()
+        };
+        let key = Key::new("differential", &[family as u8], &[self.random.below(4) as u8]).unwrap();
+        let wide = self.families[family][0].limit() > 1000;
+        let units = Cost::new(match self.random.below(40) {
+            0 => u64::MAX - self.random.below(3),
+            1 => 1 + self.random.below(1 << 50),
+            2..4 => 1 + self.random.below(60),
+            4..12 => 1 + self.random.below(10),
+            _ if wide => 1 + self.random.below(self.families[family][0].limit()),
+            _ => 1 + self.random.below(2),
+        })
+        .unwrap();
+        let permits = matches!(algorithm, Algorithm::Concurrency(_));
+        let holder = HolderId(u128::from(self.random.below(9)) << 64 | 7);
+        let kind = match self.random.below(100) {
+            0..60 if permits => Kind::Acquire { holder },
+            0..60 => Kind::Check { cost: units },
+            60..75 if permits => Kind::Release { holder },
+            60..67 => Kind::Report { cost: units },
+            67..75 => Kind::Refund { cost: units },
+            75..85 => return self.undo(key, algorithm),
+            85..87 => Kind::Reset,
+            87..90 => {
+                let until = self.now + self.random.below(1500 * MS);
+                Kind::Block {
+                    until: if self.random.once(9) { Timestamp::MAX } else { Timestamp::from_nanos(until) },
+                }
+            }
+            _ => Kind::Peek { cost: units },
+        };
+        let operation = Operation::new(key, algorithm, kind);
+        if self.random.once(10) { operation.shadow() } else { operation }
+    }
+
+    fn undo(&mut self, key: Key, algorithm: Algorithm) -> Operation {
+        let lately = self.sent.len().saturating_sub(12);
+        let charged: Vec<_> = self.sent[lately..]
+            .iter()
+            .flat_map(|sent| sent.operations.iter().map(|operation| (sent.id, operation)))
+            .filter(|(_, operation)| operation.kind.may_charge())
+            .collect();
+        if charged.is_empty() || self.random.once(30) {
+            return Operation::new(key, algorithm, Kind::Undo { batch: RequestId(1) });
+        }
+        let (batch, operation) = *self.random.pick(&charged);
+        let undo = Operation { kind: Kind::Undo { batch }, ..operation.clone() };
+        // Mostly with the numbers of the charge.
+        if self.random.once(8) { Operation { algorithm, key, ..undo } } else { undo }
+    }
+
+    fn learn(&mut self, batch: Batch, answer: &Answer) {
+        let waits = answer.outcomes.iter().filter_map(|outcome| match outcome.verdict {
+            Verdict::Wait { until } => Some(until.as_nanos()),
+            _ => None,
+        });
+        self.wait = waits.max().or(self.wait);
+        if self.sent.iter().all(|sent| sent.id != batch.id) && !batch.is_read_only() {
+            self.sent.push(batch);
+            if self.sent.len() > 200 {
+                self.sent.remove(0);
+            }
+        }
+    }
+}
+
+/// An instant as a clock of microseconds tells it.
+fn told(instant: Timestamp) -> Timestamp {
+    Timestamp::from_nanos(instant.as_nanos().checked_next_multiple_of(1000).unwrap_or(u64::MAX))
+}
+
+fn told_answer(mut answer: Answer) -> Answer {
+    let tell = |outcome: &mut Outcome| {
+        if let Verdict::Wait { until } = &mut outcome.verdict {
+            *until = told(*until);
+        }
+        outcome.reset_at = told(outcome.reset_at);
+        outcome.blocked_until = outcome.blocked_until.map(told);
+    };
+    answer.outcomes.iter_mut().for_each(tell);
+    answer
+}
+
+/// An error with all that caused it.
+fn chain(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Starts all in order, and waits for all.
+async fn together<'a, T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + 'a>>>) -> Vec<T> {
+    let mut ready: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (future, ready) in futures.iter_mut().zip(&mut ready) {
+            if ready.is_none()
+                && let Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *ready = Some(value);
+            }
+        }
+        if ready.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    ready.into_iter().flatten().collect()
+}
+
+type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + 'a>>;
+
+async fn play(server: &Server, operations: usize, seed: u64) {
+    let hands = Hands::default();
+    let mut config = server.config();
+    config.clock = hands.clock();
+    // In order: one call after the other.
+    config.calls = 1;
+    let store = RedisStore::open(config).unwrap();
+    let mut bounds = MemoryConfig::new([1, 2, 3, 4]);
+    bounds.answers_kept = Duration::MAX;
+    let clock = hands.clone();
+    let pure = MemoryStore::new(bounds, move || clock.now());
+    let mut player = Player {
+        random: Random(seed),
+        families: families(),
+        ids: 0,
+        sent: Vec::new(),
+        now: 20_840 * DAY,
+        latest: 0,
+        wait: None,
+    };
+    let (mut done, mut taken) = (0, 0);
+    while done < operations {
+        player.turn();
+        hands.set(Timestamp::from_nanos(player.now));
+        let batches: Vec<_> =
+            (0..[1, 1, 1, 2, 5][player.random.below(5) as usize]).map(|_| player.batch()).collect();
+        let futures: Vec<Asking<'_>> =
+            batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>).collect();
+        let answers = together(futures).await;
+        for (batch, told) in batches.into_iter().zip(answers) {
+            let expected = told_answer(pure.run_now(&batch).unwrap());
+            let answer = told.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", chain(&error)));
+            done += batch.operations.len();
+            taken += usize::from(!answer.refused);
+            assert!(
+                answer == expected,
+                "after {done} operations of seed {seed:#x}, at {}:\n  {batch:?}\nwas answered\n  {answer:?}\nnot\n  {expected:?}",
+                player.now
+            );
+            player.learn(batch, &expected);
+        }
+        if player.now == player.latest && player.random.once(50) {
+            for kind in NoteKind::ALL {
+                assert_eq!(
+                    store.notes(kind).await.unwrap(),
+                    pure.notes_now(kind),
+                    "seed {seed:#x}, at {}",
+                    player.now
+                );
+            }
+        }
+    }
+    let stats = store.stats();
+    assert_eq!((stats.disagreed, stats.lost), (0, 0), "{stats:?}");
+    assert!(stats.calls < stats.batches, "nothing was gathered: {stats:?}");
+    println!(
+        "{done} operations of seed {seed:#x}, {taken} of {} batches admitted, {} calls",
+        stats.batches, stats.calls
+    );
+}
+
+#[test]
+fn the_script_answers_as_the_pure_code() {
+    let Some(server) = Server::start(&[]) else { return skip("the_script_answers_as_the_pure_code") };
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    let operations = number("TIDEGATE_DIFFERENTIAL").unwrap_or(20_000) as usize;
+    let seed = number("TIDEGATE_DIFFERENTIAL_SEED").unwrap_or(0x7469_6465);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(play(&server, operations, seed));
+}

@@ -1,0 +1,221 @@
+//! A server that is away, slow, busy, full or locked: what the error says, and that waiting has an end.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use tidegate::{Algorithm, Cost, Rate};
+use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
+use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
+
+use crate::engine::{Server, free_port, patient, skip};
+
+fn check(id: u128) -> Batch {
+    let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
+    let key = Key::new("api", b"limit", b"ada").unwrap();
+    Batch::all_or_nothing(RequestId(id), [Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE })])
+}
+
+/// An error with all that caused it.
+fn told(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_is_away_is_left_alone_and_found_again() {
+    let Some(server) = Server::start(&[]) else {
+        return skip("a_server_that_is_away_is_left_alone_and_found_again");
+    };
+    let port = server.port();
+    let mut config = RedisConfig::new([server.url()]);
+    config.deadline = Duration::from_millis(500);
+    drop(server);
+    let store = RedisStore::open(config).unwrap();
+    let text = told(&store.run(&check(0)).await.unwrap_err());
+    assert!(text.contains(&port.to_string()) && text.contains("nothing listens there"), "{text}");
+    for id in 1..5 {
+        assert!(!store.run(&check(id)).await.unwrap_err().is_outcome_unknown());
+    }
+    let stats = store.stats();
+    assert!(matches!(stats.circuit, Circuit::Open { .. }) && stats.opened == 1, "{stats:?}");
+    // What is left alone costs nothing.
+    let since = Instant::now();
+    let mut error = store.run(&check(9)).await.unwrap_err();
+    for id in 0..1000 {
+        error = store.run(&check(id)).await.unwrap_err();
+    }
+    assert!(since.elapsed() < Duration::from_millis(90), "1000 batches took {:?}", since.elapsed());
+    assert!(!error.is_outcome_unknown() && told(&error).contains("left alone"), "{}", told(&error));
+
+    let _server = Server::start_on(port, &[]).unwrap();
+    let since = Instant::now();
+    while store.run(&check(2000)).await.is_err() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", store.stats());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(store.stats().circuit, Circuit::Closed);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is_unknown() {
+    let name = "a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is_unknown";
+    let Some(server) = Server::start(&[]) else { return skip(name) };
+    let mut config = server.config();
+    config.deadline = Duration::from_millis(200);
+    let store = RedisStore::open(config).unwrap();
+    store.run(&check(1)).await.unwrap();
+    signal("STOP", &server);
+    let since = Instant::now();
+    let error = store.run(&check(2)).await.unwrap_err();
+    let waited = since.elapsed();
+    signal("CONT", &server);
+    assert!(matches!(error, StoreError::Timeout { .. }) && error.is_outcome_unknown(), "{error}");
+    assert!((150..2000).contains(&waited.as_millis()), "waited {waited:?}");
+    // It was carried out when the server went on; sent again under its id it is answered, not charged twice.
+    let used = loop {
+        match store.run(&check(2)).await {
+            Ok(answer) => break answer.outcomes[0].used,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    assert_eq!(used, 2);
+    assert_eq!(store.run(&check(3)).await.unwrap().outcomes[0].used, 3);
+}
+
+fn signal(name: &str, server: &Server) {
+    let status =
+        std::process::Command::new("kill").args([&format!("-{name}"), &server.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_wrong_password_says_so_and_shows_none() {
+    let Some(server) = Server::start(&["--requirepass", "right"]) else {
+        return skip("a_wrong_password_says_so_and_shows_none");
+    };
+    for password in [None, Some("wrong")] {
+        let mut config = server.config();
+        config.password = password.map(Secret::new);
+        let error = RedisStore::open(config).unwrap().run(&check(1)).await.unwrap_err();
+        let text = told(&error);
+        let advice = if password.is_some() { "correct `username` and `password`" } else { "set `password`" };
+        assert!(text.contains(advice) && !text.contains("wrong"), "{text}");
+        assert!(!error.is_outcome_unknown(), "{text}");
+    }
+    let mut config = server.config();
+    config.password = Some(Secret::new("right"));
+    RedisStore::open(config).unwrap().run(&check(1)).await.unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_user_with_what_the_documentation_grants_is_enough_and_less_says_what_is_missing() {
+    let name = "a_user_with_what_the_documentation_grants_is_enough_and_less_says_what_is_missing";
+    let Some(server) = Server::start(&[]) else { return skip(name) };
+    let mut client = server.client();
+    let mut grant = |user: &str, rules: &[&str]| {
+        let _: () = redis::cmd("ACL")
+            .arg("SETUSER")
+            .arg(user)
+            .arg("on")
+            .arg(">secret")
+            .arg(rules)
+            .query(&mut client)
+            .unwrap();
+    };
+    grant(
+        "member",
+        &["~tidegate:*", "-@all", "+evalsha", "+eval", "+@read", "+@write", "+time", "+hello", "+client"],
+    );
+    grant("reader", &["~tidegate:*", "-@all", "+evalsha", "+eval", "+@read", "+time"]);
+    let mut config = server.config();
+    (config.username, config.password) = (Some("member".to_owned()), Some(Secret::new("secret")));
+    let store = RedisStore::open(config.clone()).unwrap();
+    assert_eq!(store.run(&check(1)).await.unwrap().outcomes[0].used, 1);
+    config.username = Some("reader".to_owned());
+    let text = told(&RedisStore::open(config).unwrap().run(&check(2)).await.unwrap_err());
+    assert!(
+        text.contains("may not do what the script does") || text.contains("could not run the script"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_replica_a_full_server_and_one_that_must_not_write_change_nothing_and_say_so() {
+    let name = "a_replica_a_full_server_and_one_that_must_not_write_change_nothing_and_say_so";
+    let Some(primary) = Server::start(&[]) else { return skip(name) };
+    let port = primary.port().to_string();
+    let replica =
+        Server::start(&["--replicaof", "127.0.0.1", &port, "--replica-serve-stale-data", "yes"]).unwrap();
+    let error = RedisStore::open(replica.config()).unwrap().run(&check(1)).await.unwrap_err();
+    assert!(told(&error).contains("it is a replica") && !error.is_outcome_unknown(), "{}", told(&error));
+
+    let full = Server::start(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).unwrap();
+    let error = RedisStore::open(full.config()).unwrap().run(&check(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }) && error.is_transient(), "{}", told(&error));
+
+    let lonely = Server::start(&["--min-replicas-to-write", "1"]).unwrap();
+    let error = RedisStore::open(lonely.config()).unwrap().run(&check(1)).await.unwrap_err();
+    assert!(told(&error).contains("too few replicas") && !error.is_outcome_unknown(), "{}", told(&error));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_busy_with_the_script_of_another_says_so() {
+    let Some(server) = Server::start(&["--busy-reply-threshold", "50"]) else {
+        return skip("a_server_busy_with_the_script_of_another_says_so");
+    };
+    let mut other = server.client();
+    let busy = std::thread::spawn(move || {
+        let _ = redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut other);
+    });
+    let store = RedisStore::open(server.config()).unwrap();
+    let since = Instant::now();
+    let error = loop {
+        match store.run(&check(1)).await {
+            Err(error) => break error,
+            Ok(_) => assert!(since.elapsed() < Duration::from_secs(20)),
+        }
+    };
+    let _: () = redis::cmd("SCRIPT").arg("KILL").query(&mut server.client()).unwrap();
+    busy.join().unwrap();
+    assert!(told(&error).contains("SCRIPT KILL") && !error.is_outcome_unknown(), "{}", told(&error));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn keys_of_something_else_under_the_prefix_say_so() {
+    let Some(server) = Server::start(&[]) else {
+        return skip("keys_of_something_else_under_the_prefix_say_so");
+    };
+    let store = RedisStore::open(server.config()).unwrap();
+    store.run(&check(1)).await.unwrap();
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*c:*").query(&mut client).unwrap();
+    let _: () = redis::cmd("DEL").arg(&names[0]).query(&mut client).unwrap();
+    let _: () = redis::cmd("RPUSH").arg(&names[0]).arg("stranger").query(&mut client).unwrap();
+    let text = told(&store.run(&check(2)).await.unwrap_err());
+    assert!(text.contains("choose another `prefix`"), "{text}");
+    assert_eq!(store.stats().circuit, Circuit::Closed);
+}
+
+#[test]
+fn what_can_be_seen_at_once_is_an_error_when_the_store_is_opened() {
+    let port = free_port();
+    let open = |config: RedisConfig| RedisStore::open(config).unwrap_err();
+    assert!(matches!(open(RedisConfig::new(["redis://127.0.0.1"])), OpenError::NoRuntime));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _runtime = runtime.enter();
+    assert!(matches!(open(RedisConfig::new([""; 0])), OpenError::NoUrl));
+    assert!(matches!(
+        open(RedisConfig::new(["redis://a", "redis://b"])),
+        OpenError::SeveralUrls { count: 2 }
+    ));
+    let wrong = open(RedisConfig::new(["http://ada:secret@host"])).to_string();
+    assert!(wrong.contains("http://host") && !wrong.contains("secret"), "{wrong}");
+    let mut braces = patient(RedisConfig::new([format!("redis://127.0.0.1:{port}")]));
+    braces.prefix = "tg{x}:".to_owned();
+    assert!(matches!(open(braces), OpenError::Prefix { .. }));
+}

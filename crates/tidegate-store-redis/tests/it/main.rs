@@ -1,0 +1,10 @@
+//! The store against a real server of the machine, on loopback.
+#![expect(clippy::unwrap_used, reason = "these are tests")]
+
+mod cluster;
+mod conformance;
+mod differential;
+mod engine;
+mod failing;
+mod gathering;
+mod keeping;
