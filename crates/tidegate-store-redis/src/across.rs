@@ -90,7 +90,7 @@ impl Across<'_> {
         if all_or_nothing && may_refuse && is_final {
             let tried = self.try_all(TRIED_BEFORE).await?;
             if tried.refused {
-                return Ok(tried);
+                return self.refused().await;
             }
         }
 
@@ -107,7 +107,7 @@ impl Across<'_> {
 
         let mut answers = Vec::new();
         for (done, part) in self.parts.iter().enumerate() {
-            let asked = Asked::new(part.batch.clone(), &self.shared.known)?;
+            let asked = Asked::new(part.batch.clone(), &self.shared.known)?.part_of(self.batch);
             let answer = match self.shared.ask(Place::Slot(part.slot), asked).await {
                 Ok(decided) => decided.answer,
                 Err(error) => return Err(self.left(error, done > 0 || notes_first)),
@@ -128,6 +128,7 @@ impl Across<'_> {
     async fn refused(&self) -> Result<Answer, StoreError> {
         let mut answer = self.try_all(TRIED_AFTER).await?;
         answer.refused = true;
+        answer.outcomes.iter_mut().for_each(|outcome| outcome.units = 0);
         Ok(answer)
     }
 
@@ -136,7 +137,7 @@ impl Across<'_> {
         let mut answers = Vec::new();
         for part in &self.parts {
             let batch = Batch { id: derived(self.batch.id, purpose), ..part.batch.clone() };
-            let asked = Asked::new(batch, &self.shared.known)?.tried();
+            let asked = Asked::new(batch, &self.shared.known)?.part_of(self.batch).tried();
             answers.push(self.shared.ask(Place::Slot(part.slot), asked).await?.answer);
         }
         Ok(self.compose(&answers))
@@ -153,7 +154,7 @@ impl Across<'_> {
         for part in parts.iter().rev() {
             let id = derived(self.batch.id, UNDONE + u128::from(part.slot));
             let undone = match Asked::new(Batch::undo_of(&part.batch, id), &self.shared.known) {
-                Ok(asked) => self.shared.ask(Place::Slot(part.slot), asked).await,
+                Ok(asked) => self.shared.ask(Place::Slot(part.slot), asked.giving_back()).await,
                 Err(error) => Err(error),
             };
             stranded += u64::from(undone.is_err());

@@ -21,6 +21,10 @@ pub(crate) struct Asked {
     pub(crate) numbers: SmallVec<[Arc<Numbers>; 4]>,
     /// Whether it is only to be seen what would happen.
     pub(crate) tries: bool,
+    /// Whether its undoing is for a batch that is refused in the end, so that nothing of it may be left.
+    gives_back: bool,
+    /// Whether its answer is remembered. What only looks need not be, unless it is part of a batch that does more.
+    remembered: bool,
     fingerprint: u64,
 }
 
@@ -34,7 +38,18 @@ impl Asked {
             .collect::<Result<_, _>>()?;
         let mut hasher = Fnv::default();
         batch.hash(&mut hasher);
-        Ok(Self { batch, numbers, tries: false, fingerprint: hasher.finish() })
+        let remembered = !batch.is_read_only();
+        Ok(Self { batch, numbers, tries: false, gives_back: false, remembered, fingerprint: hasher.finish() })
+    }
+
+    /// The same as a part of `whole`.
+    pub(crate) fn part_of(self, whole: &Batch) -> Self {
+        Self { remembered: !whole.is_read_only(), ..self }
+    }
+
+    /// The same, taking back for a batch that is refused in the end.
+    pub(crate) fn giving_back(self) -> Self {
+        Self { gives_back: true, ..self }
     }
 
     /// The same, changing nothing.
@@ -180,7 +195,7 @@ impl Builder<'_> {
             BatchMode::AllOrNothing => 0,
             BatchMode::Each => 1,
         });
-        let answer = if batch.is_read_only() { 0 } else { self.key(self.names.answer(self.place, batch.id)) };
+        let answer = if asked.remembered { self.key(self.names.answer(self.place, batch.id)) } else { 0 };
         bytes.short(answer).long(asked.fingerprint).bytes(&batch.id.0.to_be_bytes());
         bytes.byte(batch.operations.len() as u8).byte(batch.notes.len() as u8);
         for (operation, numbers) in batch.operations.iter().zip(&asked.numbers) {
@@ -200,6 +215,7 @@ impl Builder<'_> {
                 Kind::Peek { .. } => 2,
                 Kind::Report { .. } => 3,
                 Kind::Refund { .. } => 4,
+                Kind::Undo { .. } if asked.gives_back => 10,
                 Kind::Undo { .. } => 5,
                 Kind::Acquire { .. } => 6,
                 Kind::Release { .. } => 7,

@@ -40,9 +40,13 @@ impl Link {
                 .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
             root_cert: config.tls.roots.clone(),
         };
+        let tls = first.starts_with("rediss://");
         if config.cluster {
             // A call that was cut off may be sent again: under its id it is carried out once.
-            let mut builder = ClusterClient::builder(infos).retries(3).certs(certificates);
+            let mut builder = ClusterClient::builder(infos).retries(3);
+            if tls {
+                builder = builder.certs(certificates);
+            }
             if let Some(username) = &config.username {
                 builder = builder.username(username);
             }
@@ -57,11 +61,7 @@ impl Link {
         }
         let [info] = <[ConnectionInfo; 1]>::try_from(infos)
             .map_err(|infos| OpenError::SeveralUrls { count: infos.len() })?;
-        let client = if first.starts_with("rediss://") {
-            Client::build_with_tls(info, certificates)
-        } else {
-            Client::open(info)
-        };
+        let client = if tls { Client::build_with_tls(info, certificates) } else { Client::open(info) };
         let client = client.map_err(|error| wrong(error, first))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(config.connect_timeout))

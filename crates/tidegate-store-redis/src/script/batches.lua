@@ -6,6 +6,8 @@ local answered = {}
 
 local function write_charge(made)
   local head = pack('>BI2c0c16', made.kind, #made.key, made.key, made.origin)
+  local was = made.was
+  head = head .. (was and pack('>BBc0ddd', 1, #was.spec, was.spec, was.a, was.b, was.c) or pack('B', 0))
   if made.kind == 1 then
     return head
       .. pack('>Bc0dddddd', #made.spec, made.spec, made.before_a, made.before_b, made.before_c, made.after_a, made.after_b,
@@ -18,8 +20,13 @@ local function write_charge(made)
 end
 
 local function read_charge(bytes, at)
-  local made = {}
-  made.kind, made.key, made.origin, at = read('>BI2c0c16', bytes, at)
+  local made, changed_numbers = {}, nil
+  made.kind, made.key, made.origin, changed_numbers, at = read('>BI2c0c16B', bytes, at)
+  if changed_numbers == 1 then
+    local was = {}
+    was.spec, was.a, was.b, was.c, at = read('>Bc0ddd', bytes, at)
+    made.was = was
+  end
   if made.kind == 1 then
     made.spec, made.before_a, made.before_b, made.before_c, made.after_a, made.after_b, made.after_c, made.units,
       made.ticks_h, made.ticks_l, at = read('>Bc0dddddddI4I4', bytes, at)
@@ -67,7 +74,9 @@ local function read_operation(bytes, at)
   local kind = op.kind
   if kind <= REFUND then
     op.units, op.ticks_h, op.ticks_l, at = read('>dI4I4', bytes, at)
-  elseif kind == UNDO then
+  elseif kind == UNDO or kind == GIVE_BACK then
+    -- Giving back is undoing what a refusal elsewhere makes void: also the numbers are again those from before.
+    op.kind, op.restores = UNDO, kind == GIVE_BACK
     op.answer, op.target, at = read('>I2c16', bytes, at)
   elseif kind == ACQUIRE or kind == RELEASE then
     op.holder, at = read('>c16', bytes, at)
@@ -158,14 +167,25 @@ local function apply(record, op, batch)
     for position = #charges, 1, -1 do
       local made = charges[position]
       if record.exists and made.origin == record.origin then
+        local was = op.restores and made.was
+        if was and made.kind == 1 then
+          local unmoved = record.a == made.after_a and record.b == made.after_b and record.c == made.after_c
+          was = record.n.spec == made.spec and unmoved and was
+        end
         units = units + undo(record, made, op.target, counts)
+        if was then
+          record.n = numbers_of(was.spec)
+          if not record.view then record.a, record.b, record.c = was.a, was.b, was.c end
+        end
         record.changed = true
       end
     end
     if counts then op.units_moved = units end
   else
+    local was
     if record.exists and record.n.algorithm == n.algorithm then
       if record.n.spec ~= n.spec then
+        was = { spec = record.n.spec, a = record.a, b = record.b, c = record.c }
         -- Counts by these numbers from now on; what is used stays used.
         if not viewed then record.a, record.b, record.c = a, b, c end
         record.n, record.changed = n, true
@@ -209,7 +229,7 @@ local function apply(record, op, batch)
     end
     record.changed = true
     if made then
-      made.key, made.origin = KEYS[op.key], record.origin
+      made.key, made.origin, made.was = KEYS[op.key], record.origin, was
       batch.charges[#batch.charges + 1] = made
     end
   end

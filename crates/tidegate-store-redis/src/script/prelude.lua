@@ -16,6 +16,7 @@ local pack, read, call = struct.pack, struct.unpack, redis.call
 local ANSWERED, LOST, NO_WINDOW = 0, 1, 2
 local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6
 local CHECK, PEEK, REPORT, REFUND, UNDO, ACQUIRE, RELEASE, RESET, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local GIVE_BACK = 10
 -- `TRY` is all or nothing and in the end nothing: what would happen, for a batch over several servers.
 local ALL_OR_NOTHING, EACH, TRY = 0, 1, 2
 -- The layout of what is kept. Another one is never written over.
