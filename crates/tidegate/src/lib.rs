@@ -25,6 +25,7 @@ pub mod attributes;
 pub mod class;
 pub mod cost;
 pub mod gate;
+pub mod lease;
 pub mod limit;
 pub mod matcher;
 pub mod permits;

@@ -233,6 +233,12 @@ impl Calendar {
         self.week_start
     }
 
+    /// When the window that holds `now` begins, and the first instant after it; saturating.
+    pub(crate) fn window_bounds(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let window = self.window_at(now.as_secs());
+        (window.begin(), window.end())
+    }
+
     /// The window that holds `second`.
     #[inline]
     fn window_at(&self, second: u64) -> Window {

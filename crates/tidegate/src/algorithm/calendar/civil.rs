@@ -58,6 +58,11 @@ impl Window {
         self.start
     }
 
+    /// The instant it begins at, saturating.
+    pub(super) const fn begin(self) -> Timestamp {
+        Timestamp::from_secs(self.start.saturating_sub(ORIGIN))
+    }
+
     /// The first instant after it, saturating.
     pub(super) const fn end(self) -> Timestamp {
         Timestamp::from_secs(self.end.saturating_sub(ORIGIN))

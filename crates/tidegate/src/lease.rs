@@ -1,0 +1,78 @@
+//! Leases: one limit spent at many members, each from tokens that it was lent.
+//!
+//! A [`Ledger`] is the record of a key in a shared store; a [`Holder`] is the key's lease at one member. Both are pure: no
+//! clock, no socket. A holder is asked to [`take`](Holder::take) and mostly answers by itself; now and then it says that it
+//! wants to [`ask`](Holder::ask), the caller carries the [`Ask`] to wherever the ledger is, lets it [answer](Ledger::ask) in
+//! one atomic step at the store's time, and carries the [`Grant`] [back](Holder::granted).
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidegate::lease::{Epoch, Holder, Ledger, Take, Terms};
+//! use tidegate::{Algorithm, Cost, Rate, Timestamp};
+//!
+//! let start = Timestamp::from_secs(1_800_000_000);
+//! let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, start)?;
+//! let epoch = Epoch { number: 1, began: start, is_after_loss: false };
+//! let (mut ledger, mut holder) = (Ledger::begin(&terms, &epoch), Holder::new(1));
+//!
+//! // A cold key asks once; afterwards the member decides by itself.
+//! let now = start.saturating_add(Duration::from_secs(1));
+//! assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Ask);
+//! let ask = holder.ask(&terms, 7, 1, now).unwrap();
+//! let grant = ledger.ask(now, &terms, &epoch, &ask).grant.unwrap();
+//! holder.granted(&terms, &grant, now);
+//! assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Taken { renew: false });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Promise**, by the members' own instants, whatever is lost, repeated, overtaken or delayed, and whoever crashes:
+//!
+//! * a bucket: any span `W` admits at most `R·W + B + 0.1 s·R` over all members together;
+//! * a window: never more than its limit, and less only by what members had in hand that crashed;
+//! * after the store has lost its data the same, but for what is said at [`Ledger::begin`] and [`Holder::lost`].
+//!
+//! `docs/leases.md` says why, what of it is checked by exhaustion, and how a store carries it out with numbers below 2^53.
+
+use core::time::Duration;
+
+mod demand;
+mod fault;
+mod holder;
+mod ledger;
+mod message;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "planted-faults")]
+pub use fault::Fault;
+pub use holder::{Holder, Take};
+pub use ledger::{Answer, HolderView, Ledger, Movement, Unreadable};
+pub use message::{Ask, Epoch, Grant, HolderName};
+pub use terms::{Safe, Terms, TermsError};
+
+/// The most holders with a lease on one key. Any further one is lent what waits at it and no more, so it asks for every
+/// request, and as long as there are such holders half of the rate is left to them.
+pub const HOLDERS_MAX: usize = 256;
+
+/// The shortest time between an ask that brought too little and the next: 100 ms.
+pub const SPACING: Duration = Duration::from_millis(100);
+
+/// How long trickling tokens are gathered while nobody takes them: a tenth of a second.
+pub const DEPTH: Duration = Duration::from_millis(100);
+
+/// How long a holder goes on at the fallback rate when its lease has ended and the store is silent: 30 s.
+pub const FALLBACK: Duration = Duration::from_secs(30);
+
+/// A holder counts its lease as over this part of it early (one thirty-second): so much faster may the ledger's clock run
+/// than its own.
+pub const DRIFT: u32 = 32;
+
+/// After a loss a ledger waits for this part of a period longer than the longest lease (one sixteenth).
+const LEARNING_MARGIN: u64 = 16;
+
+/// The largest integer that every store counts exactly: 2^53 - 1, as far as a double tells integers apart.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+
+/// The most tokens in one grant.
+const LENT_MAX: u64 = (1 << 31) - 1;

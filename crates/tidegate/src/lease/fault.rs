@@ -1,0 +1,23 @@
+//! Mistakes that can be built in, so that tests can show that they would be found.
+
+/// A mistake that protocols of this kind have been shipped with. Only the feature `planted-faults` lets anyone choose one,
+/// and only tests turn that on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    not(feature = "planted-faults"),
+    expect(unreachable_pub, reason = "public under the feature only")
+)]
+pub enum Fault {
+    /// The ledger grants without counting what it granted as used.
+    GrantWithoutDebit,
+    /// A record that was lost starts full instead of empty, and without waiting for what others still hold.
+    FullRecordAtRestart,
+    /// Repeated attempts count as demand.
+    RetriesAsDemand,
+    /// The holder measures its lease from the reply instead of from the ask.
+    ExpiryFromReply,
+    /// What a holder gave back is credited each time it is mentioned.
+    ReturnAppliedTwice,
+    /// A lease may last beyond the end of its window.
+    WindowEndIgnored,
+}

@@ -1,0 +1,384 @@
+//! The record of one key: what is used, and who holds which part of it.
+//!
+//! **What counts as used.** A grant is debited in full when it is made. For a bucket, `used` therefore holds what was released
+//! and has not drained yet, and what leases will release until they end. It drains at the limit's exact rate, and never
+//! below what holders may still spend: their tokens in hand and what is yet to trickle in. That one rule replaces
+//! crediting expired leases: a lease that ended no longer holds `used` up.
+//!
+//! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a unit by the rate's
+//! denominator; `dust`, parts of a token by the length of a period; and nothing else is divided but to choose how much to
+//! grant, where it does not matter how it is rounded as long as all do the same. `docs/leases.md` says how each product
+//! stays below 2^53.
+
+use core::time::Duration;
+
+use super::fault::Fault;
+use super::message::{Ask, Epoch, Grant, HolderName};
+use super::terms::{Kind, Refill, Terms, Window, micros};
+use super::{HOLDERS_MAX, LEARNING_MARGIN, SPACING};
+use crate::time::Timestamp;
+
+mod allocation;
+mod bucket;
+mod stored;
+mod window;
+
+pub use stored::Unreadable;
+
+/// The ledger of one key.
+///
+/// Its size is bounded by [`HOLDERS_MAX`]. Stores keep it as bytes ([`Ledger::to_bytes`]) or do what it does with their own
+/// means. An absent record is the same as [`Ledger::begin`], so it may be forgotten once [`Ledger::is_forgettable`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    epoch: u32,
+    /// Units used: debited and not drained, or counted in the window.
+    used: u64,
+    /// How far the next unit has drained, in parts of the rate's `per_us`.
+    rest: u64,
+    /// What was returned beyond whole tokens, in parts of `period_us`.
+    dust: u64,
+    per_us: u64,
+    period_us: u64,
+    /// Until when `used` has drained; ahead of the ledger's time while it learns.
+    at_us: u64,
+    /// The end of the window that is counted; 0 for a bucket.
+    end_us: u64,
+    /// Tokens that left holders' hands without being returned, wrapping.
+    spent: u32,
+    /// Until when half is left to holders that have found no place.
+    crowded_us: u64,
+    leases: Vec<Lease>,
+}
+
+/// What one holder has, as far as the ledger knows: never less than what it really has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Lease {
+    holder: HolderName,
+    /// The ask answered last.
+    seq: u32,
+    demand: u32,
+    /// Tokens in hand at most, `lump` included.
+    held: u32,
+    /// What the last grant added to them.
+    lump: u32,
+    /// What the last grant lets trickle in, each period, until when.
+    rate: u32,
+    until_us: u64,
+    /// The grant before, which the holder spends by if the last one has not arrived.
+    prior_rate: u32,
+    prior_until_us: u64,
+    /// When it asked last.
+    since_us: u64,
+    /// Its totals at that time, and [`Ledger::spent`].
+    returned: u32,
+    unused: u32,
+    spent: u32,
+}
+
+/// What an ask led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Answer {
+    /// What to tell the holder; `None` for an ask that a later one has overtaken, which nobody waits for any more.
+    pub grant: Option<Grant>,
+    /// What became of `used` in this step.
+    pub movement: Movement,
+}
+
+/// How one step changed what is used, in whole units: `after = before - drained + held_up + debited - credited`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Movement {
+    /// Drained by the rate since the step before, or by the end of a window.
+    pub drained: u64,
+    /// Of that, not drained after all because holders may still spend it.
+    pub held_up: u64,
+    /// Granted.
+    pub debited: u64,
+    /// Given back: certain to be unspent.
+    pub credited: u64,
+}
+
+/// One holder, as `tidegate leases` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HolderView {
+    /// Who it is.
+    pub holder: HolderName,
+    /// What it was asked for, in units each period.
+    pub demand: u32,
+    /// What trickles in to it, in units each period.
+    pub rate: u32,
+    /// Tokens it has in hand at most.
+    pub held: u32,
+    /// When its lease ends by the ledger's clock. A holder of window tokens stays listed afterwards.
+    pub until: Timestamp,
+}
+
+impl Ledger {
+    /// The record of a key that has none in `epoch`: as if it had been there, empty, since the epoch began.
+    ///
+    /// Empty means that nothing can be had. A bucket refills from the beginning of the epoch on; after a loss it first waits
+    /// until every lease of the former epoch has ended (*learning*), and then counts as having been used up to the
+    /// last unit. A window that may have begun before a loss gives nothing until it ends; one that began later is fresh.
+    pub fn begin(terms: &Terms, epoch: &Epoch) -> Self {
+        let began_us = micros(epoch.began);
+        let learning = if epoch.is_after_loss { learning_us(terms) } else { 0 };
+        let (used, per_us, end_us) = match &terms.kind {
+            Kind::Bucket(refill) => (refill.burst, refill.per_us, 0),
+            Kind::Window(window) => {
+                let is_lost = epoch.is_after_loss && began_us > window.start_us;
+                (if is_lost { window.limit } else { 0 }, 1, window.end_us)
+            }
+        };
+        let used = if terms.has(Fault::FullRecordAtRestart) { 0 } else { used };
+        let learning = if terms.has(Fault::FullRecordAtRestart) { 0 } else { learning };
+        Self {
+            epoch: epoch.number,
+            used,
+            rest: 0,
+            dust: 0,
+            per_us,
+            period_us: terms.period_us,
+            at_us: began_us.saturating_add(learning),
+            end_us,
+            spent: 0,
+            crowded_us: 0,
+            leases: Vec::new(),
+        }
+    }
+
+    /// Answers `ask` at `now`, the store's time. `terms` are those of the limit at `now`, `epoch` is the store's.
+    ///
+    /// A record of another epoch is begun anew first. The same ask again gets the same grant and changes nothing; one that a
+    /// later ask has overtaken gets no answer. `now` may step back: nothing drains then, and no window that has
+    /// ended comes back.
+    pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> Answer {
+        if self.epoch != epoch.number {
+            *self = Self::begin(terms, epoch);
+        }
+        self.renumber(terms);
+        let now_us = micros(now);
+        let mut step = Step { ledger: self, terms, now_us, movement: Movement::default() };
+        let grant = match &terms.kind {
+            Kind::Bucket(refill) => step.ask_bucket(refill, ask),
+            Kind::Window(window) => step.ask_window(window, ask),
+        };
+        Answer { grant, movement: step.movement }
+    }
+
+    /// The epoch it was begun in.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Units used at `now`, those that holders may still spend included.
+    pub fn used(&self, now: Timestamp, terms: &Terms) -> u64 {
+        let mut copy = self.clone();
+        copy.renumber(terms);
+        let mut step = Step { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
+        match &terms.kind {
+            Kind::Bucket(refill) => step.drain(refill),
+            Kind::Window(window) => step.roll(window),
+        }
+        copy.used
+    }
+
+    /// Who holds what, in order of their names.
+    pub fn holders(&self) -> impl Iterator<Item = HolderView> + '_ {
+        self.leases.iter().map(|lease| HolderView {
+            holder: lease.holder,
+            demand: lease.demand,
+            rate: lease.rate,
+            held: lease.held,
+            until: Timestamp::from_nanos(lease.until_us.saturating_mul(1000)),
+        })
+    }
+
+    /// Whether an absent record would answer the same from `now` on, so that the store may forget this one. `epoch` is the
+    /// store's; a record of another epoch is begun anew anyway.
+    pub fn is_forgettable(&self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> bool {
+        if self.epoch != epoch.number {
+            return true;
+        }
+        let now_us = micros(now);
+        let alive = self.leases.iter().any(|lease| lease.until_us.max(lease.prior_until_us) > now_us);
+        let is_over = self.end_us > 0 && now_us >= self.end_us;
+        is_over || (!alive && self.end_us == 0 && self.used(now, terms) == 0)
+    }
+
+    /// Takes over terms that have changed. Remainders count in parts of what changed and are dropped, in the limit's
+    /// favour; rates are brought to the new period, rounded up.
+    fn renumber(&mut self, terms: &Terms) {
+        let per_us = match &terms.kind {
+            Kind::Bucket(refill) => refill.per_us,
+            Kind::Window(_) => 1,
+        };
+        if per_us != self.per_us {
+            (self.rest, self.per_us) = (0, per_us);
+        }
+        if terms.period_us != self.period_us {
+            let rescaled = |rate: u32| {
+                let rate = (u64::from(rate) * terms.period_us).div_ceil(self.period_us);
+                u32::try_from(rate).unwrap_or(u32::MAX)
+            };
+            for lease in &mut self.leases {
+                (lease.rate, lease.prior_rate) = (rescaled(lease.rate), rescaled(lease.prior_rate));
+            }
+            (self.dust, self.period_us) = (0, terms.period_us);
+        }
+    }
+}
+
+/// One step on a ledger.
+struct Step<'a> {
+    ledger: &'a mut Ledger,
+    terms: &'a Terms,
+    now_us: u64,
+    movement: Movement,
+}
+
+impl Step<'_> {
+    /// From when on leases are paid for: not while the ledger learns, as the former epoch has paid until then.
+    fn paid_from(&self) -> u64 {
+        self.now_us.max(self.ledger.at_us)
+    }
+
+    fn is_learning(&self) -> bool {
+        self.ledger.at_us > self.now_us
+    }
+
+    fn debit(&mut self, units: u64) {
+        if self.terms.has(Fault::GrantWithoutDebit) {
+            return;
+        }
+        self.ledger.used = self.ledger.used.saturating_add(units);
+        self.movement.debited += units;
+    }
+
+    fn credit(&mut self, units: u64) {
+        let units = units.min(self.ledger.used);
+        self.ledger.used -= units;
+        self.movement.credited += units;
+    }
+
+    /// Debits so many parts of a token by the period, exactly.
+    fn debit_parts(&mut self, parts: u64) {
+        if parts > self.ledger.dust {
+            let units = (parts - self.ledger.dust).div_ceil(self.ledger.period_us);
+            self.ledger.dust += units * self.ledger.period_us;
+            self.debit(units);
+        }
+        self.ledger.dust -= parts.min(self.ledger.dust);
+    }
+
+    /// Credits so many parts of a token by the period, exactly.
+    fn credit_parts(&mut self, parts: u64) {
+        let parts = parts.saturating_add(self.ledger.dust);
+        self.ledger.dust = parts % self.ledger.period_us;
+        self.credit(parts / self.ledger.period_us);
+    }
+
+    /// Where the lease of `holder` is or belongs.
+    fn find(&self, holder: HolderName) -> Result<usize, usize> {
+        self.ledger.leases.binary_search_by_key(&holder, |lease| lease.holder)
+    }
+
+    /// The answer to an ask that was answered before: `None` if a later one was.
+    fn repeat(&self, lease: &Lease, ask: &Ask) -> Option<Grant> {
+        let ttl = lease.until_us.saturating_sub(self.now_us);
+        (ask.seq == lease.seq && ttl > 0).then(|| Grant {
+            lump: lease.lump,
+            held: lease.held,
+            rate: lease.rate,
+            ttl: Duration::from_micros(ttl),
+            ..self.nothing(ask, 0)
+        })
+    }
+
+    /// An answer without tokens.
+    fn nothing(&self, ask: &Ask, again_us: u64) -> Grant {
+        Grant {
+            seq: ask.seq,
+            epoch: self.ledger.epoch,
+            lump: 0,
+            held: 0,
+            rate: 0,
+            ttl: Duration::ZERO,
+            fallback: 0,
+            keep: 0,
+            members: u32::try_from(self.ledger.leases.len().max(1)).unwrap_or(u32::MAX),
+            is_scarce: true,
+            again: Duration::from_micros(again_us).max(SPACING),
+        }
+    }
+}
+
+impl Lease {
+    /// A lease of nothing that takes the holder's totals as they are.
+    fn begin(ask: &Ask, spent: u32, since_us: u64) -> Self {
+        Self {
+            holder: ask.holder,
+            seq: 0,
+            demand: 0,
+            held: 0,
+            lump: 0,
+            rate: 0,
+            until_us: 0,
+            prior_rate: 0,
+            prior_until_us: 0,
+            since_us,
+            returned: ask.returned,
+            unused: ask.unused,
+            spent,
+        }
+    }
+
+    /// Whether it still lets its holder spend.
+    fn is_alive(&self, now_us: u64) -> bool {
+        self.until_us.max(self.prior_until_us) > now_us
+    }
+
+    /// The fastest that its holder may spend from now on, in tokens each period.
+    fn fastest(&self, now_us: u64) -> u64 {
+        let last = if self.until_us > now_us { self.rate } else { 0 };
+        let prior = if self.prior_until_us > now_us { self.prior_rate } else { 0 };
+        last.max(prior).into()
+    }
+
+    /// What is yet to trickle in after `from_us`, at most, in parts of a token by the period.
+    ///
+    /// The holder spends by the last grant or by the one before, not by both: by the faster of the two at each
+    /// instant, as long as either lasts.
+    fn to_come(self, from_us: u64) -> u64 {
+        let (first_us, last_us) =
+            (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us));
+        let alone = if self.until_us >= self.prior_until_us { self.rate } else { self.prior_rate };
+        let both = u64::from(self.rate.max(self.prior_rate)) * first_us.saturating_sub(from_us);
+        both + u64::from(alone) * last_us.saturating_sub(from_us.max(first_us))
+    }
+
+    /// Tokens in hand.
+    fn in_hand(&self, now_us: u64) -> u64 {
+        if self.is_alive(now_us) { self.held.into() } else { 0 }
+    }
+}
+
+/// How long a ledger waits after a loss: until the longest lease of the former epoch has ended by the slowest clock.
+fn learning_us(terms: &Terms) -> u64 {
+    terms.period_us + terms.period_us / LEARNING_MARGIN
+}
+
+#[cfg(test)]
+impl Ledger {
+    pub(super) fn tokens_out(&self, now: Timestamp) -> u64 {
+        let now_us = micros(now);
+        let parts: u64 = self.leases.iter().map(|lease| lease.to_come(now_us)).sum();
+        parts.div_ceil(self.period_us) + self.leases.iter().map(|lease| lease.in_hand(now_us)).sum::<u64>()
+    }
+
+    pub(super) fn units_used(&self) -> u64 {
+        self.used
+    }
+}
+
+/// How many holders there may be at once; here so that its use is next to its meaning.
+const _: () = assert!(HOLDERS_MAX <= u32::MAX as usize);

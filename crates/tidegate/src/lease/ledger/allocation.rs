@@ -1,0 +1,63 @@
+//! Who gets how much: by demand when there is too little, by demand and evenly when there is enough.
+//!
+//! How these figures are rounded is nothing that a bound depends on, only that every port rounds the same way.
+
+use super::Lease;
+
+/// What a period has to give and who wants it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Units in a period.
+    pub(super) quota: u64,
+    /// Holders, the one that asks included.
+    pub(super) members: u64,
+    /// What all of them were asked for, in units each period.
+    pub(super) total: u64,
+}
+
+/// Bits of a demand that count. The quota has 31 at most, so that the product stays below 2^53.
+const SHARE_BITS: u32 = 22;
+
+impl Wanted {
+    /// Of the holders with a lease, that at `own` aside, which has just said `demand`.
+    pub(super) fn of(leases: &[Lease], own: Option<usize>, demand: u32, now_us: u64, quota: u64) -> Self {
+        let mut wanted = Self { quota, members: 1, total: demand.into() };
+        for (index, lease) in leases.iter().enumerate() {
+            if Some(index) != own && lease.is_alive(now_us) {
+                wanted.members += 1;
+                wanted.total += u64::from(lease.demand);
+            }
+        }
+        wanted
+    }
+
+    /// Whether demand with a quarter of headroom is more than there is.
+    pub(super) fn is_scarce(&self) -> bool {
+        with_headroom(self.total) >= self.quota
+    }
+
+    /// The share of one that wants `demand`.
+    ///
+    /// Scarce: in proportion to demand, so that every request meets the same odds whichever member it reaches. Otherwise what
+    /// is wanted and a quarter more, and of the rest one half evenly, counting one more who may be about to come, and
+    /// one half in proportion.
+    pub(super) fn share(&self, demand: u32) -> u64 {
+        let demand = u64::from(demand);
+        if self.is_scarce() {
+            return self.part(self.quota, demand);
+        }
+        let half = (self.quota - with_headroom(self.total)) / 2;
+        with_headroom(demand) + half / (self.members + 1) + self.part(half, demand)
+    }
+
+    /// `whole` times `demand` over the total, rounded down.
+    fn part(&self, whole: u64, demand: u64) -> u64 {
+        let shift = (u64::BITS - self.total.leading_zeros()).saturating_sub(SHARE_BITS);
+        (whole * (demand >> shift)).checked_div(self.total >> shift).unwrap_or(0)
+    }
+}
+
+/// A demand and a quarter.
+pub(super) fn with_headroom(demand: u64) -> u64 {
+    demand + demand / 4
+}

@@ -1,0 +1,280 @@
+//! A bucket's ledger: a rate that trickles in to each holder, and tokens from the burst for those that need more at once.
+//!
+//! **Why the bound holds.** Let `level` be `used` without what leases are yet to release. It is the level of a bucket whose
+//! arrivals are releases: lumps when they are granted, trickles as they come. Three things hold at every instant:
+//! trickles together are no faster than the rate, so `level` never rises between steps; a lump is granted only as far as
+//! `level` stays within the burst; and `level` is never below the tokens in hand. So from any instant to any other, what
+//! is spent is at most what was in hand at the first, plus what was released between; released is what `level`
+//! rose by plus what drained; and it rose by at most the burst less what was in hand. Which leaves burst and rate, and the
+//! tenth of a second of its rate that each holder may gather.
+
+use core::time::Duration;
+
+use super::allocation::Wanted;
+use super::{Lease, Refill, Step};
+use crate::lease::fault::Fault;
+use crate::lease::message::{Ask, Grant};
+use crate::lease::{HOLDERS_MAX, SPACING};
+
+/// Of a period's units, one in so many is left unleased: it goes into the burst, where a holder that has only just come finds
+/// it before the others have renewed.
+const UNLEASED: u64 = 64;
+
+/// A holder in need that finds the burst empty is told to wait for this part of a period.
+const AGAIN: u64 = 16;
+
+/// The first asks of a holder are answered with short leases, each twice as long as the one before, so that shares settle
+/// within a second when many come at once.
+const FIRST: u32 = 3;
+
+impl Lease {
+    /// By which power of two the next lease is shorter than a period: with the first asks, and when demand is no longer what
+    /// it was.
+    fn shorter(self, ask: &Ask) -> u32 {
+        let (before, now) = (self.demand / 2, ask.demand / 2);
+        let has_changed = before > ask.demand || now > self.demand;
+        (FIRST + 1).saturating_sub(ask.seq).max(if has_changed { 2 } else { 0 })
+    }
+}
+
+impl Step<'_> {
+    /// Drains `used` to now, but not below what holders may still spend.
+    pub(super) fn drain(&mut self, refill: &Refill) {
+        let now_us = self.now_us;
+        let mut spent = self.ledger.spent;
+        self.ledger.leases.retain(|lease| {
+            let is_alive = lease.is_alive(now_us);
+            if !is_alive {
+                spent = spent.wrapping_add(lease.held);
+            }
+            is_alive
+        });
+        self.ledger.spent = spent;
+        let elapsed = now_us.saturating_sub(self.ledger.at_us);
+        if elapsed > 0 {
+            let parts = u128::from(elapsed) * u128::from(refill.units) + u128::from(self.ledger.rest);
+            let drained = u64::try_from(parts / u128::from(refill.per_us)).unwrap_or(u64::MAX);
+            self.ledger.rest = (parts % u128::from(refill.per_us)) as u64;
+            self.ledger.at_us = now_us;
+            if drained >= self.ledger.used {
+                self.ledger.rest = 0;
+            }
+            self.movement.drained = drained.min(self.ledger.used);
+            self.ledger.used -= self.movement.drained;
+        }
+        self.hold_up();
+    }
+
+    /// Nothing drains below what holders may still spend.
+    fn hold_up(&mut self) {
+        let least = self.to_come(None).div_ceil(self.ledger.period_us) + self.in_hand(None);
+        if self.terms.has(Fault::GrantWithoutDebit) {
+            return;
+        }
+        self.movement.held_up += least.saturating_sub(self.ledger.used);
+        self.ledger.used = self.ledger.used.max(least);
+        self.drop_parts(least);
+    }
+
+    /// Drops remainders that would bring what is used below `least`: what has drained of the next unit, and what was returned
+    /// of one, are less than a unit each.
+    fn drop_parts(&mut self, least: u64) {
+        match self.ledger.used.saturating_sub(least) {
+            0 => (self.ledger.rest, self.ledger.dust) = (0, 0),
+            1 => self.ledger.dust = 0,
+            _ => {}
+        }
+    }
+
+    /// What all leases but that at `except` are yet to release, in parts of a token.
+    fn to_come(&self, except: Option<usize>) -> u64 {
+        let from_us = self.paid_from();
+        self.others(except).map(|lease| lease.to_come(from_us)).sum()
+    }
+
+    /// Tokens in hand of all but the holder at `except`.
+    fn in_hand(&self, except: Option<usize>) -> u64 {
+        self.others(except).map(|lease| lease.in_hand(self.now_us)).sum()
+    }
+
+    fn others(&self, except: Option<usize>) -> impl Iterator<Item = &Lease> {
+        let leases = self.ledger.leases.iter().enumerate();
+        leases.filter(move |(index, _)| Some(*index) != except).map(|(_, lease)| lease)
+    }
+
+    /// What is left of the burst.
+    fn free(&self, refill: &Refill) -> u64 {
+        // What is to come is debited already and no part of the burst.
+        let to_come = self.to_come(None) / self.ledger.period_us;
+        (refill.burst + to_come).saturating_sub(self.ledger.used)
+    }
+
+    pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
+        self.drain(refill);
+        let index = match self.find(ask.holder) {
+            Ok(index) => {
+                let lease = self.ledger.leases[index];
+                if ask.seq <= lease.seq {
+                    let answer = self.repeat(&lease, ask);
+                    self.credit_again(ask, answer.is_some());
+                    return answer;
+                }
+                self.settle(index, ask);
+                index
+            }
+            Err(_) if ask.is_leaving => return None,
+            Err(_) if self.ledger.leases.len() >= HOLDERS_MAX => return Some(self.spot(refill, ask)),
+            Err(index) => {
+                let mut lease = Lease::begin(ask, self.ledger.spent, self.paid_from());
+                if self.is_claim(ask) {
+                    lease.held = ask.left;
+                }
+                self.ledger.leases.insert(index, lease);
+                index
+            }
+        };
+        if ask.is_leaving {
+            self.ledger.leases.remove(index);
+            return Some(self.nothing(ask, 0));
+        }
+        Some(self.grant(refill, index, ask))
+    }
+
+    /// Whether the holder speaks of a lease of the epoch before, which nobody but itself remembers.
+    fn is_claim(&self, ask: &Ask) -> bool {
+        ask.epoch < self.ledger.epoch && self.is_learning()
+    }
+
+    /// Takes over what the holder says about its lease, which ends with this.
+    fn settle(&mut self, index: usize, ask: &Ask) {
+        let mut lease = self.ledger.leases[index];
+        let to_come = lease.to_come(self.paid_from());
+        let released = lease.to_come(lease.since_us).saturating_sub(to_come) / self.ledger.period_us;
+        self.credit_parts(to_come);
+        // A number acknowledged in another epoch is of a grant that this ledger never made.
+        if ask.acked == lease.seq && ask.epoch == self.ledger.epoch {
+            (lease.prior_rate, lease.prior_until_us) = (lease.rate, lease.until_us);
+        } else {
+            // The last grant was never taken over and never will be: the holder waits for this answer only.
+            self.credit(lease.lump.into());
+            lease.held -= lease.lump;
+        }
+        (lease.rate, lease.until_us, lease.lump) = (0, 0, 0);
+
+        // What was in hand held `used` up all the time, so what comes back of it is credited as it is.
+        let gone = lease.held.saturating_sub(ask.left);
+        let returned = ask.returned.wrapping_sub(lease.returned).min(gone);
+        self.credit(returned.into());
+        self.credit_again(ask, true);
+        self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
+        lease.held = if self.is_claim(ask) { ask.left } else { ask.left.min(lease.held) };
+
+        // What trickled in for nothing has drained meanwhile like what was used. Without it the level would be lower by as
+        // much, unless it was at its bottom in between, the tokens in hand at that time: then it could not be above
+        // those that still are in hand and those that were spent since.
+        let unused = u64::from(ask.unused.wrapping_sub(lease.unused)).min(released);
+        (lease.returned, lease.unused) = (ask.returned, ask.unused);
+        self.ledger.leases[index] = lease;
+        let spent = u64::from(self.ledger.spent.wrapping_sub(lease.spent));
+        let in_hand = self.in_hand(Some(index)) + u64::from(lease.held);
+        let floor = self.to_come(Some(index)).div_ceil(self.ledger.period_us) + in_hand + spent;
+        self.credit(unused.min(self.ledger.used.saturating_sub(floor)));
+        if unused > 0 {
+            self.drop_parts(floor);
+        }
+    }
+
+    /// Gives the holder a new lease.
+    fn grant(&mut self, refill: &Refill, index: usize, ask: &Ask) -> Grant {
+        let (now_us, period_us) = (self.now_us, self.terms.period_us);
+        let leased: u64 = self.others(Some(index)).map(|lease| lease.fastest(now_us)).sum();
+        let quota = refill.quota - refill.quota / UNLEASED;
+        let quota = if self.ledger.crowded_us > now_us { quota / 2 } else { quota };
+        let wanted = Wanted::of(&self.ledger.leases, Some(index), ask.demand, now_us, quota);
+        let mut share = if ask.demand == 0 && ask.need == 0 { 0 } else { wanted.share(ask.demand) };
+        if self.is_learning() {
+            // Others may still spend all the rest under leases that nobody remembers.
+            share = share.min(ask.rate.into());
+        }
+        // Below the quota, which is below 2^31.
+        let rate = share.min(quota.saturating_sub(leased)) as u32;
+        let lease = &mut self.ledger.leases[index];
+        let ttl_us = period_us >> lease.shorter(ask);
+        (lease.rate, lease.until_us, lease.seq, lease.demand) = (rate, now_us + ttl_us, ask.seq, ask.demand);
+        let to_come = lease.to_come(now_us.max(self.ledger.at_us));
+        self.debit_parts(to_come);
+
+        let left = self.ledger.leases[index].held;
+        let lump = self.lump(refill, &wanted, &Ask { left, ..*ask }, rate);
+        self.debit(lump.into());
+        self.ledger.spent = self.ledger.spent.wrapping_add(lump);
+        let (spent, since_us) = (self.ledger.spent, self.paid_from());
+        let lease = &mut self.ledger.leases[index];
+        (lease.lump, lease.spent, lease.since_us) = (lump, spent, since_us);
+        lease.held += lump;
+        let held = lease.held;
+        self.hold_up();
+
+        // Below an eighth of the burst and a sixteenth of a period nobody is sent back for more.
+        let free = self.free(refill);
+        let is_scarce = wanted.is_scarce() && free <= (refill.burst / 8).min(quota / AGAIN);
+        let again = match ask.need.saturating_sub(held.into()) {
+            // Others still have what this one is due.
+            0 if u64::from(rate) + share / 8 < share => Duration::from_micros(period_us / AGAIN).max(SPACING),
+            // More has just come than fits one grant; with the first ones nobody knows yet how much to give.
+            0 if ask.seq > FIRST => SPACING,
+            0 => Duration::ZERO,
+            _ if self.is_learning() => Duration::from_micros(self.ledger.at_us - now_us).max(SPACING),
+            _ => Duration::from_micros(period_us / AGAIN).max(SPACING),
+        };
+        Grant {
+            lump,
+            held,
+            rate,
+            ttl: Duration::from_micros(ttl_us),
+            fallback: rate.min((quota / wanted.members) as u32),
+            keep: u32::try_from(refill.burst / (wanted.members + 1)).unwrap_or(u32::MAX),
+            members: u32::try_from(wanted.members).unwrap_or(u32::MAX),
+            is_scarce,
+            again,
+            ..self.nothing(ask, 0)
+        }
+    }
+
+    /// What the holder gets from the burst: what waits, what it is asked for beyond its rate, and if something waits a good part
+    /// of what is free, as nobody knows yet what follows.
+    fn lump(&self, refill: &Refill, wanted: &Wanted, ask: &Ask, rate: u32) -> u32 {
+        let free = self.free(refill);
+        if free == 0 || self.is_learning() {
+            return 0;
+        }
+        let left = u64::from(ask.left);
+        let beyond = u64::from(ask.demand.saturating_sub(rate));
+        // A rate this low never gathers one token in the tenth of a second that it may gather for.
+        let float = u64::from(ask.demand > 0 && u64::from(rate) * 100_000 < self.terms.period_us);
+        // An equal part, and one for the next that comes.
+        let most = free / (wanted.members + 1);
+        let unknown = if ask.need == 0 { float } else { most };
+        let want = beyond.max(ask.need).max(unknown);
+        let lump = want.saturating_sub(left).min(most.max(ask.need.min(free)));
+        lump.min(self.terms.lent_max().saturating_sub(left)) as u32
+    }
+
+    /// The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
+    fn spot(&mut self, refill: &Refill, ask: &Ask) -> Grant {
+        self.ledger.crowded_us = self.now_us + self.terms.period_us;
+        let fits = ask.need <= self.free(refill) && ask.need <= self.terms.lent_max() && !self.is_learning();
+        let lump = if fits { ask.need as u32 } else { 0 };
+        self.debit(lump.into());
+        self.ledger.spent = self.ledger.spent.wrapping_add(lump);
+        let again = if fits { Duration::ZERO } else { self.terms.period() / AGAIN as u32 };
+        Grant { lump, again, ..self.nothing(ask, 0) }
+    }
+
+    /// Only when planted: what was given back is credited once more.
+    pub(super) fn credit_again(&mut self, ask: &Ask, is_heard: bool) {
+        if is_heard && self.terms.has(Fault::ReturnAppliedTwice) {
+            self.credit(ask.returned.into());
+        }
+    }
+}

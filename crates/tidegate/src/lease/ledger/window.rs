@@ -1,0 +1,155 @@
+//! A window's ledger: tokens lent at once and good until they are spent, returned, or their lease or the window ends.
+//!
+//! What is lent counts as used, and comes back only when its holder says that it was not spent and never will be. A
+//! holder that died has spent it for all the ledger knows. So a window is never exceeded, and short by at most what dead
+//! holders had in hand.
+//!
+//! So that nothing lies idle where it is not asked for while others go without, a grant is at most half an equal share of
+//! what is left: grants shrink towards the end, to single tokens. Once somebody could not be served in full, leases are
+//! short and holders keep no more than that share, so what is idle comes back within a quarter of a period.
+
+use core::time::Duration;
+
+use super::allocation::{Wanted, with_headroom};
+use super::{Lease, Step, Window, learning_us};
+use crate::lease::fault::Fault;
+use crate::lease::message::{Ask, Grant};
+use crate::lease::{HOLDERS_MAX, SPACING};
+
+/// A lease in a scarce window lasts so many times less than a period.
+const SHORTER: u64 = 4;
+
+impl Step<'_> {
+    /// Begins the window that lasts now, if the one that was counted has ended.
+    pub(super) fn roll(&mut self, window: &Window) {
+        if self.now_us >= self.ledger.end_us {
+            self.movement.drained = self.ledger.used;
+            self.ledger.leases.clear();
+            (self.ledger.used, self.ledger.end_us) = (0, window.end_us.max(self.now_us + 1));
+        }
+    }
+
+    pub(super) fn ask_window(&mut self, window: &Window, ask: &Ask) -> Option<Grant> {
+        self.roll(window);
+        let index = match self.find(ask.holder) {
+            Ok(index) => {
+                let lease = self.ledger.leases[index];
+                if ask.seq <= lease.seq {
+                    let answer = self.repeat(&lease, ask);
+                    self.credit_again(ask, answer.is_some());
+                    return answer;
+                }
+                self.settle_tokens(index, ask);
+                Some(index)
+            }
+            Err(_) if ask.is_leaving => return None,
+            Err(index) => self.place(index, ask),
+        };
+        if ask.is_leaving {
+            // It has given everything back, so nothing of it needs to be remembered.
+            if let Some(index) = index {
+                self.ledger.leases.remove(index);
+            }
+            return Some(self.nothing(ask, 0));
+        }
+        Some(self.grant_tokens(window, index, ask))
+    }
+
+    /// A place for a holder that has none. When all are taken it takes that of a lease that has ended, and what that holder
+    /// had in hand stays used for good; `None` if none has ended.
+    fn place(&mut self, index: usize, ask: &Ask) -> Option<usize> {
+        let mut index = index;
+        if self.ledger.leases.len() >= HOLDERS_MAX {
+            let leases = self.ledger.leases.iter().enumerate();
+            let (gone, lease) =
+                leases.min_by_key(|(_, lease)| (lease.until_us.max(lease.prior_until_us), lease.held))?;
+            if lease.is_alive(self.now_us) {
+                return None;
+            }
+            self.ledger.leases.remove(gone);
+            index -= usize::from(gone < index);
+        }
+        self.ledger.leases.insert(index, Lease::begin(ask, self.ledger.spent, self.now_us));
+        Some(index)
+    }
+
+    /// Takes over what the holder says about its tokens.
+    fn settle_tokens(&mut self, index: usize, ask: &Ask) {
+        let mut lease = self.ledger.leases[index];
+        if ask.acked != lease.seq || ask.epoch != self.ledger.epoch {
+            // The last grant was never taken over and never will be: the holder waits for this answer only.
+            self.credit(lease.lump.into());
+            lease.held -= lease.lump;
+        }
+        lease.lump = 0;
+        let gone = u64::from(lease.held).saturating_sub(ask.left.into());
+        self.credit(u64::from(ask.returned.wrapping_sub(lease.returned)).min(gone));
+        self.credit_again(ask, true);
+        (lease.returned, lease.unused) = (ask.returned, ask.unused);
+        // What is neither in hand nor returned was spent. What is in hand may be, until its own lease ends.
+        lease.held = ask.left.min(lease.held);
+        self.ledger.leases[index] = lease;
+    }
+
+    fn grant_tokens(&mut self, window: &Window, index: Option<usize>, ask: &Ask) -> Grant {
+        let now_us = self.now_us;
+        let free = window.limit.saturating_sub(self.ledger.used);
+        let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
+        let share = (free / (2 * wanted.members)).max(1);
+        let left = index.map_or(0, |index| u64::from(self.ledger.leases[index].held));
+        // Before anything is known of its demand, a little more than what waits saves it the next asks.
+        let start = if ask.need > 0 { share.min(window.limit / 256) } else { 0 };
+        let want = with_headroom(ask.demand.into()).max(ask.need).max(start);
+        let is_scarce = want > share.saturating_add(left);
+        let period_us = if is_scarce { self.terms.period_us / SHORTER } else { self.terms.period_us };
+        let mut ttl_us = period_us.min(self.ledger.end_us - now_us);
+        if self.terms.has(Fault::WindowEndIgnored) {
+            ttl_us = period_us;
+        }
+        // What waits is served in full or not at all, however small the share.
+        let needed = ask.need.saturating_sub(left);
+        let needed = if needed <= free { needed } else { 0 };
+        let most = self.terms.lent_max().saturating_sub(left).min(free);
+        let mut lump = want.saturating_sub(left).min(share).max(needed).min(most);
+        if index.is_none() {
+            lump = if ask.need <= lump { ask.need } else { 0 };
+        }
+        self.debit(lump);
+        // At most what is lent at all, below 2^31.
+        let lump = lump as u32;
+        let served = u64::from(lump) + left >= ask.need;
+        let mut grant = Grant {
+            lump,
+            keep: u32::try_from(share).unwrap_or(u32::MAX),
+            members: u32::try_from(wanted.members).unwrap_or(u32::MAX),
+            is_scarce,
+            again: if served { Duration::ZERO } else { self.again(index) },
+            ..self.nothing(ask, 0)
+        };
+        if let Some(index) = index {
+            let lease = &mut self.ledger.leases[index];
+            (lease.prior_rate, lease.prior_until_us) = (0, lease.until_us.max(lease.prior_until_us));
+            (lease.lump, lease.seq, lease.demand) = (lump, ask.seq, ask.demand);
+            (lease.held, lease.until_us, lease.since_us) = (lease.held + lump, now_us + ttl_us, now_us);
+            grant.held = lease.held;
+            grant.ttl = Duration::from_micros(ttl_us);
+        }
+        grant
+    }
+
+    /// When something may have come back: soon if others have tokens in hand under a lease, after a period if only holders
+    /// that have fallen silent do, at the end of the window if nobody does.
+    fn again(&self, own: Option<usize>) -> Duration {
+        let leases = self.ledger.leases.iter().enumerate();
+        let mut others = leases.filter(|(index, lease)| Some(*index) != own && lease.held > 0).peekable();
+        let left_us = self.ledger.end_us - self.now_us;
+        let wait_us = if others.peek().is_none() {
+            left_us
+        } else if others.any(|(_, lease)| lease.is_alive(self.now_us)) {
+            (self.terms.period_us / 16).min(left_us)
+        } else {
+            learning_us(self.terms).min(left_us)
+        };
+        Duration::from_micros(wait_us).max(SPACING)
+    }
+}

@@ -1,0 +1,86 @@
+//! What holder and ledger say to each other.
+
+use core::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Who holds a lease: one [`crate::lease::Holder`] of one run of one member.
+///
+/// A member that starts again is another holder, and so is one that a member has made anew; what the former held runs out by
+/// itself. So nothing depends on the former being gone for certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderName {
+    /// One run of a member: a number that no other run has.
+    pub member: u64,
+    /// Which of the run's holders: a number it has not used before for this key.
+    pub incarnation: u32,
+}
+
+/// The time since the store last lost data, or began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Epoch {
+    /// Its number, at least 1; each loss makes it larger.
+    pub number: u32,
+    /// When it began, by the store's clock.
+    pub began: Timestamp,
+    /// Whether there was something to lose: leases of an earlier epoch may still be spent, and what was counted is gone.
+    /// False for a store that is new, and once an operator has acknowledged the loss.
+    pub is_after_loss: bool,
+}
+
+/// A holder asks the ledger. Totals count from the beginning of the holder and wrap around, so that an ask that is lost,
+/// repeated or overtaken changes nothing about what they mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ask {
+    /// Who asks.
+    pub holder: HolderName,
+    /// The number of this ask, from 1; each one is sent once.
+    pub seq: u32,
+    /// The ask whose answer the holder took over last, 0 if none. Answers to earlier asks are not taken over any more.
+    pub acked: u32,
+    /// The highest epoch the holder has seen, 0 if none.
+    pub epoch: u32,
+    /// The rate that the holder still spends by, in units each period; 0 without a lease.
+    pub rate: u32,
+    /// Tokens that it keeps in hand.
+    pub left: u32,
+    /// Tokens in hand that it has given back so far, in total.
+    pub returned: u32,
+    /// Tokens that trickled in and were not used so far, in total.
+    pub unused: u32,
+    /// Units that were asked of it, first attempts only, as a rate each period.
+    pub demand: u32,
+    /// The cost of the request that waits for the answer; 0 if none does.
+    pub need: u64,
+    /// Whether the holder stops here and wants nothing.
+    pub is_leaving: bool,
+}
+
+/// The ledger's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// The ask it answers.
+    pub seq: u32,
+    /// The ledger's epoch. A holder obeys the highest it has seen.
+    pub epoch: u32,
+    /// Tokens that may be spent at once.
+    pub lump: u32,
+    /// Tokens that the ledger now counts as in the holder's hand, `lump` included. What the holder has beyond is of a lease that
+    /// the ledger no longer knows, and is not spent any more.
+    pub held: u32,
+    /// Tokens that trickle in, each period. It takes the place of the rate before.
+    pub rate: u32,
+    /// How long both may be spent. The holder counts from the instant it sent the ask. Zero: `lump` is for the request that
+    /// waits and for nothing else.
+    pub ttl: Duration,
+    /// What may be spent each period when the store falls silent, for [`crate::lease::FALLBACK`] beyond the lease.
+    pub fallback: u32,
+    /// Tokens worth keeping in hand; what is above is missed by others.
+    pub keep: u32,
+    /// Holders with a lease, this one included; at least 1.
+    pub members: u32,
+    /// Whether more is asked for than there is. A holder that has its share does not ask again before its time.
+    pub is_scarce: bool,
+    /// When it makes sense to ask again if this was not enough; zero if it was.
+    pub again: Duration,
+}

@@ -1,0 +1,228 @@
+//! The numbers of a leased limit: what ledger and holder both have to know, and nothing that changes with a key.
+
+use core::time::Duration;
+
+use super::fault::Fault;
+use super::{FALLBACK, LENT_MAX, NUMBER_MAX};
+use crate::algorithm::{Algorithm, WindowStart};
+use crate::time::Timestamp;
+
+/// The numbers of one limit under `leased`, checked.
+///
+/// Ledger and holder are given the same terms in every call. Made anew for every ask where the limit counts in windows,
+/// as they say which window the ledger's `now` lies in; a holder does not look at the window and may keep old ones.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    pub(super) kind: Kind,
+    pub(super) period_us: u64,
+    pub(super) safe: Safe,
+    pub(super) fallback: Duration,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Bucket(Refill),
+    Window(Window),
+}
+
+/// A bucket that refills by `units` each `per_us` microseconds, in lowest terms.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Refill {
+    pub(super) units: u64,
+    pub(super) per_us: u64,
+    pub(super) burst: u64,
+    /// What refills in a period, rounded down: the most that rates of leases add up to.
+    pub(super) quota: u64,
+}
+
+/// A window that may take `limit`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Window {
+    pub(super) limit: u64,
+    /// The earliest instant at which a window that lasts at `now` may have begun.
+    pub(super) start_us: u64,
+    pub(super) end_us: u64,
+}
+
+/// What a holder does when its store has been silent for longer than its fallback lasts. Rates only: of a quota nothing
+/// is spent that was not granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Safe {
+    /// The rate divided by the members that the last grant counted.
+    #[default]
+    Share,
+    /// The rate of the last fallback for as long as the store is silent.
+    Hold,
+    /// Nothing.
+    Zero,
+}
+
+/// Why an algorithm cannot be leased. The text names the value and the fix, without the name of the limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TermsError {
+    /// Only buckets, fixed and calendar windows are lent.
+    #[error(
+        "`{0}` cannot be leased; use `consistency: exact` or `local`, or a rate, fixed or calendar limit"
+    )]
+    Algorithm(&'static str),
+    /// The rate gives more in a period than a lease can hold.
+    #[error("{0} units in a lease period are more than {max}, the most that is lent; count in larger units", max = LENT_MAX)]
+    TooFast(u64),
+    /// The burst or the limit of a window is too large to count in every store.
+    #[error("limit {0} is above {max}, the largest that every store counts exactly; count in larger units", max = Terms::LIMIT_MAX)]
+    TooLarge(u64),
+    /// The span of the rate is both long and no multiple of a microsecond.
+    #[error("a rate over {0}ns cannot be counted exactly in microseconds; use a span of whole microseconds")]
+    Span(u64),
+    /// The period is out of range.
+    #[error("lease period {0:?} is not between 4s and 60s; use a few seconds")]
+    Period(Duration),
+}
+
+impl Terms {
+    /// How long a lease lasts unless told otherwise.
+    pub const PERIOD: Duration = Duration::from_secs(5);
+    /// The shortest lease: with less, a key that is asked for a hundred times a second by each of its members costs more
+    /// than one call to the store in four hundred decisions.
+    pub const PERIOD_MIN: Duration = Duration::from_secs(4);
+    /// The longest lease: what a member that died takes with it is missing for that long.
+    pub const PERIOD_MAX: Duration = Duration::from_mins(1);
+    /// The largest burst, or limit of a window: 2^52 - 1.
+    pub const LIMIT_MAX: u64 = NUMBER_MAX / 2;
+
+    /// The terms of `algorithm`; of windows those of the window that holds `now`, the ledger's time.
+    ///
+    /// A bucket that may be overdrawn is lent without its debt.
+    pub fn of(algorithm: &Algorithm, now: Timestamp) -> Result<Self, TermsError> {
+        let kind = match algorithm {
+            Algorithm::Bucket(bucket) => {
+                // Units a microsecond, as a ratio in lowest terms.
+                let (units, per) =
+                    (u128::from(bucket.rate().units()) * 1000, u128::from(bucket.rate().per_ns()));
+                let divisor = gcd(units, per);
+                let (units, per_us) = (units / divisor, per / divisor);
+                if per_us >= 1 << 45 || units > u128::from(NUMBER_MAX) {
+                    return Err(TermsError::Span(bucket.rate().per_ns()));
+                }
+                let (units, per_us) = (units as u64, per_us as u64);
+                Kind::Bucket(Refill { units, per_us, burst: checked(bucket.burst())?, quota: 0 })
+            }
+            Algorithm::Fixed(fixed) => {
+                let limit = checked(fixed.limit())?;
+                let window = u64::try_from(fixed.window().as_micros()).unwrap_or(u64::MAX).max(1);
+                let now = micros(now);
+                let (start_us, end_us) = match fixed.start() {
+                    WindowStart::Epoch => {
+                        // A border within a microsecond counts as its end; the holder's margin is larger than that.
+                        let ns = u64::try_from(fixed.window().as_nanos()).unwrap_or(u64::MAX);
+                        let index = now.saturating_mul(1000) / ns;
+                        (
+                            index.saturating_mul(ns).div_ceil(1000),
+                            (index.saturating_add(1).saturating_mul(ns)).div_ceil(1000),
+                        )
+                    }
+                    WindowStart::FirstHit => (now.saturating_sub(window), now.saturating_add(window)),
+                };
+                Kind::Window(Window { limit, start_us, end_us })
+            }
+            Algorithm::Calendar(calendar) => {
+                let (start, end) = calendar.window_bounds(now);
+                Kind::Window(Window {
+                    limit: checked(calendar.limit())?,
+                    start_us: micros(start),
+                    end_us: micros(end),
+                })
+            }
+            other => return Err(TermsError::Algorithm(other.name())),
+        };
+        Self { kind, period_us: 0, safe: Safe::default(), fallback: FALLBACK, fault: None }
+            .with_period(Self::PERIOD)
+    }
+
+    /// The same with leases of `period`, from [`Terms::PERIOD_MIN`] to [`Terms::PERIOD_MAX`]; default
+    /// [`Terms::PERIOD`].
+    pub fn with_period(mut self, period: Duration) -> Result<Self, TermsError> {
+        if !(Self::PERIOD_MIN..=Self::PERIOD_MAX).contains(&period) {
+            return Err(TermsError::Period(period));
+        }
+        self.period_us = period.as_micros() as u64;
+        let lent_max = self.lent_max();
+        if let Kind::Bucket(refill) = &mut self.kind {
+            let quota = u128::from(refill.units) * u128::from(self.period_us) / u128::from(refill.per_us);
+            refill.quota = u64::try_from(quota).unwrap_or(u64::MAX);
+            if refill.quota > lent_max {
+                return Err(TermsError::TooFast(refill.quota));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The same with another way of going on when the store stays silent; default [`Safe::Share`].
+    #[must_use]
+    pub fn with_safe(self, safe: Safe) -> Self {
+        Self { safe, ..self }
+    }
+
+    /// The same with another time for which a holder goes on at the fallback rate when its lease has ended and the store is
+    /// silent; default and maximum [`FALLBACK`], zero for none.
+    #[must_use]
+    pub fn with_fallback(self, fallback: Duration) -> Self {
+        Self { fallback: fallback.min(FALLBACK), ..self }
+    }
+
+    /// The same with a mistake built in, for tests of the tests.
+    #[cfg(feature = "planted-faults")]
+    #[must_use]
+    pub fn with_fault(self, fault: Fault) -> Self {
+        Self { fault: Some(fault), ..self }
+    }
+
+    /// How long a lease lasts; the rate of a grant is over this span.
+    pub const fn period(&self) -> Duration {
+        Duration::from_micros(self.period_us)
+    }
+
+    /// The largest cost that is ever admitted: the burst, or the limit of a window.
+    pub const fn largest(&self) -> u64 {
+        match &self.kind {
+            Kind::Bucket(refill) => refill.burst,
+            Kind::Window(window) => window.limit,
+        }
+    }
+
+    /// Units that the limit gives in a period, rounded down; 0 for windows, which give nothing until their end.
+    pub const fn quota(&self) -> u64 {
+        match &self.kind {
+            Kind::Bucket(refill) => refill.quota,
+            Kind::Window(_) => 0,
+        }
+    }
+
+    /// The most tokens one holder has at once, so that they can be counted in parts of a period.
+    pub(super) fn lent_max(&self) -> u64 {
+        (NUMBER_MAX / self.period_us).min(LENT_MAX)
+    }
+
+    /// Whether the mistake is built in. Without the feature nobody can say so.
+    pub(super) fn has(&self, fault: Fault) -> bool {
+        cfg!(feature = "planted-faults") && self.fault == Some(fault)
+    }
+}
+
+fn checked(limit: u64) -> Result<u64, TermsError> {
+    if limit > Terms::LIMIT_MAX { Err(TermsError::TooLarge(limit)) } else { Ok(limit) }
+}
+
+/// Whole microseconds since 1970, rounded down: how a ledger tells time. Below 2^53 until the year 2255.
+pub(super) const fn micros(now: Timestamp) -> u64 {
+    now.as_nanos() / 1000
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,8 @@
+//! Fleets in a test: members whose clocks run apart, a network that loses, repeats and delays, and one ledger.
+
+mod bounds;
+mod bucket;
+mod holder;
+mod stored;
+mod window;
+mod world;

@@ -1,0 +1,69 @@
+//! What holds whatever goes wrong.
+
+use proptest::prelude::*;
+
+use super::world::{Trouble, World};
+use crate::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
+use crate::rate::Rate;
+
+fn troubles() -> impl Strategy<Value = Trouble> {
+    (0..200_u64, 0..200_u64, 0..3_u64, 0..3_u64, 1..700_u64, 0..10_u64).prop_map(
+        |(lost, repeated, crashes, forgets, delay_ms, drift)| Trouble {
+            lost,
+            repeated,
+            crashes,
+            forgets,
+            delay_ms,
+            drift,
+        },
+    )
+}
+
+/// Traffic that stops, bursts and moves between members.
+fn disturb(world: &mut World, seconds: u64, most: u64, cost_max: u64) {
+    let members = world.members.len() as u64;
+    let mut pace = 0;
+    for tick in 0..seconds * 1000 {
+        world.step();
+        if tick % 400 == 0 {
+            pace = world.chance.below(5) * most / 4;
+        }
+        let mut requests = pace / 1000 + u64::from(world.chance.below(1000) < pace % 1000);
+        if world.chance.below(500) == 0 {
+            requests += world.chance.below(2 * most + 2);
+        }
+        for _ in 0..requests {
+            let index = world.chance.below(members).min(world.chance.below(members)) as usize;
+            let (cost, attempt) = (1 + world.chance.below(cost_max), world.chance.below(2) as u32);
+            world.request(index, cost, attempt);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_bucket_never_admits_more_than_rate_and_burst_and_a_tenth_of_a_second(
+        trouble in troubles(), seed: u64, members in 1..6_usize,
+        rate in prop::sample::select(vec![(1, 1), (7, 2), (10, 1), (50, 1), (300, 1), (1000, 1), (5, 600)]),
+        burst in prop::sample::select(vec![1, 2, 10, 100, 1000]),
+    ) {
+        let rate = Rate::new(rate.0, World::span(rate.1)).unwrap();
+        let bucket = Algorithm::Bucket(Bucket::new(rate, burst).unwrap());
+        let mut world = World::new(bucket, members, trouble, seed);
+        let most = 3 * (rate.units() * 1_000_000_000 / rate.per_ns()).max(2);
+        disturb(&mut world, 25, most, burst.min(3));
+    }
+
+    #[test]
+    fn a_window_never_admits_more_than_its_limit(
+        trouble in troubles(), seed: u64, members in 1..6_usize,
+        seconds in prop::sample::select(vec![1, 3, 7, 60]),
+        limit in prop::sample::select(vec![1, 5, 100, 2000]),
+    ) {
+        let fixed = Fixed::new(limit, World::span(seconds), WindowStart::Epoch).unwrap();
+        let mut world = World::new(Algorithm::Fixed(fixed), members, trouble, seed);
+        disturb(&mut world, 25, (3 * limit / seconds).max(5), limit.min(3));
+    }
+}

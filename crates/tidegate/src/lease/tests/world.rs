@@ -1,0 +1,343 @@
+//! One key of a fleet, from a seed.
+
+use std::time::Duration;
+
+use super::super::*;
+use crate::algorithm::Algorithm;
+use crate::cost::Cost;
+use crate::time::Timestamp;
+
+pub(super) const START: u64 = 1_800_000_000_000_000_000;
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
+
+/// Chance from a seed; good enough to choose what to try.
+pub(super) struct Chance(u64);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound.max(1)
+    }
+
+    pub(super) fn in_a_thousand(&mut self, chances: u64) -> bool {
+        self.below(1000) < chances
+    }
+}
+
+/// What goes wrong, in thousandths for each message or step of a millisecond.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trouble {
+    pub(super) lost: u64,
+    pub(super) repeated: u64,
+    pub(super) crashes: u64,
+    pub(super) forgets: u64,
+    /// The most that a message takes, in milliseconds.
+    pub(super) delay_ms: u64,
+    /// How much clocks run apart at most, in thousandths.
+    pub(super) drift: u64,
+}
+
+/// The bucket that everything admitted has to fit into: the limit's own, and a tenth of a second more.
+struct Monitor {
+    /// Parts of a unit, by the span of the rate in nanoseconds times a thousand.
+    level: u128,
+    at: u64,
+}
+
+pub(super) struct Member {
+    pub(super) holder: Holder,
+    incarnation: u32,
+    /// How far its clock runs ahead of the true one, in millionths.
+    drift: i64,
+    waiting: Vec<u64>,
+    asked_at: u64,
+    pub(super) admitted: u64,
+    pub(super) refused: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Message {
+    Ask(Ask),
+    Grant(u32, Grant),
+}
+
+pub(super) struct World {
+    pub(super) algorithm: Algorithm,
+    pub(super) safe: Safe,
+    pub(super) fallback: Duration,
+    pub(super) now: u64,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) epoch: Epoch,
+    pub(super) members: Vec<Member>,
+    pub(super) chance: Chance,
+    pub(super) trouble: Trouble,
+    pub(super) calls: u64,
+    pub(super) is_store_down: bool,
+    /// Units admitted in the window that lasts.
+    pub(super) in_window: u64,
+    window_end: u64,
+    messages: Vec<(u64, usize, Message)>,
+    monitor: Monitor,
+    terms: Terms,
+}
+
+impl World {
+    pub(super) fn new(algorithm: Algorithm, members: usize, trouble: Trouble, seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        for _ in 0..16 {
+            chance.below(2);
+        }
+        let epoch = Epoch { number: 1, began: Timestamp::from_nanos(START), is_after_loss: false };
+        let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
+        let members = (0..members)
+            .map(|_| Member {
+                holder: Holder::new(1),
+                incarnation: 1,
+                drift: i64::try_from(chance.below(2 * trouble.drift * 1000 + 1)).unwrap()
+                    - i64::try_from(trouble.drift * 1000).unwrap(),
+                waiting: Vec::new(),
+                asked_at: 0,
+                admitted: 0,
+                refused: 0,
+            })
+            .collect();
+        Self {
+            algorithm,
+            safe: Safe::Zero,
+            fallback: Duration::ZERO,
+            now: START,
+            ledger: None,
+            epoch,
+            members,
+            chance,
+            trouble,
+            calls: 0,
+            is_store_down: false,
+            in_window: 0,
+            window_end: 0,
+            messages: Vec::new(),
+            monitor: Monitor { level: 0, at: START },
+            terms,
+        }
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        Terms::of(&self.algorithm, Timestamp::from_nanos(self.now))
+            .unwrap()
+            .with_safe(self.safe)
+            .with_fallback(self.fallback)
+    }
+
+    /// What the clock of a member shows.
+    fn local(&self, index: usize) -> Timestamp {
+        let passed = i128::from(self.now - START);
+        let shown = i128::from(START) + passed + passed * i128::from(self.members[index].drift) / 1_000_000;
+        Timestamp::from_nanos(u64::try_from(shown).unwrap())
+    }
+
+    /// A millisecond passes; messages that are due arrive, and whatever goes wrong does.
+    pub(super) fn step(&mut self) {
+        self.now += MS;
+        self.terms = self.terms();
+        while let Some(due) = self.messages.iter().position(|(at, ..)| *at <= self.now) {
+            let (_, index, message) = self.messages.swap_remove(due);
+            match message {
+                Message::Ask(ask) => self.answer(index, &ask),
+                Message::Grant(incarnation, grant) => self.deliver(index, incarnation, &grant),
+            }
+        }
+        if self.chance.in_a_thousand(self.trouble.forgets) && self.chance.below(20) == 0 {
+            self.forget();
+        }
+        for index in 0..self.members.len() {
+            if self.chance.in_a_thousand(self.trouble.crashes) && self.chance.below(20) == 0 {
+                self.crash(index);
+            }
+            let now = self.local(index);
+            if self.members[index].asked_at > 0 && self.now - self.members[index].asked_at > 150 * MS {
+                let count = u32::try_from(self.members.len()).unwrap();
+                self.members[index].holder.lost(count, now);
+                self.members[index].asked_at = 0;
+                self.members[index].refused += self.members[index].waiting.drain(..).count() as u64;
+            }
+            let holder = &mut self.members[index].holder;
+            if holder.wake_at().is_some_and(|at| at <= now) && holder.is_due(&self.terms, now) {
+                self.send(index, 0);
+            }
+        }
+    }
+
+    /// The store loses what it has.
+    pub(super) fn forget(&mut self) {
+        self.ledger = None;
+        let began = Timestamp::from_nanos(self.now);
+        self.epoch = Epoch { number: self.epoch.number + 1, began, is_after_loss: true };
+    }
+
+    pub(super) fn crash(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        member.incarnation += 1;
+        member.holder = Holder::new(member.incarnation);
+        member.waiting.clear();
+        member.asked_at = 0;
+    }
+
+    pub(super) fn request(&mut self, index: usize, cost: u64, attempt: u32) {
+        let now = self.local(index);
+        let taken = self.members[index].holder.take(&self.terms, Cost::new(cost).unwrap(), attempt, now);
+        match taken {
+            Take::Taken { renew } => {
+                self.admit(index, cost);
+                if renew {
+                    self.send(index, 0);
+                }
+            }
+            Take::Ask => {
+                self.members[index].waiting.push(cost);
+                self.send(index, cost);
+            }
+            Take::Pending => self.members[index].waiting.push(cost),
+            Take::Wait { renew, .. } => {
+                self.members[index].refused += 1;
+                if renew {
+                    self.send(index, 0);
+                }
+            }
+            Take::Never { .. } => self.members[index].refused += 1,
+        }
+    }
+
+    pub(super) fn leave(&mut self, index: usize) {
+        let now = self.local(index);
+        let ask = self.members[index].holder.leave(&self.terms, index as u64, now);
+        self.post(index, Message::Ask(ask));
+        self.crash(index);
+    }
+
+    fn send(&mut self, index: usize, need: u64) {
+        let now = self.local(index);
+        if let Some(ask) = self.members[index].holder.ask(&self.terms, index as u64, need, now) {
+            self.members[index].asked_at = self.now;
+            self.calls += 1;
+            self.post(index, Message::Ask(ask));
+        }
+    }
+
+    fn post(&mut self, index: usize, message: Message) {
+        let mut copies = 1;
+        if self.chance.in_a_thousand(self.trouble.lost) {
+            copies = 0;
+        } else if self.chance.in_a_thousand(self.trouble.repeated) {
+            copies = 2;
+        }
+        for _ in 0..copies {
+            // Most messages are fast, a few are as slow as can be.
+            let most =
+                if self.chance.below(8) == 0 { self.trouble.delay_ms } else { self.trouble.delay_ms.min(3) };
+            let at = self.now + self.chance.below(most * MS + 1);
+            self.messages.push((at, index, message));
+        }
+    }
+
+    fn answer(&mut self, index: usize, ask: &Ask) {
+        if self.is_store_down {
+            return;
+        }
+        let now = Timestamp::from_nanos(self.now);
+        let ledger = self.ledger.get_or_insert_with(|| Ledger::begin(&self.terms, &self.epoch));
+        let before = ledger.units_used();
+        let is_same_epoch = ledger.epoch() == self.epoch.number;
+        let answer = ledger.ask(now, &self.terms, &self.epoch, ask);
+        let moved = answer.movement;
+        if is_same_epoch {
+            assert_eq!(
+                ledger.units_used() + moved.drained + moved.credited,
+                before + moved.held_up + moved.debited,
+                "conservation: {moved:?}"
+            );
+        }
+        assert!(
+            ledger.tokens_out(now) <= self.terms.largest() + self.terms.quota(),
+            "more lent than there is"
+        );
+        let stored = ledger.to_bytes();
+        assert_eq!(Ledger::from_bytes(&stored).as_ref(), Ok(&*ledger));
+        if let Some(grant) = answer.grant {
+            self.post(index, Message::Grant(ask.holder.incarnation, grant));
+        }
+    }
+
+    fn deliver(&mut self, index: usize, incarnation: u32, grant: &Grant) {
+        if self.members[index].incarnation != incarnation {
+            return;
+        }
+        let now = self.local(index);
+        let spot = self.members[index].holder.granted(&self.terms, grant, now);
+        assert_eq!(spot, 0);
+        self.members[index].asked_at = 0;
+        for cost in std::mem::take(&mut self.members[index].waiting) {
+            let taken = self.members[index].holder.take(&self.terms, Cost::new(cost).unwrap(), 1, now);
+            match taken {
+                Take::Taken { .. } => self.admit(index, cost),
+                _ => self.members[index].refused += 1,
+            }
+        }
+    }
+
+    fn admit(&mut self, index: usize, cost: u64) {
+        self.members[index].admitted += cost;
+        if let Algorithm::Bucket(bucket) = &self.algorithm {
+            let (units, per) = (u128::from(bucket.rate().units()), u128::from(bucket.rate().per_ns()));
+            // A clock that runs fast lets that much more trickle in.
+            let drained =
+                u128::from(self.now - self.monitor.at) * units * u128::from(1000 + self.trouble.drift);
+            self.monitor.at = self.now;
+            let level = self.monitor.level.saturating_sub(drained) + u128::from(cost) * per * 1000;
+            self.monitor.level = level;
+            let most = u128::from(bucket.burst()) * per * 1000 + units * u128::from(100 * SECOND);
+            assert!(level <= most, "{} units too much at {}", (level - most) / per / 1000, self.now - START);
+        } else if let Some(window) = self.algorithm.window() {
+            let window = window.as_nanos() as u64;
+            let end = (self.now / window + 1) * window;
+            if end > self.window_end {
+                (self.in_window, self.window_end) = (0, end);
+            }
+            self.in_window += cost;
+            assert!(self.in_window <= self.algorithm.limit(), "{} in a window", self.in_window);
+        }
+    }
+
+    pub(super) fn admitted(&self) -> u64 {
+        self.members.iter().map(|member| member.admitted).sum()
+    }
+
+    pub(super) fn decisions(&self) -> u64 {
+        self.members.iter().map(|member| member.admitted + member.refused).sum()
+    }
+
+    /// Each member is asked for so many units a second, evenly, for so long.
+    pub(super) fn run(&mut self, seconds: u64, each: &[u64]) {
+        let mut due = vec![0_u64; each.len()];
+        for _ in 0..seconds * 1000 {
+            self.step();
+            for (index, per_second) in each.iter().enumerate() {
+                due[index] += per_second;
+                while due[index] >= 1000 {
+                    due[index] -= 1000;
+                    self.request(index, 1, 0);
+                }
+            }
+        }
+    }
+
+    pub(super) fn span(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+}
