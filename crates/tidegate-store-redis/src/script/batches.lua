@@ -1,39 +1,46 @@
 -- Batches: what each operation does, and that a refused batch does nothing.
 
+-- Lists of the batch that is carried out, used again by the next.
+local ops, records, outcomes = {}, {}, {}
+local NOTHING = {}
+
 -- Batches answered before or in this call, by the index of their key: the answer, and what they charged and nobody has
 -- undone since.
 local answered = {}
 
+-- What is kept under the names of the answers of this call's batches, by their index.
+local fetched = {}
+
 local function write_charge(made)
-  local head = pack('>BI2c0c16', made.kind, #made.key, made.key, made.origin)
-  local was = made.was
-  head = head .. (was and pack('>BBc0ddd', 1, #was.spec, was.spec, was.a, was.b, was.c) or pack('B', 0))
+  local was, bytes = made.was, nil
   if made.kind == 1 then
-    return head
-      .. pack('>Bc0dddddd', #made.spec, made.spec, made.before_a, made.before_b, made.before_c, made.after_a, made.after_b,
-        made.after_c)
-      .. pack('>dI4I4', made.units, made.ticks_h, made.ticks_l)
+    bytes = pack('>BI2c0c16Bc0dddddddI4I4B', 1, #made.key, made.key, made.origin, #made.spec, made.spec, made.before_a,
+      made.before_b, made.before_c, made.after_a, made.after_b, made.after_c, made.units, made.ticks_h, made.ticks_l,
+      was and 1 or 0)
   elseif made.kind == 2 then
-    return head .. pack('>dd', made.at, made.units)
+    bytes = pack('>BI2c0c16ddB', 2, #made.key, made.key, made.origin, made.at, made.units, was and 1 or 0)
+  else
+    bytes = pack('>BI2c0c16c16B', 3, #made.key, made.key, made.origin, made.holder, was and 1 or 0)
   end
-  return head .. made.holder
+  if was then bytes = bytes .. pack('>Bc0ddd', #was.spec, was.spec, was.a, was.b, was.c) end
+  return bytes
 end
 
 local function read_charge(bytes, at)
   local made, changed_numbers = {}, nil
-  made.kind, made.key, made.origin, changed_numbers, at = read('>BI2c0c16B', bytes, at)
+  made.kind, made.key, made.origin, at = read('>BI2c0c16', bytes, at)
+  if made.kind == 1 then
+    made.spec, made.before_a, made.before_b, made.before_c, made.after_a, made.after_b, made.after_c, made.units,
+      made.ticks_h, made.ticks_l, changed_numbers, at = read('>Bc0dddddddI4I4B', bytes, at)
+  elseif made.kind == 2 then
+    made.at, made.units, changed_numbers, at = read('>ddB', bytes, at)
+  else
+    made.holder, changed_numbers, at = read('>c16B', bytes, at)
+  end
   if changed_numbers == 1 then
     local was = {}
     was.spec, was.a, was.b, was.c, at = read('>Bc0ddd', bytes, at)
     made.was = was
-  end
-  if made.kind == 1 then
-    made.spec, made.before_a, made.before_b, made.before_c, made.after_a, made.after_b, made.after_c, made.units,
-      made.ticks_h, made.ticks_l, at = read('>Bc0dddddddI4I4', bytes, at)
-  elseif made.kind == 2 then
-    made.at, made.units, at = read('>dd', bytes, at)
-  else
-    made.holder, at = read('>c16', bytes, at)
   end
   return made, at
 end
@@ -42,9 +49,11 @@ end
 local function answered_under(index)
   local known = answered[index]
   if known == nil then
-    local bytes = call('GET', KEYS[index])
+    -- Most were asked for all at once.
+    local bytes = fetched[index]
+    if bytes == nil then bytes = call('GET', KEYS[index]) end
     known = false
-    if bytes and string.byte(bytes) == LAYOUT then
+    if bytes and byte(bytes) == LAYOUT then
       local _, count, at
       known = { charges = {} }
       _, known.fingerprint, known.answer, count, at = read('>Bc8I4c0B', bytes)
@@ -56,32 +65,35 @@ local function answered_under(index)
 end
 
 local function save_answer(index, known)
-  local parts = { pack('>Bc8I4c0B', LAYOUT, known.fingerprint, #known.answer, known.answer, #known.charges) }
-  for position, made in ipairs(known.charges) do parts[position + 1] = write_charge(made) end
-  local bytes = table.concat(parts)
-  if not known.new then call('SET', KEYS[index], bytes, 'KEEPTTL') else call('SET', KEYS[index], bytes, 'PX', kept_ms) end
+  local charges = known.charges
+  local bytes = pack('>Bc8I4c0B', LAYOUT, known.fingerprint, #known.answer, known.answer, #charges)
+  for position = 1, #charges do bytes = bytes .. write_charge(charges[position]) end
+  if known.new then call('SET', KEYS[index], bytes, 'PX', kept_ms) else call('SET', KEYS[index], bytes, 'KEEPTTL') end
 end
 
--- The operation at `at` in the bytes of a batch.
+-- The operation at `at` in the bytes of a batch, with room for what becomes of it.
 local function read_operation(bytes, at)
-  local op, spec = {}, nil
-  op.kind, op.shadow, op.key, spec, op.aux1, op.aux2, at = read('>BBI2I2I2I2', bytes, at)
-  op.n = numbers_of(ARGV[3 + spec])
-  if op.n.algorithm == CALENDAR then
-    local window = windows[op.aux1]
-    op.n.number, op.n.ends = window[1], window[2]
-  end
-  local kind = op.kind
+  local kind, shadow, key, spec, aux1, aux2
+  kind, shadow, key, spec, aux1, aux2, at = read('>BBI2I2I2I2', bytes, at)
+  local n = numbers_of(ARGV[3 + spec])
+  local op = {
+    kind = kind, shadow = shadow, key = key, n = n, aux1 = aux1, aux2 = aux2, units = 0, ticks_h = 0, ticks_l = 0,
+    admitted = true, before_a = 0, before_b = 0, before_c = 0, before_blocked = 0, units_moved = false, holder = false,
+  }
   if kind <= REFUND then
     op.units, op.ticks_h, op.ticks_l, at = read('>dI4I4', bytes, at)
+  elseif kind == ACQUIRE or kind == RELEASE then
+    op.holder, at = read('>c16', bytes, at)
   elseif kind == UNDO or kind == GIVE_BACK then
     -- Giving back is undoing what a refusal elsewhere makes void: also the numbers are again those from before.
     op.kind, op.restores = UNDO, kind == GIVE_BACK
     op.answer, op.target, at = read('>I2c16', bytes, at)
-  elseif kind == ACQUIRE or kind == RELEASE then
-    op.holder, at = read('>c16', bytes, at)
   elseif kind == BLOCK then
     op.until_us, at = read('>d', bytes, at)
+  end
+  if n.algorithm == CALENDAR then
+    local window = windows[aux1]
+    n.number, n.ends = window[1], window[2]
   end
   return op, at
 end
@@ -113,6 +125,7 @@ end
 local function charges_of(op, batch)
   local known, found = answered_under(op.answer), {}
   local name = op.answer .. ' ' .. op.key
+  batch.undone = batch.undone or {}
   if known and not batch.undone[name] then
     batch.undone[name] = op
     for _, made in ipairs(known.charges) do
@@ -126,12 +139,11 @@ end
 -- on, and how many units it moved where that does not follow from the states.
 local function apply(record, op, batch)
   local n, kind, m = op.n, op.kind, op.n.m
-  local viewed = is_viewed(n.algorithm)
+  local viewed = n.viewed
   local a, b, c, next_a, next_b, next_c, view
-  op.admitted, op.units_moved, op.before_blocked = true, nil, record.blocked
+  op.before_blocked = record.blocked
   if viewed then
     view = view_under(record, op)
-    op.before_a, op.before_b, op.before_c = 0, 0, 0
     if kind == ACQUIRE and m.holds(view, op.holder) then
       -- Who has a permit keeps it through a block.
       op.admitted = true
@@ -217,20 +229,23 @@ local function apply(record, op, batch)
     elseif kind == REFUND then
       record.a, record.b, record.c = m.refund(n, a, b, c, op.units, op)
     else
-      made = { kind = 1, spec = n.spec, before_a = a, before_b = b, before_c = c, units = op.units }
-      made.ticks_h, made.ticks_l = op.ticks_h, op.ticks_l
+      local units, ticks_h, ticks_l = op.units, op.ticks_h, op.ticks_l
       if kind == REPORT then
-        next_a, next_b, next_c, made.units, made.ticks_h, made.ticks_l = m.charge(n, a, b, c, op)
-        op.units_moved = made.units
+        next_a, next_b, next_c, units, ticks_h, ticks_l = m.charge(n, a, b, c, op)
+        op.units_moved = units
       end
-      made.after_a, made.after_b, made.after_c = next_a, next_b, next_c
       record.a, record.b, record.c = next_a, next_b, next_c
-      if made.units == 0 then made = nil end
+      if units > 0 then
+        made = {
+          kind = 1, spec = n.spec, before_a = a, before_b = b, before_c = c, after_a = next_a, after_b = next_b,
+          after_c = next_c, units = units, ticks_h = ticks_h, ticks_l = ticks_l, key = false, origin = false, was = false,
+        }
+      end
     end
     record.changed = true
     if made then
       made.key, made.origin, made.was = KEYS[op.key], record.origin, was
-      batch.charges[#batch.charges + 1] = made
+      if batch.charges == NOTHING then batch.charges = { made } else batch.charges[#batch.charges + 1] = made end
     end
   end
 
@@ -247,66 +262,69 @@ end
 
 -- What an operation is answered: whether it was admitted, the counter as it is now, and what else it takes to tell the rest.
 local function outcome(record, op, refused)
-  local a, b, c = 0, 0, 0
-  if is_viewed(op.n.algorithm) then
-    a, b = op.n.m.usage(op.n, view_under(record, op))
+  local n, a, b, c = op.n, 0, 0, 0
+  if n.viewed then
+    a, b = n.m.usage(n, view_under(record, op))
   else
-    a, b, c = under(record, op.n)
+    a, b, c = under(record, n)
   end
-  local blocked = record.blocked > now and record.blocked or 0
-  local units = op.units_moved
-  if refused then units = nil end
-  local tells_before = not op.admitted or op.kind == REFUND or op.kind == UNDO
-  local flags = (op.admitted and 1 or 0) + (tells_before and 2 or 0) + (units and 4 or 0)
+  local blocked, units = record.blocked, op.units_moved
+  if blocked <= now then blocked = 0 end
+  local flags = op.admitted and 1 or 0
+  if op.admitted and op.kind <= PEEK and (refused or not units) then return pack('>Bdddd', flags, a, b, c, blocked) end
+  if not op.admitted or op.kind == REFUND or op.kind == UNDO then flags = flags + 2 end
+  if units and not refused then flags = flags + 4 end
   local bytes = pack('>Bdddd', flags, a, b, c, blocked)
-  if tells_before then
-    bytes = bytes .. pack('>dddd', op.before_a, op.before_b, op.before_c, op.before_blocked > now and op.before_blocked or 0)
+  if flags % 4 >= 2 then
+    blocked = op.before_blocked
+    if blocked <= now then blocked = 0 end
+    bytes = bytes .. pack('>dddd', op.before_a, op.before_b, op.before_c, blocked)
   end
-  if units then bytes = bytes .. pack('>d', units) end
+  if flags >= 4 then bytes = bytes .. pack('>d', units) end
   return bytes
 end
 
 -- One batch. Its answer, of which the first byte says what it is.
-local ANSWER, ID_REUSED, OTHER_LAYOUT = 0, 1, 2
+local ANSWER, ID_REUSED, OTHER_LAYOUT = 0, '\001', 2
 local function carry_out(bytes)
-  local batch = { charges = {}, undone = {} }
-  local mode, answer_key, fingerprint, count, note_count, at
-  mode, answer_key, fingerprint, batch.id, count, note_count, at = read('>BI2c8c16BB', bytes)
+  local mode, answer_key, fingerprint, id, count, note_count, at = read('>BI2c8c16BB', bytes)
   if answer_key > 0 then
     local known = answered_under(answer_key)
     if known then
-      if known.fingerprint ~= fingerprint then return pack('B', ID_REUSED) end
-      return pack('B', ANSWER) .. known.answer
+      if known.fingerprint ~= fingerprint then return ID_REUSED end
+      return known.answer
     end
   end
+  local batch = { id = id, charges = NOTHING, undone = false }
 
-  local ops, records, layout = {}, {}, nil
   for index = 1, count do
+    local layout
     ops[index], at = read_operation(bytes, at)
     records[index], layout = counter(ops[index])
     if layout then return pack('>BBB', OTHER_LAYOUT, index - 1, layout) end
   end
 
-  local undoable = note_count > 0 or mode == TRY or (mode == ALL_OR_NOTHING and count > 1)
-  local saved, outcomes, refused = {}, {}, false
+  local saved = (note_count > 0 or mode == TRY or (mode == ALL_OR_NOTHING and count > 1)) and {}
+  local refused = false
   for index = 1, count do
     local op, record = ops[index], records[index]
-    if undoable and not saved[record] then saved[record] = snapshot(record) end
+    if saved and not saved[record] then saved[record] = snapshot(record) end
     apply(record, op, batch)
     if mode ~= EACH and not op.admitted and op.shadow == 0 and op.kind ~= PEEK then refused = true end
     if not refused and mode ~= TRY then outcomes[index] = outcome(record, op, false) end
   end
-  local changes = note_count > 0 and read_notes(bytes, at, note_count)
-  refused = refused or (changes and notes_refuse(changes))
-  local undone = refused or mode == TRY
-  if undone then
-    for record, before in pairs(saved) do restore(record, before) end
+  local changes = note_count > 0 and notes().read(bytes, at, note_count)
+  refused = refused or (changes and notes().refuse(changes))
+  local leaves_nothing = refused or mode == TRY
+  if leaves_nothing then
+    for record, before in pairs(saved or NOTHING) do restore(record, before) end
     for index = 1, count do outcomes[index] = outcome(records[index], ops[index], true) end
+    batch.charges = NOTHING
   end
 
-  local answer = pack('>BdB', refused and 1 or 0, now, count) .. table.concat(outcomes)
-  if not undone then
-    for _, op in pairs(batch.undone) do
+  local answer = pack('>BBdB', ANSWER, refused and 1 or 0, now, count) .. concat(outcomes, '', 1, count)
+  if not leaves_nothing then
+    for _, op in pairs(batch.undone or NOTHING) do
       local known, kept = answered_under(op.answer), {}
       if known and #known.charges > 0 then
         for _, made in ipairs(known.charges) do
@@ -315,12 +333,11 @@ local function carry_out(bytes)
         known.charges, known.changed = kept, true
       end
     end
-    if changes then answer = answer .. change_notes(changes) end
-  else
-    batch.charges = {}
+    if changes then answer = answer .. notes().change(changes) end
   end
   if answer_key > 0 then
-    answered[answer_key] = { fingerprint = fingerprint, answer = answer, charges = batch.charges, changed = true, new = true }
+    answered[answer_key] =
+      { fingerprint = fingerprint, answer = answer, charges = batch.charges, changed = true, new = true }
   end
-  return pack('B', ANSWER) .. answer
+  return answer
 end

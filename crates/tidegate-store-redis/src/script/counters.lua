@@ -14,9 +14,9 @@ end
 local function numbers_of(spec)
   local n = known_numbers[spec]
   if not n then
-    local algorithm = string.byte(spec)
+    local algorithm = byte(spec)
     n = module_of(algorithm).numbers(spec, 2)
-    n.algorithm, n.m, n.spec = algorithm, module_of(algorithm), spec
+    n.algorithm, n.m, n.spec, n.viewed = algorithm, module_of(algorithm), spec, algorithm >= ROLLING
     known_numbers[spec] = n
   end
   return n
@@ -24,13 +24,11 @@ end
 
 local counters = {}
 
-local function is_viewed(algorithm) return algorithm == ROLLING or algorithm == CONCURRENCY end
-
 -- A counter that holds nothing is the same as none.
 local function begin(record, n, op, origin)
   record.exists, record.n, record.origin = true, n, origin
   record.a, record.b, record.c, record.view = 0, 0, 0, nil
-  if is_viewed(n.algorithm) then
+  if n.viewed then
     -- What was kept under the names of the view, if anything, was of another life.
     record.view = n.m.view({ raw = false, a = 0 }, op)
   end
@@ -38,7 +36,7 @@ end
 
 local function is_empty(record)
   if record.blocked > 0 then return false end
-  if is_viewed(record.n.algorithm) then return record.view ~= nil and record.n.m.is_empty(record.view) end
+  if record.n.viewed then return record.view ~= nil and record.n.m.is_empty(record.view) end
   return record.a == 0 and record.b == 0 and (record.c == 0 or record.n.algorithm == CALENDAR)
 end
 
@@ -47,9 +45,11 @@ local function counter(op)
   local record = counters[op.key]
   if not record then
     local raw = call('GET', KEYS[op.key])
-    record = { exists = false, raw = raw, blocked = 0, a = 0, b = 0, c = 0 }
+    record = {
+      exists = false, raw = raw, blocked = 0, a = 0, b = 0, c = 0, origin = false, n = false, view = nil, changed = false,
+    }
     if raw then
-      local layout = string.byte(raw)
+      local layout = byte(raw)
       if layout ~= LAYOUT then return nil, layout end
       local _, spec
       _, record.blocked, record.origin, record.a, record.b, record.c, spec = read('>Bdc16dddBc0', raw)
@@ -58,14 +58,14 @@ local function counter(op)
     counters[op.key] = record
   end
   -- The names of a view come with the first operation of its algorithm.
-  if record.exists and not record.view and is_viewed(record.n.algorithm) and record.n.algorithm == op.n.algorithm then
+  if record.exists and not record.view and record.n.viewed and record.n.algorithm == op.n.algorithm then
     record.view = record.n.m.view(record, op)
   end
   if now < latest and record.exists then
     -- Before the decision and whatever it is: a refused batch could not bring a state back.
     if record.view then
       record.changed = record.n.m.on_load(record.n, record.view) or record.changed
-    elseif not is_viewed(record.n.algorithm) then
+    elseif not record.n.viewed then
       local a, b, c = record.n.m.on_load(record.n, record.a, record.b, record.c)
       record.changed = record.changed or a ~= record.a or b ~= record.b or c ~= record.c
       record.a, record.b, record.c = a, b, c
@@ -117,7 +117,7 @@ local function save(index, record)
     record.a = record.view.before or 0
     if not n.m.is_empty(record.view) then left = max(left, n.m.drains(n, record.view)) end
     n.m.save(record.view)
-  elseif is_viewed(n.algorithm) then
+  elseif n.viewed then
     -- Only its block was changed, by an operation of another algorithm, which does not name what belongs to it.
     left = max(left, 2 * n.window)
   else

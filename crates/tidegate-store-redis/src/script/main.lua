@@ -26,8 +26,23 @@ for index = 1, window_count do
   windows[index] = { first, ends }
 end
 
+-- The names of the answers stand right behind the beginning of each batch; 0 is none.
+local first, names, places = 4 + spec_count + window_count, {}, {}
+for index = first, #ARGV do
+  local place = read('>I2', ARGV[index], 2)
+  if place > 0 then names[#names + 1], places[#places + 1] = KEYS[place], place end
+end
+if #names > 1 then
+  -- The table of values may not become longer than the stack of the interpreter.
+  for from = 1, #names, 1000 do
+    for at, bytes in ipairs(call('MGET', unpack(names, from, min(from + 999, #names)))) do
+      fetched[places[from + at - 1]] = bytes
+    end
+  end
+end
+
 local reply = { ANSWERED, now, marker }
-for index = 4 + spec_count + window_count, #ARGV do reply[#reply + 1] = carry_out(ARGV[index]) end
+for index = first, #ARGV do reply[#reply + 1] = carry_out(ARGV[index]) end
 
 for index, record in pairs(counters) do
   if record.changed then save(index, record) end

@@ -1,58 +1,66 @@
 -- Notes of one kind: a hash from name to until when it lasts and what it says, and a sorted set of when they end.
 
--- How many that have ended one batch forgets, so that none takes long.
-local FORGET_MAX = 64
-local PUT, CREATE, REMOVE = 1, 2, 3
+local notes_made
+local function notes()
+  if notes_made then return notes_made end
+  local m = {}
+  -- How many that have ended one batch forgets, so that none takes long.
+  local FORGET_MAX = 64
+  local CREATE, REMOVE = 2, 3
 
-local function read_notes(bytes, at, count)
-  local changes = {}
-  for index = 1, count do
-    local change = {}
-    local hash, set
-    change.what, hash, set, change.name, at = read('>BI2I2I2c0', bytes, at)
-    change.hash, change.set = KEYS[hash], KEYS[set]
-    if change.what ~= REMOVE then
-      local exact, value
-      change.until_us, exact, value, at = read('>dc8I4c0', bytes, at)
-      change.value = pack('>d', change.until_us) .. exact .. value
+  function m.read(bytes, at, count)
+    local changes = {}
+    for index = 1, count do
+      local change = {}
+      local hash, set
+      change.what, hash, set, change.name, at = read('>BI2I2I2c0', bytes, at)
+      change.hash, change.set = KEYS[hash], KEYS[set]
+      if change.what ~= REMOVE then
+        local exact, value
+        change.until_us, exact, value, at = read('>dc8I4c0', bytes, at)
+        change.value = pack('>d', change.until_us) .. exact .. value
+      end
+      changes[index] = change
     end
-    changes[index] = change
+    return changes
   end
-  return changes
-end
 
--- Whether a note that is to be created is there already.
-local function notes_refuse(changes)
-  for _, change in ipairs(changes) do
-    local known = change.what == CREATE and call('HGET', change.hash, change.name)
-    if known and read('>d', known) > now then return true end
+  -- Whether a note that is to be created is there already.
+  function m.refuse(changes)
+    for _, change in ipairs(changes) do
+      local known = change.what == CREATE and call('HGET', change.hash, change.name)
+      if known and read('>d', known) > now then return true end
+    end
+    return false
   end
-  return false
-end
 
--- Makes all changes in order. What was there before each, for a member that has to take them back.
-local function change_notes(changes)
-  local before = {}
-  for index, change in ipairs(changes) do
-    local known = call('HGET', change.hash, change.name)
-    if known and read('>d', known) <= now then known = false end
-    before[index] = known and pack('>BI4c0', 1, #known, known) or pack('B', 0)
-    if change.what ~= REMOVE and change.until_us > now then
-      call('HSET', change.hash, change.name, change.value)
-      if change.until_us < T53 - 1 then
-        call('ZADD', change.set, change.until_us, change.name)
+  -- Makes all changes in order. What was there before each, for a member that has to take them back.
+  function m.change(changes)
+    local before = {}
+    for index, change in ipairs(changes) do
+      local known = call('HGET', change.hash, change.name)
+      if known and read('>d', known) <= now then known = false end
+      before[index] = known and pack('>BI4c0', 1, #known, known) or pack('B', 0)
+      if change.what ~= REMOVE and change.until_us > now then
+        call('HSET', change.hash, change.name, change.value)
+        if change.until_us < T53 - 1 then
+          call('ZADD', change.set, change.until_us, change.name)
+        else
+          call('ZREM', change.set, change.name)
+        end
       else
+        call('HDEL', change.hash, change.name)
         call('ZREM', change.set, change.name)
       end
-    else
-      call('HDEL', change.hash, change.name)
-      call('ZREM', change.set, change.name)
+      local ended = call('ZRANGEBYSCORE', change.set, '-inf', now, 'LIMIT', 0, FORGET_MAX)
+      if #ended > 0 then
+        call('HDEL', change.hash, unpack(ended))
+        call('ZREM', change.set, unpack(ended))
+      end
     end
-    local ended = call('ZRANGEBYSCORE', change.set, '-inf', now, 'LIMIT', 0, FORGET_MAX)
-    if #ended > 0 then
-      call('HDEL', change.hash, unpack(ended))
-      call('ZREM', change.set, unpack(ended))
-    end
+    return table.concat(before)
   end
-  return table.concat(before)
+
+  notes_made = m
+  return m
 end

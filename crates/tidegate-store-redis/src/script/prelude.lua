@@ -11,7 +11,7 @@
 -- The answer is { status, now, marker, one string a batch }.
 local T32, T53 = 4294967296, 9007199254740992
 local floor, ceil, max, min, fmod = math.floor, math.ceil, math.max, math.min, math.fmod
-local pack, read, call = struct.pack, struct.unpack, redis.call
+local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
 
 local ANSWERED, LOST, NO_WINDOW = 0, 1, 2
 local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6

@@ -8,3 +8,4 @@ mod engine;
 mod failing;
 mod gathering;
 mod keeping;
+mod locked;
