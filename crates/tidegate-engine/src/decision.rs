@@ -11,6 +11,7 @@ use tidegate_overload::{InFlightPermit, Overload};
 use tidegate_store::{Batch, Kind};
 
 use crate::engine::LimitReport;
+use crate::together::Waiting;
 
 /// What the caller has to do next.
 #[derive(Debug)]
@@ -111,6 +112,9 @@ pub(crate) struct Remote {
     /// What the store charged: operations that were admitted and counted, under the id they were sent with. `None` while
     /// the store is away.
     pub(crate) batch: Option<Batch>,
+    /// Which of its operations are on keys that a request beside it has charged in the same batch: bit by bit, the first
+    /// operation the lowest. An undo of the batch would take back what both have charged there.
+    pub(crate) shared: u64,
     /// What was charged here instead, while the store is away.
     pub(crate) fallback: Option<tidegate::Permit>,
     pub(crate) reports: Vec<LimitReport>,
@@ -151,33 +155,19 @@ impl Drop for InFlight {
 /// It is resumed by the engine that began it, or by one of a later configuration.
 #[derive(Debug)]
 #[must_use = "an undecided request holds its charges"]
-pub struct Pending {
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) batch: Batch,
-    pub(crate) holds: Permit,
-    pub(crate) then: Then,
-    pub(crate) exact: Vec<ExactName>,
-}
+pub struct Pending(pub(crate) Waiting);
 
 impl Pending {
     /// What to ask the store.
     pub fn batch(&self) -> &Batch {
-        &self.batch
+        &self.0.batch
     }
 }
 
-/// What an answer of the store leads to.
-#[derive(Debug)]
-pub(crate) enum Then {
-    /// The batch charges exact limits; go on with the order.
-    Admit(AfterStore),
-    /// The batch takes charges back; then refuse.
-    Refuse(Box<Refusal<'static>>),
-}
-
-/// What the rest of the order needs to know of the request.
+/// What the rest of the order needs to know of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct AfterStore {
+    pub(crate) gate: Arc<Gate>,
     pub(crate) class: tidegate::Class,
     pub(crate) tenant: Option<Box<str>>,
     pub(crate) cost: tidegate::Cost,

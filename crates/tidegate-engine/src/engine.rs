@@ -3,10 +3,12 @@
 mod carrying;
 mod explaining;
 mod keeping;
+mod looking;
 mod operations;
 mod order;
 mod overriding;
 mod reload;
+mod together;
 mod world;
 
 use core::fmt;
@@ -21,7 +23,7 @@ use tidegate_overload::Overload;
 use tidegate_store::{Batch, NoteChange, StoreError};
 
 pub use explaining::Explained;
-pub use operations::PeekReport;
+pub use looking::PeekReport;
 pub use reload::{Change, LimitChange, ReloadReport};
 
 use crate::kept::KeptPermits;

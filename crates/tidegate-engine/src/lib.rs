@@ -33,6 +33,7 @@ mod overrides;
 mod refunds;
 mod request;
 mod stable_hash;
+mod together;
 
 pub use asking::{Asking, Progress};
 pub use decision::{Decision, Outcome, Pending, Permit, Place, Settled, Step};
@@ -47,3 +48,4 @@ pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
+pub use together::{AdmitAllError, DecisionAll, PendingAll, Permits, SettledAll, StepAll};

@@ -1,14 +1,15 @@
-//! Everything a caller may do besides asking: look, report, refund, reset, block.
+//! Everything a caller may do besides asking and looking: report, refund, reset, block.
 //!
 //! Each begins here, and goes on after the store has answered where exact limits or a durable memory are concerned. What
 //! is local is done after the store has done its part, so that an error leaves nothing half done here.
 
-use tidegate::gate::{CounterPlace, ExactLimit, LocalLimit};
+use tidegate::gate::{ExactLimit, LocalLimit};
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
-use tidegate_store::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId, StoreError};
+use tidegate::{Attributes, Cost, Gate, Timestamp};
+use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId, StoreError};
 
-use super::order::{denied_by_store, exact_name, is_away, key_of, refusal_by, store_failed};
+use super::looking::{decided_here, reports};
+use super::order::{exact_name, is_away, key_of};
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::{ExactName, Permit};
@@ -16,16 +17,6 @@ use crate::notes::{self, BlockNote, NoteError, RefundNote};
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKeysFull, RefundName, Refunded};
 use crate::request::Request;
 use crate::stable_hash::name_of;
-
-/// What a request would meet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PeekReport {
-    /// The refusal it would get by its limits, if any: that of the local ones before that of the exact ones.
-    pub refusal: Option<Refusal<'static>>,
-    /// What its limits have left: the local ones in the order of the policy, then the exact ones.
-    pub limits: Vec<LimitReport>,
-}
 
 /// A request that outlives its caller's borrow.
 pub(super) struct Owned {
@@ -51,60 +42,6 @@ impl Owned {
 }
 
 impl Engine {
-    /// What the limits would answer, changing nothing.
-    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, EngineError> {
-        let gate = self.gate(request.namespace)?;
-        let exact = gate.exact_limits(request.attributes, now);
-        if exact.is_empty() {
-            let peek = gate.peek(request.attributes, request.cost, now);
-            return Ok(Progress::Done(PeekReport {
-                refusal: peek.refusal.map(Refusal::into_owned),
-                limits: peek.limits.into_iter().map(LimitReport::from).collect(),
-            }));
-        }
-        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
-        let exact: Vec<_> = exact.iter().map(exact_name).collect();
-        let request = Owned::new(request);
-        let gate = gate.clone();
-        Ok(Progress::ask(batch, move |step, _| {
-            let mut report = request.with(|attributes| {
-                let peek = gate.peek(attributes, request.cost, step.now);
-                PeekReport {
-                    refusal: peek.refusal.map(Refusal::into_owned),
-                    limits: peek.limits.into_iter().map(LimitReport::from).collect(),
-                }
-            });
-            let (refusal, limits) = match step.answer {
-                Ok(answer) => {
-                    let refuses =
-                        answer.violated().any(|(at, _)| exact.get(at).is_some_and(|one| !one.is_shadow));
-                    let refusal = refuses.then(|| denied_by_store(&gate, &exact, &answer));
-                    (refusal, reports(&exact, &answer))
-                }
-                Err(error) => {
-                    let refuses = |one: &&ExactName| {
-                        !one.is_shadow && (!is_away(&error) || one.on_store_failure == OnStoreFailure::Refuse)
-                    };
-                    let refusing: Vec<_> = exact.iter().filter(refuses).collect();
-                    let (local, places) = decided_here(&exact);
-                    let located = gate.peek_located(&places, request.cost, step.now);
-                    let violated = located.violated.into_iter();
-                    let violated: Vec<_> =
-                        violated.map(|(at, one)| (super::order::into_owned(one), local[at])).collect();
-                    let refusal = match (refusing.is_empty(), violated.is_empty()) {
-                        (false, _) => Some(store_failed(&gate, &refusing, &error, step.now)),
-                        (true, false) => Some(refusal_by(&gate, violated)),
-                        (true, true) => None,
-                    };
-                    (refusal, located.limits.into_iter().map(LimitReport::from).collect())
-                }
-            };
-            report.refusal = report.refusal.or(refusal);
-            report.limits.extend(limits);
-            Ok(Progress::Done(report))
-        }))
-    }
-
     /// What the limits that a permit was charged to had left when it was given.
     ///
     /// The names of local limits are known to the engine that gave it only; another one leaves them out.
@@ -141,7 +78,7 @@ impl Engine {
         Ok(Progress::ask(batch, move |step, _| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
             let remote = match step.answer {
-                Ok(answer) => reports(&exact, &answer),
+                Ok(answer) => reports(&exact, &answer.outcomes),
                 Err(error) if !is_away(&error) || exact.iter().any(refuses) => {
                     return Err(EngineError::Store(error));
                 }
@@ -374,7 +311,7 @@ impl Engine {
     }
 
     #[expect(clippy::unused_self, reason = "the keys are those of this engine's limits")]
-    fn operations_of(
+    pub(super) fn operations_of(
         &self,
         gate: &Gate,
         exact: &[ExactLimit<'_>],
@@ -393,17 +330,6 @@ impl Engine {
 /// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends permits.
 fn counts_units(limit: &ExactLimit<'_>) -> bool {
     !matches!(limit.algorithm, tidegate::Algorithm::Concurrency(_))
-}
-
-/// Those of some exact limits that are decided here while the store is away, and where.
-fn decided_here(exact: &[ExactName]) -> (Vec<&ExactName>, Vec<CounterPlace>) {
-    let local = exact.iter().filter(|one| one.on_store_failure == OnStoreFailure::Local);
-    local.map(|one| (one, one.place)).unzip()
-}
-
-fn reports(exact: &[ExactName], answer: &Answer) -> Vec<LimitReport> {
-    let answered = exact.iter().zip(&answer.outcomes);
-    answered.map(|(name, outcome)| super::order::report_of(name, outcome)).collect()
 }
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {

@@ -13,13 +13,12 @@ use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
 use tidegate_capacity::Admission;
 use tidegate_overload::Shed;
-use tidegate_store::{Answer, Batch, HolderId, Key, Kind, Operation, StoreError};
+use tidegate_store::{Batch, HolderId, Key, Kind, Operation, RequestId, StoreError};
 
 use super::{Engine, EngineError, LimitReport};
-use crate::decision::{
-    AfterStore, Decision, ExactName, Home, InFlight, Outcome, Pending, Permit, Remote, Settled, Step, Then,
-};
+use crate::decision::{Decision, ExactName, Home, InFlight, Outcome, Permit, Remote, Settled, Step};
 use crate::request::Request;
+use crate::together::Question;
 
 /// How long a caller is told to stay away when the store does not answer.
 const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -29,19 +28,47 @@ impl Engine {
     ///
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
+        let refused = |refusal| Step::Decided(Decision::Refuse(refusal));
+        self.hold(request, now, refused, |gate, mut holds| match self.question(0, gate, request, now) {
+            Ok(Some(question)) => Ok(self.ask_one(holds, request, question, now)),
+            Ok(None) => Ok(match self.place(&mut holds, request.namespace, request.class, now) {
+                None => Step::Decided(Decision::Admit(holds)),
+                Some(refusal) => {
+                    self.let_go(holds, now);
+                    refused(refusal)
+                }
+            }),
+            Err(error) => {
+                self.let_go(holds, now);
+                Err(error)
+            }
+        })
+    }
+
+    /// Steps 1 to 3: what is decided without asking the store, and without waiting. Goes on with what the request then holds
+    /// and the gate that gave it, or with its refusal; then it holds nothing.
+    #[expect(clippy::inline_always, reason = "a permit is large, and is built where it is returned only so")]
+    #[inline(always)]
+    pub(super) fn hold<T>(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+        refused: impl FnOnce(Refusal<'static>) -> T,
+        held: impl FnOnce(&Arc<Gate>, Permit) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         let namespace = self.find(request.namespace)?;
         let gate = &self.gates[namespace];
         let home = Home { namespace: namespace as u32, generation: self.generation };
         // (1) Read only.
         if let Some(refusal) = self.refuse_unseen(gate, request, now) {
-            return Ok(Step::Decided(Decision::Refuse(refusal)));
+            return Ok(refused(refusal));
         }
         // (2) Local limits.
         let limits = match gate.check(request.attributes, request.cost, now) {
             tidegate::Decision::Admit(permit) => permit,
             tidegate::Decision::Refuse(refusal) => {
                 self.withdraw(request.class, request.tenant, request.cost, now);
-                return Ok(Step::Decided(Decision::Refuse(refusal.into_owned())));
+                return Ok(refused(refusal.into_owned()));
             }
         };
         let mut holds = Permit {
@@ -59,90 +86,63 @@ impl Engine {
                 Ok(Admission::Throttle(throttled)) => {
                     self.withdraw(request.class, request.tenant, request.cost, now);
                     let refusal = throttled_by(gate, &throttled);
-                    return Ok(self.refuse(gate, holds, refusal, now));
+                    self.let_go(holds, now);
+                    return Ok(refused(refusal));
                 }
                 Err(error) => {
-                    // Nothing of the store is held yet, so there is nothing to ask.
-                    let _ = self.take_back(holds, now);
+                    self.let_go(holds, now);
                     return Err(error.into());
                 }
             }
         }
-        // (4) One batch for all exact limits.
+        held(gate, holds)
+    }
+
+    /// What step 4 asks the store on behalf of a request; `None` if it has no exact limits.
+    #[inline]
+    pub(super) fn question(
+        &self,
+        at: usize,
+        gate: &Gate,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Question>, EngineError> {
         let exact = gate.exact_limits(request.attributes, now);
-        let after = AfterStore {
-            class: request.class,
-            tenant: if exact.is_empty() { None } else { request.tenant.map(Into::into) },
-            cost: request.cost,
-            offered_at: now,
-        };
         if exact.is_empty() {
-            return Ok(self.finish(gate, holds, request.class, now));
+            return Ok(None);
         }
-        match self.admit_batch(gate, request, &exact) {
-            Ok(batch) => {
-                let exact = exact.iter().map(exact_name).collect();
-                let gate = Arc::clone(gate);
-                Ok(Step::Ask(Box::new(Pending { gate, batch, holds, then: Then::Admit(after), exact })))
-            }
-            Err(error) => {
-                let _ = self.take_back(holds, now);
-                Err(EngineError::KeyTooLong(error))
-            }
+        let id = self.next_batch_id();
+        let mut operations = Vec::with_capacity(exact.len());
+        for limit in &exact {
+            let key = key_of(gate, limit).map_err(EngineError::KeyTooLong)?;
+            let operation = Operation::admit(key, limit.algorithm.clone(), request.cost, HolderId(id.0));
+            operations.push(if limit.is_shadow { operation.shadow() } else { operation });
         }
+        Ok(Some(Question { at, id, exact: exact.iter().map(exact_name).collect(), operations }))
     }
 
-    /// Goes on with a request after the store has answered, or failed to.
-    pub fn resume(&self, pending: Pending, answer: Result<Answer, StoreError>, now: Timestamp) -> Step {
-        let Pending { gate, batch, holds, then, exact } = pending;
-        let after = match then {
-            Then::Admit(after) => after,
-            // What could not be taken back stays charged: less is admitted, never more.
-            Then::Refuse(refusal) => return Step::Decided(Decision::Refuse(*refusal)),
-        };
-        let mut blocks = Vec::new();
-        let remote = match answer {
-            Ok(mut answer) if answer.refused => {
-                blocks = block_exceeded(&batch, &exact, &mut answer);
-                Err(Box::new(denied_by_store(&gate, &exact, &answer)))
+    /// Step 5, the last: the refusal if there is no place.
+    #[expect(clippy::inline_always, reason = "as `Engine::hold`")]
+    #[inline(always)]
+    pub(super) fn place(
+        &self,
+        holds: &mut Permit,
+        namespace: &str,
+        class: tidegate::Class,
+        now: Timestamp,
+    ) -> Option<Refusal<'static>> {
+        let overload = self.shared.overload.as_ref()?;
+        match overload.acquire(now) {
+            Ok(permit) => {
+                holds.in_flight = Some(InFlight::new(overload, permit));
+                None
             }
-            Ok(answer) => Ok(charged_by_store(batch, &exact, &answer)),
-            // An unknown outcome counts as charged, so the store is not asked to take anything back.
-            Err(error) => charge_instead(&gate, &exact, &error, after.cost, now),
-        };
-        match remote {
-            Ok(remote) => {
-                let held = remote.batch.iter().flat_map(|batch| &batch.operations).filter_map(hold_of);
-                let holds = Permit {
-                    longest_hold: held.chain(holds.longest_hold).max(),
-                    remote: Some(Box::new(remote)),
-                    ..holds
-                };
-                self.finish(&gate, holds, after.class, now)
-            }
-            Err(refusal) => {
-                self.withdraw(after.class, after.tenant.as_deref(), after.cost, after.offered_at);
-                self.refuse_and(&gate, holds, *refusal, blocks, now)
-            }
+            Err(shed) => Some(shed_by(namespace, &shed, class)),
         }
-    }
-
-    /// Step 5, the last.
-    fn finish(&self, gate: &Arc<Gate>, mut holds: Permit, class: tidegate::Class, now: Timestamp) -> Step {
-        if let Some(overload) = &self.shared.overload {
-            match overload.acquire(now) {
-                Ok(permit) => holds.in_flight = Some(InFlight::new(overload, permit)),
-                Err(shed) => {
-                    let refusal = shed_by(gate, &shed, class);
-                    return self.refuse(gate, holds, refusal, now);
-                }
-            }
-        }
-        Step::Decided(Decision::Admit(holds))
     }
 
     /// A denial is metered but is no demand on the system: it must not take up what the cursor lets through.
-    fn withdraw(
+    pub(super) fn withdraw(
         &self,
         class: tidegate::Class,
         tenant: Option<&str>,
@@ -154,51 +154,22 @@ impl Engine {
         }
     }
 
-    /// Gives everything back, and refuses.
-    fn refuse(&self, gate: &Arc<Gate>, holds: Permit, refusal: Refusal<'static>, now: Timestamp) -> Step {
-        self.refuse_and(gate, holds, refusal, Vec::new(), now)
-    }
-
-    /// Gives everything back, has the store do some more, and refuses.
-    fn refuse_and(
-        &self,
-        gate: &Arc<Gate>,
-        holds: Permit,
-        refusal: Refusal<'static>,
-        more: Vec<Operation>,
-        now: Timestamp,
-    ) -> Step {
-        let home = holds.home;
-        let mut batch = self.take_back(holds, now);
-        if !more.is_empty() {
-            batch.get_or_insert_with(|| Batch::each(self.next_batch_id(), [])).operations.extend(more);
-        }
-        match batch {
-            None => Step::Decided(Decision::Refuse(refusal)),
-            Some(batch) => Step::Ask(Box::new(Pending {
-                batch,
-                holds: Permit {
-                    home,
-                    limits: gate.empty_permit(now),
-                    units: None,
-                    remote: None,
-                    in_flight: None,
-                    longest_hold: None,
-                },
-                gate: Arc::clone(gate),
-                then: Then::Refuse(Box::new(refusal)),
-                exact: Vec::new(),
-            })),
-        }
+    /// Gives back what a request holds for which the store was not asked.
+    fn let_go(&self, holds: Permit, now: Timestamp) {
+        let batch = self.take_back(holds, now);
+        debug_assert!(batch.is_none(), "the store was not asked");
     }
 
     /// Gives back what a request holds, the last first; what the store holds is left as a batch to be sent.
-    fn take_back(&self, holds: Permit, now: Timestamp) -> Option<Batch> {
+    pub(super) fn take_back(&self, holds: Permit, now: Timestamp) -> Option<Batch> {
         let Permit { limits, units, remote, in_flight, .. } = holds;
         drop(in_flight);
         let mut batch = None;
         if let Some(remote) = remote {
-            batch = remote.batch.map(|batch| Batch::undo_of(&batch, self.next_batch_id()));
+            batch = remote.batch.map(|batch| match remote.shared {
+                0 => Batch::undo_of(&batch, self.next_batch_id()),
+                shared => undo_beside(&batch, shared, self.next_batch_id()),
+            });
             if let Some(fallback) = remote.fallback {
                 fallback.take_back(&self.shared.table, now);
             }
@@ -212,10 +183,23 @@ impl Engine {
 
     /// Settles a permit: gives back what is lent, and what the outcome says. The limits it was charged to may have changed
     /// or be gone since.
+    ///
+    /// [`Outcome::Cancelled`] undoes what was charged. One exception: of a permit that was [admitted together] with others,
+    /// an exact limit whose key another of them has charged as well is given its units back like a refund, since an undo
+    /// in the store would take back what both have charged. [`Engine::settle_all`] undoes them all.
+    ///
+    /// [admitted together]: Engine::admit_all
     pub fn settle(&self, permit: Permit, outcome: Outcome, now: Timestamp) -> Settled {
         if outcome == Outcome::Cancelled {
             return Settled { batch: self.take_back(permit, now).map(Box::new) };
         }
+        let operations = self.bring(permit, outcome, now);
+        let batch = (!operations.is_empty()).then(|| Box::new(Batch::each(self.next_batch_id(), operations)));
+        Settled { batch }
+    }
+
+    /// Brings what was charged here to an outcome other than [`Outcome::Cancelled`]; what the store is to do.
+    pub(super) fn bring(&self, permit: Permit, outcome: Outcome, now: Timestamp) -> Vec<Operation> {
         let Permit { limits, remote, .. } = permit;
         let charged = limits.cost();
         let bring = |limits: tidegate::Permit| match outcome {
@@ -225,31 +209,9 @@ impl Engine {
             }
         };
         bring(limits);
-        let mut operations = Vec::new();
-        if let Some(remote) = remote {
-            remote.fallback.map(bring);
-            operations =
-                remote.batch.map_or(operations, |batch| settling(&batch.operations, charged, outcome));
-        }
-        let batch = (!operations.is_empty()).then(|| Box::new(Batch::each(self.next_batch_id(), operations)));
-        Settled { batch }
-    }
-
-    /// The batch that charges the exact limits of a request.
-    fn admit_batch(
-        &self,
-        gate: &Gate,
-        request: &Request<'_>,
-        exact: &[ExactLimit<'_>],
-    ) -> Result<Batch, StoreError> {
-        let id = self.next_batch_id();
-        let mut operations = Vec::with_capacity(exact.len());
-        for limit in exact {
-            let key = key_of(gate, limit)?;
-            let operation = Operation::admit(key, limit.algorithm.clone(), request.cost, HolderId(id.0));
-            operations.push(if limit.is_shadow { operation.shadow() } else { operation });
-        }
-        Ok(Batch::all_or_nothing(id, operations))
+        let Some(remote) = remote else { return Vec::new() };
+        remote.fallback.map(bring);
+        remote.batch.map_or(Vec::new(), |batch| settling(&batch.operations, charged, outcome))
     }
 
     /// What is refused before anything is charged: a request past its deadline, or one that the cursor sheds.
@@ -267,8 +229,24 @@ impl Engine {
         }
         let overload = self.shared.overload.as_ref()?;
         let shed = overload.admit_read_only(request.class, request.tenant, request.cost, now)?;
-        Some(shed_by(gate, &shed, request.class))
+        Some(shed_by(gate.namespace(), &shed, request.class))
     }
+}
+
+/// A batch that takes back what one of several requests charged, and leaves the others theirs: on keys that only it has
+/// charged by undoing, on those of `shared` by giving back.
+fn undo_beside(charged: &Batch, shared: u64, id: RequestId) -> Batch {
+    let take_back = |(at, operation): (usize, &Operation)| {
+        let kind = match operation.kind {
+            kind if shared >> at & 1 == 0 && kind.may_charge() => Kind::Undo { batch: charged.id },
+            Kind::Check { cost } => Kind::Refund { cost },
+            Kind::Acquire { holder } => Kind::Release { holder },
+            _ => return None,
+        };
+        Some(Operation { kind, ..operation.clone() })
+    };
+    let operations: Vec<_> = charged.operations.iter().enumerate().filter_map(take_back).collect();
+    Batch::each(id, operations.into_iter().rev())
 }
 
 /// The key of a request under an exact limit, as stores have it.
@@ -298,7 +276,7 @@ pub(super) fn settling(charged: &[Operation], cost: Cost, outcome: Outcome) -> V
 }
 
 /// How long an operation holds a permit, if it does.
-fn hold_of(operation: &Operation) -> Option<Duration> {
+pub(super) fn hold_of(operation: &Operation) -> Option<Duration> {
     match (&operation.kind, &operation.algorithm) {
         (Kind::Acquire { .. }, Algorithm::Concurrency(concurrency)) => Some(concurrency.hold()),
         _ => None,
@@ -317,27 +295,24 @@ fn longest_hold(gate: &Gate, permit: &tidegate::Permit) -> Option<Duration> {
     holds.max()
 }
 
-/// What an admitted request holds in the store: the operations that charged something, of a shadow limit only where there
-/// was room.
-fn charged_by_store(mut batch: Batch, exact: &[ExactName], answer: &Answer) -> Remote {
-    let reports =
-        exact.iter().zip(&answer.outcomes).map(|(name, outcome)| report_of(name, outcome)).collect();
-    let mut outcomes = answer.outcomes.iter();
-    batch.operations.retain(|_| {
-        outcomes.next().is_some_and(|outcome| outcome.verdict == Verdict::Admit && outcome.counted)
-    });
-    Remote { batch: Some(batch), fallback: None, reports }
+/// Whether the store has charged something for an operation: for one of a shadow limit only where there was room.
+pub(super) fn is_charged(outcome: &tidegate_store::Outcome) -> bool {
+    outcome.verdict == Verdict::Admit && outcome.counted
 }
 
 /// What blocks the keys that exceeded a limit which blocks for that; the answer then says that they are blocked.
-fn block_exceeded(batch: &Batch, exact: &[ExactName], answer: &mut Answer) -> Vec<Operation> {
+pub(super) fn block_exceeded(
+    operations: &[Operation],
+    exact: &[ExactName],
+    outcomes: &mut [tidegate_store::Outcome],
+    store_now: Timestamp,
+) -> Vec<Operation> {
     let mut blocks = Vec::new();
-    let now = answer.store_now;
-    for ((operation, limit), outcome) in batch.operations.iter().zip(exact).zip(&mut answer.outcomes) {
+    for ((operation, limit), outcome) in operations.iter().zip(exact).zip(outcomes) {
         if let (Some(span), Verdict::Wait { .. }, None, false) =
             (limit.block_on_exceed, outcome.verdict, outcome.blocked_until, limit.is_shadow)
         {
-            let until = now.saturating_add(span);
+            let until = store_now.saturating_add(span);
             outcome.blocked_until = Some(until);
             blocks.push(Operation { kind: Kind::Block { until }, ..operation.clone() });
         }
@@ -369,7 +344,7 @@ pub(super) fn is_away(error: &StoreError) -> bool {
 }
 
 /// What exact limits do while the store is away, each as its policy says; a refusal if one of them refuses.
-fn charge_instead(
+pub(super) fn charge_instead(
     gate: &Gate,
     exact: &[ExactName],
     error: &StoreError,
@@ -389,7 +364,7 @@ fn charge_instead(
     match gate.check_located(&places, cost, now) {
         Ok(permit) => {
             let reports = gate.statuses(&permit).map(LimitReport::from).collect();
-            Ok(Remote { batch: None, fallback: Some(permit), reports })
+            Ok(Remote { batch: None, shared: 0, fallback: Some(permit), reports })
         }
         Err(violated) => {
             let violated = violated.into_iter().map(|(at, one)| (into_owned(one), local[at])).collect();
@@ -402,7 +377,7 @@ pub(super) fn into_owned(violated: Violated<'_>) -> Violated<'static> {
     Violated { name: Cow::Owned(violated.name.into_owned()), ..violated }
 }
 
-fn shed_by(gate: &Gate, shed: &Shed, class: tidegate::Class) -> Refusal<'static> {
+fn shed_by(namespace: &str, shed: &Shed, class: tidegate::Class) -> Refusal<'static> {
     let violated = Violated {
         name: Cow::Borrowed(shed.name()),
         reason: Reason::OverloadShed,
@@ -412,7 +387,7 @@ fn shed_by(gate: &Gate, shed: &Shed, class: tidegate::Class) -> Refusal<'static>
         window: None,
     };
     let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
-    let mut refusal = Refusal::new(gate.namespace().to_owned(), scope, violated);
+    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
     refusal
 }
@@ -431,10 +406,18 @@ fn throttled_by(gate: &Gate, throttled: &tidegate_capacity::Throttled<'_>) -> Re
     Refusal::new(gate.namespace().to_owned(), scope, violated)
 }
 
-pub(super) fn denied_by_store(gate: &Gate, exact: &[ExactName], answer: &Answer) -> Refusal<'static> {
+/// Whether an exact limit that enforces refuses what it was asked.
+pub(super) fn refuses(limit: &ExactName, outcome: &tidegate_store::Outcome) -> bool {
+    !limit.is_shadow && outcome.verdict != Verdict::Admit
+}
+
+pub(super) fn denied_by_store(
+    gate: &Gate,
+    exact: &[ExactName],
+    outcomes: &[tidegate_store::Outcome],
+) -> Refusal<'static> {
     let mut violated: Vec<(Violated<'static>, &ExactName)> = Vec::new();
-    for (position, outcome) in answer.violated() {
-        let Some(name) = exact.get(position).filter(|name| !name.is_shadow) else { continue };
+    for (name, outcome) in exact.iter().zip(outcomes).filter(|(name, outcome)| refuses(name, outcome)) {
         let Some((reason, retry)) = denial(name, outcome) else { continue };
         let violation = Violated {
             name: Cow::Owned(name.name.clone()),

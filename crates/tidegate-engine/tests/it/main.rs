@@ -13,4 +13,5 @@ mod overrides;
 mod reload;
 mod renames;
 mod restart;
+mod together;
 mod world;

@@ -1,0 +1,360 @@
+//! Requests from their questions to the store onwards, and several of them that go ahead together or not at all.
+//!
+//! One request is decided as several are: what follows here knows no other case. The store is asked about all of them in
+//! one batch of all or nothing, as long as that has room, and what it answers is split up again.
+
+use core::mem;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+use tidegate::{Class, Refusal, Timestamp};
+use tidegate_store::{Answer, Batch, Operation, Outcome as Answered, StoreError};
+
+use super::Engine;
+use super::order::{
+    block_exceeded, charge_instead, denied_by_store, hold_of, is_charged, refuses, report_of,
+};
+use crate::decision::{AfterStore, Decision, Outcome, Pending, Permit, Remote, Step};
+use crate::request::Request;
+use crate::together::{
+    AdmitAllError, DecisionAll, Party, PendingAll, Permits, Question, SettledAll, StepAll, Then, Waiting,
+};
+
+/// Refusals, each with the place of its request.
+type Refused = Vec<(usize, Refusal<'static>)>;
+
+/// How far one of several requests has come that is decided here.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+enum Begun {
+    /// It holds what it needs, and perhaps the store is to be asked something.
+    Holds(Option<Question>),
+    Refused(Refusal<'static>),
+}
+
+impl Engine {
+    /// The most requests that are decided together. More are an error, and nothing is charged.
+    pub const TOGETHER_MAX: usize = 128;
+
+    /// Decides several requests together: all go ahead, or none does and nothing stays charged. None at all go ahead.
+    ///
+    /// Each goes through the order as it would alone, one after the other, so that two that meet on one counter are
+    /// counted both. The first that is refused here ends it. The store is then asked about all of them in one batch, or
+    /// in as few as there may be if they need more than [`Batch::OPERATIONS_MAX`] operations; there each request that has
+    /// a violated limit has its refusal.
+    ///
+    /// An error names the request that could not be decided, and means that nothing was charged.
+    pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<StepAll, AdmitAllError> {
+        if requests.len() > Self::TOGETHER_MAX {
+            return Err(AdmitAllError::TooMany { given: requests.len() });
+        }
+        let mut permits: SmallVec<[Permit; 1]> = SmallVec::with_capacity(requests.len());
+        let mut questions: SmallVec<[Question; 1]> = SmallVec::new();
+        for (at, request) in requests.iter().enumerate() {
+            let begun = self.hold(request, now, Begun::Refused, |gate, holds| {
+                permits.push(holds);
+                self.question(at, gate, request, now).map(Begun::Holds)
+            });
+            match begun {
+                Ok(Begun::Holds(question)) => questions.extend(question),
+                Ok(Begun::Refused(refusal)) => {
+                    for before in &requests[..at] {
+                        self.withdraw(before.class, before.tenant, before.cost, now);
+                    }
+                    return Ok(self.refuse_all(
+                        permits,
+                        requests.len(),
+                        vec![(at, refusal)],
+                        Vec::new(),
+                        now,
+                    ));
+                }
+                Err(source) => {
+                    let batches = self.take_back_all(permits, now);
+                    debug_assert!(batches.is_empty(), "the store was not asked");
+                    return Err(AdmitAllError::Request { at, source });
+                }
+            }
+        }
+        if questions.is_empty() {
+            let about = |at: usize| (requests[at].namespace, requests[at].class);
+            return Ok(self.place_all(permits, about, now));
+        }
+        let after = requests.iter().zip(&permits).map(|(request, permit)| self.after(permit, request, now));
+        let after = after.collect();
+        Ok(self.ask(Party { permits, after, questions, asked: 0..0 }, now))
+    }
+
+    /// Goes on with requests after the store has answered, or failed to.
+    pub fn resume_all(
+        &self,
+        pending: PendingAll,
+        answer: Result<Answer, StoreError>,
+        now: Timestamp,
+    ) -> StepAll {
+        self.go_on(pending.0, answer, now)
+    }
+
+    /// Settles permits that were given together, all with the same outcome: as [`Engine::settle`] does each, but with as
+    /// few batches as there may be, and a cancellation undoes every charge.
+    pub fn settle_all(&self, permits: Permits, outcome: Outcome, now: Timestamp) -> SettledAll {
+        if outcome == Outcome::Cancelled {
+            return SettledAll { batches: self.take_back_all(permits.0, now) };
+        }
+        let mut operations: Vec<Operation> = Vec::new();
+        for permit in permits {
+            operations.extend(self.bring(permit, outcome, now));
+        }
+        let batches = operations.chunks(Batch::OPERATIONS_MAX);
+        let batch = |operations: &[Operation]| Batch::each(self.next_batch_id(), operations.iter().cloned());
+        SettledAll { batches: batches.map(batch).collect() }
+    }
+
+    /// Goes on with a request after the store has answered, or failed to.
+    pub fn resume(&self, pending: Pending, answer: Result<Answer, StoreError>, now: Timestamp) -> Step {
+        one(self.go_on(pending.0, answer, now))
+    }
+
+    /// Asks the store about one request.
+    pub(super) fn ask_one(
+        &self,
+        holds: Permit,
+        request: &Request<'_>,
+        question: Question,
+        now: Timestamp,
+    ) -> Step {
+        let after = smallvec![self.after(&holds, request, now)];
+        let party = Party { permits: smallvec![holds], after, questions: smallvec![question], asked: 0..0 };
+        one(self.ask(party, now))
+    }
+
+    fn after(&self, permit: &Permit, request: &Request<'_>, now: Timestamp) -> AfterStore {
+        AfterStore {
+            gate: Arc::clone(&self.gates[permit.home.namespace as usize]),
+            class: request.class,
+            tenant: request.tenant.map(Into::into),
+            cost: request.cost,
+            offered_at: now,
+        }
+    }
+
+    /// Step 4: one batch for all exact limits, or the next of several; step 5 if everything has been asked.
+    ///
+    /// What one request asks stays together, so that its refusal is whole.
+    fn ask(&self, mut party: Party, now: Timestamp) -> StepAll {
+        let first = party.asked.end;
+        let mut until = first;
+        let mut operations: Vec<Operation> = Vec::new();
+        while let Some(question) = party.questions.get_mut(until) {
+            if until > first && operations.len() + question.operations.len() > Batch::OPERATIONS_MAX {
+                break;
+            }
+            if until == first {
+                operations = mem::take(&mut question.operations);
+            } else {
+                operations.append(&mut question.operations);
+            }
+            until += 1;
+        }
+        let Some(question) = party.questions.get(first) else {
+            let Party { permits, after, .. } = party;
+            return self.place_all(permits, |at| (after[at].gate.namespace(), after[at].class), now);
+        };
+        let batch = Batch::all_or_nothing(question.id, operations);
+        party.asked = first..until;
+        StepAll::Ask(Box::new(PendingAll(Waiting { batch, then: Then::Admit(party) })))
+    }
+
+    fn go_on(&self, waiting: Waiting, answer: Result<Answer, StoreError>, now: Timestamp) -> StepAll {
+        let Waiting { batch, then } = waiting;
+        let mut party = match then {
+            Then::Admit(party) => party,
+            // What could not be taken back stays charged: less is admitted, never more.
+            Then::Refuse { refusals, more } => return refuse(refusals, more),
+        };
+        let mut blocks = Vec::new();
+        let refused = match answer {
+            Ok(answer) if answer.refused => party.denied(&batch, answer, &mut blocks),
+            Ok(answer) => {
+                party.charged(batch, &answer);
+                Vec::new()
+            }
+            // An unknown outcome counts as charged, so the store is not asked to take anything back.
+            Err(error) => party.charge_instead(&error, now),
+        };
+        if refused.is_empty() {
+            return self.ask(party, now);
+        }
+        for one in &party.after {
+            self.withdraw(one.class, one.tenant.as_deref(), one.cost, one.offered_at);
+        }
+        self.refuse_all(party.permits, party.after.len(), refused, blocks, now)
+    }
+
+    /// Step 5, the last, for all: `about` says the namespace and the class of the request at a place.
+    fn place_all<'a>(
+        &self,
+        mut permits: SmallVec<[Permit; 1]>,
+        about: impl Fn(usize) -> (&'a str, Class),
+        now: Timestamp,
+    ) -> StepAll {
+        for at in 0..permits.len() {
+            let (namespace, class) = about(at);
+            if let Some(refusal) = self.place(&mut permits[at], namespace, class, now) {
+                let count = permits.len();
+                return self.refuse_all(permits, count, vec![(at, refusal)], Vec::new(), now);
+            }
+        }
+        StepAll::Decided(DecisionAll::Admit(Permits(permits)))
+    }
+
+    /// Gives everything back, has the store do some more, and refuses.
+    fn refuse_all(
+        &self,
+        permits: SmallVec<[Permit; 1]>,
+        count: usize,
+        refused: Refused,
+        more: Vec<Operation>,
+        now: Timestamp,
+    ) -> StepAll {
+        let mut batches = self.take_back_all(permits, now);
+        if !more.is_empty() {
+            batches.push(Batch::each(self.next_batch_id(), more));
+        }
+        let mut refusals = Vec::new();
+        refusals.resize_with(count, || None);
+        for (at, refusal) in refused {
+            refusals[at] = Some(refusal);
+        }
+        refuse(refusals, batches.into_iter())
+    }
+
+    /// Gives back what requests hold, the last first; what the store holds is left as batches to be sent. All the requests
+    /// of a batch are among them, so that the batch can be undone whole.
+    fn take_back_all(&self, mut permits: SmallVec<[Permit; 1]>, now: Timestamp) -> Vec<Batch> {
+        let mut charged: Vec<Batch> = Vec::new();
+        for remote in permits.iter_mut().filter_map(|permit| permit.remote.as_mut()) {
+            let Some(batch) = remote.batch.take() else { continue };
+            match charged.last_mut() {
+                Some(last) if last.id == batch.id => last.operations.extend(batch.operations),
+                _ => charged.push(batch),
+            }
+        }
+        while let Some(permit) = permits.pop() {
+            let batch = self.take_back(permit, now);
+            debug_assert!(batch.is_none(), "its batch is taken out");
+        }
+        let undo = charged.iter().rev().map(|batch| Batch::undo_of(batch, self.next_batch_id()));
+        undo.filter(|undo| !undo.operations.is_empty()).collect()
+    }
+}
+
+impl Party {
+    /// What each of those that were asked is refused with, after the store has refused.
+    fn denied(&self, batch: &Batch, mut answer: Answer, blocks: &mut Vec<Operation>) -> Refused {
+        let mut refused = Vec::new();
+        let (mut operations, mut outcomes) = (&batch.operations[..], &mut answer.outcomes[..]);
+        for question in &self.questions[self.asked.clone()] {
+            let count = question.exact.len();
+            let (mine, rest) = operations.split_at(count.min(operations.len()));
+            operations = rest;
+            let (answered, rest) = outcomes.split_at_mut(count.min(outcomes.len()));
+            outcomes = rest;
+            blocks.extend(block_exceeded(mine, &question.exact, answered, answer.store_now));
+            if question.exact.iter().zip(&*answered).any(|(limit, outcome)| refuses(limit, outcome)) {
+                let gate = &self.after[question.at].gate;
+                refused.push((question.at, denied_by_store(gate, &question.exact, answered)));
+            }
+        }
+        if let (true, Some(first)) = (refused.is_empty(), self.questions.get(self.asked.start)) {
+            // A store that refuses must say why; one that does not is taken at its word all the same.
+            refused.push((first.at, denied_by_store(&self.after[first.at].gate, &[], &[])));
+        }
+        refused
+    }
+
+    /// Gives each of those that were asked its part of what the store has charged.
+    fn charged(&mut self, batch: Batch, answer: &Answer) {
+        let Batch { id, mode, operations, .. } = batch;
+        let is_shared = shared_keys(&operations, &answer.outcomes, self.asked.len());
+        let mut asked = operations.into_iter().zip(is_shared);
+        let mut outcomes = &answer.outcomes[..];
+        for question in &self.questions[self.asked.clone()] {
+            let count = question.exact.len();
+            let (answered, rest) = outcomes.split_at(count.min(outcomes.len()));
+            outcomes = rest;
+            let mut mine = Batch { id, mode, operations: SmallVec::new(), notes: Vec::new() };
+            let mut shared = 0;
+            for ((operation, is_shared), place) in asked.by_ref().take(count).zip(0..) {
+                if answered.get(place).is_some_and(is_charged) {
+                    // Where requests share a batch it has at most 64 operations.
+                    shared |= u64::from(is_shared).checked_shl(mine.operations.len() as u32).unwrap_or(0);
+                    mine.operations.push(operation);
+                }
+            }
+            let reports = question.exact.iter().zip(answered);
+            let reports = reports.map(|(name, outcome)| report_of(name, outcome)).collect();
+            let permit = &mut self.permits[question.at];
+            let held = mine.operations.iter().filter_map(hold_of);
+            permit.longest_hold = held.chain(permit.longest_hold).max();
+            permit.remote = Some(Box::new(Remote { batch: Some(mine), shared, fallback: None, reports }));
+        }
+    }
+
+    /// Charges those that were asked here, as their limits say for while the store is away; the refusals of those whose
+    /// limits say that they refuse, or have no room.
+    fn charge_instead(&mut self, error: &StoreError, now: Timestamp) -> Refused {
+        let mut refused = Vec::new();
+        for question in &self.questions[self.asked.clone()] {
+            let about = &self.after[question.at];
+            match charge_instead(&about.gate, &question.exact, error, about.cost, now) {
+                Ok(remote) => self.permits[question.at].remote = Some(Box::new(remote)),
+                Err(refusal) => refused.push((question.at, *refusal)),
+            }
+        }
+        refused
+    }
+}
+
+/// For each operation of a batch that `requests` have together, whether another of them has charged its key as well.
+fn shared_keys(operations: &[Operation], outcomes: &[Answered], requests: usize) -> SmallVec<[bool; 4]> {
+    let mut shared: SmallVec<[bool; 4]> = smallvec![false; operations.len()];
+    if requests < 2 {
+        return shared;
+    }
+    // A batch has at most 64 operations. The limits of one request have different keys.
+    let charged: Vec<_> =
+        operations.iter().zip(outcomes).enumerate().filter(|(_, (_, one))| is_charged(one)).collect();
+    for (nth, (at, (operation, _))) in charged.iter().enumerate() {
+        for (other, (beside, _)) in &charged[nth + 1..] {
+            if operation.key == beside.key {
+                shared[*at] = true;
+                shared[*other] = true;
+            }
+        }
+    }
+    shared
+}
+
+/// Refuses, once the store has been told what to take back.
+fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<Batch>) -> StepAll {
+    match more.next() {
+        None => StepAll::Decided(DecisionAll::Refuse(refusals)),
+        Some(batch) => {
+            StepAll::Ask(Box::new(PendingAll(Waiting { batch, then: Then::Refuse { refusals, more } })))
+        }
+    }
+}
+
+/// The step of one request.
+fn one(step: StepAll) -> Step {
+    const ONE: &str = "one request has one answer";
+    match step {
+        StepAll::Ask(pending) => Step::Ask(Box::new(Pending(pending.0))),
+        StepAll::Decided(DecisionAll::Admit(Permits(permits))) => {
+            Step::Decided(Decision::Admit(permits.into_iter().next().expect(ONE)))
+        }
+        StepAll::Decided(DecisionAll::Refuse(refusals)) => {
+            Step::Decided(Decision::Refuse(refusals.into_iter().flatten().next().expect(ONE)))
+        }
+    }
+}
