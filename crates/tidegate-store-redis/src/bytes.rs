@@ -55,6 +55,10 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    pub(crate) fn short(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
     pub(crate) fn int(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }

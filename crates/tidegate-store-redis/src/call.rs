@@ -5,14 +5,15 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use smallvec::SmallVec;
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Timestamp};
-use tidegate_store::{Batch, BatchMode, Kind, NoteChange, RequestId, StoreError};
+use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, Operation, RequestId, StoreError};
 
-use crate::bytes::Writer;
+use crate::bytes::{Reader, Writer};
 use crate::names::{Names, Place};
-use crate::numbers::{Known, Numbers, count, to_micros};
+use crate::numbers::{Known, Numbers, Shape, count, to_micros};
 
 /// A batch that is to be asked, with the numbers of its operations.
 #[derive(Debug)]
@@ -55,6 +56,14 @@ impl Asked {
     /// The same, changing nothing.
     pub(crate) fn tried(self) -> Self {
         Self { tries: true, ..self }
+    }
+
+    /// Its operation, if it is nothing but one check that binds of a limit whose state is a word.
+    fn sole_check(&self) -> Option<&Operation> {
+        let [operation] = self.batch.operations.as_slice() else { return None };
+        let alone = self.batch.mode == BatchMode::AllOrNothing && self.batch.notes.is_empty() && !self.tries;
+        let checks = matches!(operation.kind, Kind::Check { .. }) && operation.mode == Mode::Enforce;
+        (alone && checks && self.numbers[0].shape != Shape::Usage).then_some(operation)
     }
 
     /// How much it counts against the bound of a call.
@@ -111,6 +120,43 @@ pub(crate) struct Setting<'a> {
 pub(crate) struct Call {
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) args: Vec<Vec<u8>>,
+    /// For each part of the reply, which of the batches it answers, and whether they are a run.
+    parts: Vec<Run>,
+}
+
+/// Batches that go as one argument: one, or those that ask for the same.
+#[derive(Debug)]
+struct Run {
+    same: bool,
+    of: Vec<usize>,
+}
+
+/// Finds the batches that ask for the same check of one counter. One is put beside an earlier one if nothing between them is
+/// about that counter, so that every counter meets its batches in the order they came.
+fn runs(asked: &[&Asked]) -> Vec<Run> {
+    let mut runs = Vec::<Run>::new();
+    let mut open = HashMap::<&Key, usize>::new();
+    for (index, next) in asked.iter().enumerate() {
+        let Some(check) = next.sole_check() else {
+            next.batch.operations.iter().for_each(|operation| {
+                open.remove(&operation.key);
+            });
+            runs.push(Run { same: false, of: vec![index] });
+            continue;
+        };
+        let same = open.get(&check.key).copied().filter(|run| {
+            let first = asked[runs[*run].of[0]];
+            let numbers = Arc::ptr_eq(&first.numbers[0], &next.numbers[0]);
+            numbers && first.batch.operations[0].kind == check.kind
+        });
+        if let Some(run) = same {
+            runs[run].of.push(index);
+        } else {
+            open.insert(&check.key, runs.len());
+            runs.push(Run { same: true, of: vec![index] });
+        }
+    }
+    runs
 }
 
 /// Puts a call together.
@@ -135,7 +181,11 @@ impl Call {
             specs: Vec::new(),
             spec_places: HashMap::new(),
         };
-        let batches: Vec<_> = asked.iter().map(|asked| builder.batch(asked)).collect();
+        let parts = runs(asked);
+        let batches: Vec<_> = parts
+            .iter()
+            .map(|run| if run.same { builder.same(asked, run) } else { builder.batch(asked[run.of[0]]) })
+            .collect();
         let mut header = Writer::default();
         // An instant that is given is never 0, which stands for the server's clock.
         header.double(setting.given.map_or(0.0, |now| to_micros(now).max(1.0)));
@@ -153,7 +203,25 @@ impl Call {
         args.extend(builder.specs.iter().map(|numbers| numbers.spec.to_vec()));
         args.extend(windows.iter().map(|windows| windows.to_vec()));
         args.extend(batches);
-        Self { keys: builder.keys, args }
+        Self { keys: builder.keys, args, parts }
+    }
+
+    /// The answers in the reply, one for each batch in their order; empty where there is none.
+    pub(crate) fn answers<'r>(&self, replies: &'r [Value], batches: usize) -> Vec<&'r [u8]> {
+        let mut answers = vec![&[][..]; batches];
+        for (run, reply) in self.parts.iter().zip(replies) {
+            let Value::BulkString(bytes) = reply else { continue };
+            if !run.same {
+                answers[run.of[0]] = bytes;
+                continue;
+            }
+            let mut reader = Reader(bytes);
+            for batch in &run.of {
+                let answer = reader.short().and_then(|length| reader.bytes(length.into()));
+                answers[*batch] = answer.unwrap_or_default();
+            }
+        }
+        answers
     }
 }
 
@@ -187,6 +255,72 @@ impl Builder<'_> {
         before.iter().filter(|numbers| numbers.windows.is_some()).count() as u16
     }
 
+    /// Batches that ask for the same, as one.
+    fn same(&mut self, asked: &[&Asked], run: &Run) -> Vec<u8> {
+        let first = asked[run.of[0]];
+        let mut bytes = Writer::default();
+        bytes.byte(3);
+        self.operation(first, &first.batch.operations[0], &first.numbers[0], &mut bytes);
+        bytes.short(run.of.len() as u16);
+        for index in &run.of {
+            let asked = asked[*index];
+            let answer = self.key(self.names.answer(self.place, asked.batch.id));
+            bytes.short(answer).long(asked.fingerprint).bytes(&asked.batch.id.0.to_be_bytes());
+        }
+        bytes.into_bytes()
+    }
+
+    fn operation(
+        &mut self,
+        asked: &Asked,
+        operation: &Operation,
+        numbers: &Arc<Numbers>,
+        bytes: &mut Writer,
+    ) {
+        let key = self.key(self.names.counter(&operation.key));
+        let spec = self.spec(numbers);
+        let (first, second) = match operation.algorithm {
+            Algorithm::Calendar(_) => (self.windows(spec), 0),
+            Algorithm::Rolling(_) => (self.key(self.names.instants(&operation.key)), 0),
+            Algorithm::Concurrency(_) => {
+                (self.key(self.names.expiries(&operation.key)), self.key(self.names.holders(&operation.key)))
+            }
+            _ => (0, 0),
+        };
+        let kind = match operation.kind {
+            Kind::Check { .. } => 1,
+            Kind::Peek { .. } => 2,
+            Kind::Report { .. } => 3,
+            Kind::Refund { .. } => 4,
+            Kind::Undo { .. } if asked.gives_back => 10,
+            Kind::Undo { .. } => 5,
+            Kind::Acquire { .. } => 6,
+            Kind::Release { .. } => 7,
+            Kind::Reset => 8,
+            Kind::Block { .. } => 9,
+            // `Asked::new` has nothing to say about it, and the script would not know it.
+            _ => 0,
+        };
+        bytes.byte(kind).byte(u8::from(operation.mode == Mode::Shadow));
+        bytes.short(key).short(spec).short(first).short(second);
+        match operation.kind {
+            Kind::Check { cost } | Kind::Peek { cost } | Kind::Report { cost } | Kind::Refund { cost } => {
+                bytes.double(count(cost.units())).long(numbers.ticks(cost));
+            }
+            Kind::Undo { batch } => {
+                let answer = self.key(self.names.answer(self.place, batch));
+                bytes.short(answer).bytes(&batch.0.to_be_bytes());
+            }
+            Kind::Acquire { holder } | Kind::Release { holder } => {
+                bytes.bytes(&holder.0.to_be_bytes());
+            }
+            Kind::Block { until } => {
+                bytes.double(to_micros(until));
+            }
+            _ => {}
+        }
+    }
+
     fn batch(&mut self, asked: &Asked) -> Vec<u8> {
         let batch = &asked.batch;
         let mut bytes = Writer::default();
@@ -199,52 +333,7 @@ impl Builder<'_> {
         bytes.short(answer).long(asked.fingerprint).bytes(&batch.id.0.to_be_bytes());
         bytes.byte(batch.operations.len() as u8).byte(batch.notes.len() as u8);
         for (operation, numbers) in batch.operations.iter().zip(&asked.numbers) {
-            let key = self.key(self.names.counter(&operation.key));
-            let spec = self.spec(numbers);
-            let (first, second) = match operation.algorithm {
-                Algorithm::Calendar(_) => (self.windows(spec), 0),
-                Algorithm::Rolling(_) => (self.key(self.names.instants(&operation.key)), 0),
-                Algorithm::Concurrency(_) => (
-                    self.key(self.names.expiries(&operation.key)),
-                    self.key(self.names.holders(&operation.key)),
-                ),
-                _ => (0, 0),
-            };
-            let kind = match operation.kind {
-                Kind::Check { .. } => 1,
-                Kind::Peek { .. } => 2,
-                Kind::Report { .. } => 3,
-                Kind::Refund { .. } => 4,
-                Kind::Undo { .. } if asked.gives_back => 10,
-                Kind::Undo { .. } => 5,
-                Kind::Acquire { .. } => 6,
-                Kind::Release { .. } => 7,
-                Kind::Reset => 8,
-                Kind::Block { .. } => 9,
-                // `Asked::new` has nothing to say about it, and the script would not know it.
-                _ => 0,
-            };
-            bytes.byte(kind).byte(u8::from(operation.mode == Mode::Shadow));
-            bytes.short(key).short(spec).short(first).short(second);
-            match operation.kind {
-                Kind::Check { cost }
-                | Kind::Peek { cost }
-                | Kind::Report { cost }
-                | Kind::Refund { cost } => {
-                    bytes.double(count(cost.units())).long(numbers.ticks(cost));
-                }
-                Kind::Undo { batch } => {
-                    let answer = self.key(self.names.answer(self.place, batch));
-                    bytes.short(answer).bytes(&batch.0.to_be_bytes());
-                }
-                Kind::Acquire { holder } | Kind::Release { holder } => {
-                    bytes.bytes(&holder.0.to_be_bytes());
-                }
-                Kind::Block { until } => {
-                    bytes.double(to_micros(until));
-                }
-                _ => {}
-            }
+            self.operation(asked, operation, numbers, &mut bytes);
         }
         for change in &batch.notes {
             let (what, kind, name) = match change {

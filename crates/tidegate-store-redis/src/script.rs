@@ -12,6 +12,7 @@ const TEXT: &str = concat!(
     include_str!("script/counters.lua"),
     include_str!("script/notes.lua"),
     include_str!("script/batches.lua"),
+    include_str!("script/runs.lua"),
     include_str!("script/main.lua"),
 );
 

@@ -279,7 +279,10 @@ impl Shared {
         add(&self.counts.batches, group.len() as u64);
         let asked: Vec<_> = group.iter().map(|waiting| &waiting.asked).collect();
         let answers = match self.call(place, &asked).await {
-            Ok(replies) => replies.iter().zip(&asked).map(|(reply, asked)| self.read(reply, asked)).collect(),
+            Ok((call, replies)) => {
+                let replies = call.answers(&replies, asked.len());
+                replies.iter().zip(&asked).map(|(reply, asked)| self.read(reply, asked)).collect()
+            }
             Err(failed) => {
                 if failed.is_of_the_store() {
                     add(&self.counts.failed, 1);
@@ -294,11 +297,7 @@ impl Shared {
         }
     }
 
-    fn read(&self, reply: &Value, asked: &Asked) -> Result<Decided, StoreError> {
-        let bytes = match reply {
-            Value::BulkString(bytes) => bytes.as_slice(),
-            _ => &[],
-        };
+    fn read(&self, bytes: &[u8], asked: &Asked) -> Result<Decided, StoreError> {
         let decided = answer::read(bytes, asked).map_err(|undecided| undecided.into_error(asked))?;
         // A hint by itself. An answer that was given before tells its own instant, which changes nothing here.
         self.latest.fetch_max(decided.answer.store_now.as_nanos(), Ordering::Relaxed);
@@ -306,8 +305,8 @@ impl Shared {
         Ok(decided)
     }
 
-    /// One reply for each batch.
-    async fn call(&self, place: Place, asked: &[&Asked]) -> Result<Vec<Value>, Failed> {
+    /// A call with its replies.
+    async fn call(&self, place: Place, asked: &[&Asked]) -> Result<(Call, Vec<Value>), Failed> {
         // Once for an epoch that is another one, once for a clock that shows another window.
         for _ in 0..3 {
             let (seen, fresh) = {
@@ -347,7 +346,7 @@ impl Shared {
                         epochs.fresh = epochs.fresh.wrapping_add(1);
                         epochs.seen.entry(place).or_insert_with(|| marker.clone());
                     }
-                    return Ok(parts.split_off(3));
+                    return Ok((call, parts.split_off(3)));
                 }
                 1 => {
                     let Some(Value::BulkString(fresh)) = parts.get(3) else { return Err(Failed::Unreadable) };

@@ -26,11 +26,17 @@ for index = 1, window_count do
   windows[index] = { first, ends }
 end
 
--- The names of the answers stand right behind the beginning of each batch; 0 is none.
+-- The names of the answers, which are asked for at once, stand right behind the beginning of each batch (0 is none), or with
+-- each of those that ask for the same.
 local first, names, places = 4 + spec_count + window_count, {}, {}
 for index = first, #ARGV do
-  local place = read('>I2', ARGV[index], 2)
-  if place > 0 then names[#names + 1], places[#places + 1] = KEYS[place], place end
+  local bytes = ARGV[index]
+  local from, to, step = 2, 2, 1
+  if byte(bytes) == SAME then from, to, step = SAME_FROM, #bytes, SAME_BYTES end
+  for at = from, to, step do
+    local place = read('>I2', bytes, at)
+    if place > 0 then names[#names + 1], places[#places + 1] = KEYS[place], place end
+  end
 end
 if #names > 1 then
   -- The table of values may not become longer than the stack of the interpreter.
@@ -42,11 +48,15 @@ if #names > 1 then
 end
 
 local reply = { ANSWERED, now, marker }
-for index = first, #ARGV do reply[#reply + 1] = carry_out(ARGV[index]) end
+for index = first, #ARGV do
+  local bytes = ARGV[index]
+  reply[#reply + 1] = byte(bytes) == SAME and carry_out_same(bytes) or carry_out(bytes)
+end
 
 for index, record in pairs(counters) do
   if record.changed then save(index, record) end
 end
+save_unsaved()
 for index, known in pairs(answered) do
   if known and known.changed then save_answer(index, known) end
 end

@@ -167,6 +167,21 @@ impl Player {
         self.latest = self.latest.max(self.now);
     }
 
+    /// Those that are sent at once, sometimes with several that ask for the same.
+    fn batches(&mut self) -> Vec<Batch> {
+        let count = [1, 1, 1, 2, 5][self.random.below(5) as usize];
+        let mut batches: Vec<_> = (0..count).map(|_| self.batch()).collect();
+        if self.random.once(4) {
+            let check = self.operation();
+            for _ in 0..2 + self.random.below(6) {
+                let place = self.random.below(batches.len() as u64 + 1) as usize;
+                let batch = Batch::all_or_nothing(self.id(), [check.clone()]);
+                batches.insert(place, batch);
+            }
+        }
+        batches
+    }
+
     fn batch(&mut self) -> Batch {
         if self.random.once(25) && !self.sent.is_empty() {
             // Its notes are written once, whatever the clock shows now.
@@ -345,11 +360,11 @@ async fn play(server: &Server, operations: usize, seed: u64) {
     while done < operations {
         player.turn();
         hands.set(Timestamp::from_nanos(player.now));
-        let batches: Vec<_> =
-            (0..[1, 1, 1, 2, 5][player.random.below(5) as usize]).map(|_| player.batch()).collect();
+        let batches = player.batches();
         let futures: Vec<Asking<'_>> =
             batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>).collect();
         let answers = together(futures).await;
+        let group = batches.clone();
         for (batch, told) in batches.into_iter().zip(answers) {
             let expected = told_answer(pure.run_now(&batch).unwrap());
             let answer = told.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", chain(&error)));
@@ -357,7 +372,7 @@ async fn play(server: &Server, operations: usize, seed: u64) {
             taken += usize::from(!answer.refused);
             assert!(
                 answer == expected,
-                "after {done} operations of seed {seed:#x}, at {}:\n  {batch:?}\nwas answered\n  {answer:?}\nnot\n  {expected:?}",
+                "after {done} operations of seed {seed:#x}, at {}:\n  {batch:?}\nwas answered\n  {answer:?}\nnot\n  {expected:?}\nsent with {group:#?}",
                 player.now
             );
             player.learn(batch, &expected);
