@@ -2,6 +2,7 @@
 
 mod carrying;
 mod explaining;
+mod joining;
 mod keeping;
 mod looking;
 mod operations;

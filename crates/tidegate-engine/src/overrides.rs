@@ -182,7 +182,7 @@ pub(crate) struct OverrideName {
 }
 
 /// All overrides set at run time. A copy shares the overrides themselves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Overrides(BTreeMap<OverrideName, Arc<RuntimeOverride>>);
 
 impl Overrides {

@@ -20,7 +20,7 @@ use crate::path::Path;
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
 use crate::problem::{Report, shown};
 use crate::raw::limit::NumbersConfig;
-use crate::raw::service::Store;
+use crate::raw::store::Store;
 use crate::raw::{Config, Namespace};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards.

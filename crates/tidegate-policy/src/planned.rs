@@ -6,7 +6,7 @@ use crate::path::Path;
 const KEYS: &[(&[&str], &str)] = &[];
 
 /// Values that will exist.
-const VALUES: &[(&[&str], &str)] = &[(&["store", "kind"], "redis"), (&["store", "kind"], "dynamodb")];
+const VALUES: &[(&[&str], &str)] = &[(&["store", "kind"], "dynamodb")];
 
 /// Whether `key` will stand at `path` in a later version.
 pub(crate) fn has_key(path: &Path, key: &str) -> bool {

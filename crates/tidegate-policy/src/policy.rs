@@ -3,6 +3,7 @@
 pub mod authorization;
 pub mod envoy;
 pub mod proxy;
+pub mod store;
 
 use core::fmt;
 use core::time::Duration;
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use self::authorization::Grant;
 use self::envoy::EnvoyRatelimit;
 use self::proxy::Proxy;
+pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreKind};
 pub use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, Rate, WhenFull};
 
@@ -133,62 +135,6 @@ impl fmt::Display for Address {
             Self::Unix(path) => write!(f, "unix:{path}"),
         }
     }
-}
-
-/// Where the counters of exact limits are kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreKind {
-    /// In the memory of this process.
-    #[default]
-    Memory,
-    /// In files of this machine.
-    Embedded(Embedded),
-}
-
-/// The store in files of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Embedded {
-    /// The directory, 1 to [`PATH_BYTES_MAX`] bytes; default [`Embedded::PATH_DEFAULT`].
-    pub path: String,
-    /// When a charge is on disk; default [`Durability::Sync`].
-    pub durability: Durability,
-    /// The memory for counters that are in use in bytes, [`Embedded::MEMORY_BYTES_MIN`] to
-    /// [`Embedded::MEMORY_BYTES_MAX`]; default [`Embedded::MEMORY_BYTES_DEFAULT`].
-    pub memory_bytes: usize,
-}
-
-impl Embedded {
-    /// The directory unless told otherwise.
-    pub const PATH_DEFAULT: &'static str = "./tidegate-data";
-    /// The memory for counters unless told otherwise: 64 MiB.
-    pub const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
-    /// The least memory for counters: 1 MiB.
-    pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
-    /// The most memory for counters: 1 TiB.
-    pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
-    /// How many exact limits a namespace may have, since one request may ask for all of them in one batch.
-    pub const EXACT_LIMITS_MAX: usize = 64;
-}
-
-/// When a charge is on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Before the caller is answered.
-    #[default]
-    Sync,
-    /// At most this long after the caller was answered, [`Durability::INTERVAL_MIN`] to [`Durability::INTERVAL_MAX`].
-    Interval(Duration),
-}
-
-impl Durability {
-    /// The interval unless told otherwise: 100 ms.
-    pub const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
-    /// The shortest interval: 1 ms.
-    pub const INTERVAL_MIN: Duration = Duration::from_millis(1);
-    /// The longest interval: a minute.
-    pub const INTERVAL_MAX: Duration = Duration::from_mins(1);
 }
 
 /// The longest path of a file or a directory in bytes.

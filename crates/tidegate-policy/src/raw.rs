@@ -9,6 +9,7 @@ pub(crate) mod limit;
 pub(crate) mod matching;
 pub(crate) mod proxy;
 pub(crate) mod service;
+pub(crate) mod store;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ use authorization::Grant;
 use envoy::EnvoyRatelimit;
 use limit::LimitConfig;
 use proxy::Proxy;
-use service::{Authorize, Http, Listen, Log, Memory, Store};
+use service::{Authorize, Http, Listen, Log, Memory};
+use store::Store;
 
 /// The configuration of `tidegate serve`, in one YAML file.
 ///

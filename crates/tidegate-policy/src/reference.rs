@@ -19,8 +19,9 @@ use crate::raw::proxy::{
     UpstreamForm, UpstreamTlsForm,
 };
 use crate::raw::service::{
-    Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, Store, TlsForm,
+    Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, TlsForm,
 };
+use crate::raw::store::{Store, StoreTls};
 use crate::raw::{Config, Namespace};
 use crate::schema::{compiled, name_of};
 use crate::shape::words_of;
@@ -56,6 +57,7 @@ fn sections() -> Vec<Section> {
             "listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.grpc.tls, listen.resp.tls",
         ),
         Section::of::<Store>("store"),
+        Section::of::<StoreTls>("store.tls"),
         Section::of::<Memory>("memory"),
         Section::of::<Namespace>("namespaces.NAME"),
         Section::of::<LimitConfig>("namespaces.NAME.limits[]"),

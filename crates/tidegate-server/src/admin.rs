@@ -88,10 +88,17 @@ pub(crate) struct TopKeys {
     keys: Vec<RefusedKey>,
 }
 
+/// Whether there was a loss to acknowledge.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Acknowledged {
+    /// Whether this member had found one that was not acknowledged.
+    acknowledged: bool,
+}
+
 /// Whether the daemon lives.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
-    /// `ok`, or `draining` when it takes no new work.
+    /// `ok`, `draining` when it takes no new work, or `waiting for the store` until the shared store has answered once.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
 }
@@ -144,6 +151,20 @@ impl Desk<'_> {
         Ok(reply::with_body(StatusCode::OK, media_type, files.get().dump().into_bytes()))
     }
 
+    /// Goes on counting quotas after the shared store has lost its data, from what there is.
+    pub(crate) fn acknowledge_loss(&self) -> Reply {
+        let loss = self.daemon.shared.as_ref().and_then(|shared| shared.acknowledge_loss());
+        if let Some(loss) = &loss {
+            tracing::warn!(
+                target: "tidegate::audit",
+                expected = loss.expected,
+                found = loss.found,
+                "the loss of the store's counters is acknowledged; quotas count from what there is"
+            );
+        }
+        reply::json(StatusCode::OK, &Acknowledged { acknowledged: loss.is_some() })
+    }
+
     pub(crate) fn metrics_page(&self) -> Reply {
         let media_type = HeaderValue::from_static(metrics::MEDIA_TYPE);
         reply::with_body(StatusCode::OK, media_type, self.daemon.metrics.page().into_bytes())
@@ -151,16 +172,23 @@ impl Desk<'_> {
 
     /// The process lives as long as it answers.
     pub(crate) fn health(&self) -> Reply {
-        let status = if self.daemon.is_ready.load(Ordering::Relaxed) { "ok" } else { "draining" };
-        reply::json(StatusCode::OK, &Health { status })
+        reply::json(StatusCode::OK, &Health { status: self.unready().unwrap_or("ok") })
+    }
+
+    /// Why it should not be sent work, if it should not.
+    fn unready(&self) -> Option<&'static str> {
+        if !self.daemon.is_ready.load(Ordering::Relaxed) {
+            return Some("draining");
+        }
+        (!self.daemon.has_joined.load(Ordering::Relaxed)).then_some("waiting for the store")
     }
 
     /// Whether to send it work.
     pub(crate) fn readiness(&self) -> Reply {
-        if self.daemon.is_ready.load(Ordering::Relaxed) {
-            return reply::json(StatusCode::OK, &Health { status: "ok" });
+        match self.unready() {
+            None => reply::json(StatusCode::OK, &Health { status: "ok" }),
+            Some(status) => reply::json(StatusCode::SERVICE_UNAVAILABLE, &Health { status }),
         }
-        reply::json(StatusCode::SERVICE_UNAVAILABLE, &Health { status: "draining" })
     }
 }
 

@@ -23,7 +23,7 @@ use crate::in_force::{InForce, PolicyVersion};
 #[derive(Default)]
 pub(crate) struct Changes {
     /// Who holds it may change what is in force.
-    turn: tokio::sync::Mutex<()>,
+    pub(crate) turn: tokio::sync::Mutex<()>,
     told: Mutex<Told>,
     /// Somebody wants the policy file read now.
     pub(crate) asked: Notify,
@@ -167,7 +167,13 @@ impl Daemon {
         }
     }
 
-    fn put_in_force(&self, before: &InForce, engine: Engine, config: ServerConfig, version: PolicyVersion) {
+    pub(crate) fn put_in_force(
+        &self,
+        before: &InForce,
+        engine: Engine,
+        config: ServerConfig,
+        version: PolicyVersion,
+    ) {
         let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
         self.in_force.store(Arc::clone(&now));
         self.metrics.forget(&before.metrics, &now.metrics);
@@ -175,7 +181,7 @@ impl Daemon {
     }
 
     /// Writes notes, if there are any and a store that outlives the process.
-    async fn store_notes(&self, engine: &Engine, notes: &[NoteChange]) -> Result<(), StoreError> {
+    pub(crate) async fn store_notes(&self, engine: &Engine, notes: &[NoteChange]) -> Result<(), StoreError> {
         if !self.asks_store {
             return Ok(());
         }

@@ -20,6 +20,7 @@ use crate::overrides::History;
 use crate::proxy::ProxyState;
 use crate::refused_keys::RefusedKeys;
 use crate::resp::RespState;
+use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
 
 /// How long the last lines of the decision log may take at the end.
@@ -36,6 +37,9 @@ pub(crate) struct Daemon {
     /// Who changed which override.
     pub(crate) history: History,
     pub(crate) embedded: Option<Arc<RedbStore>>,
+    pub(crate) shared: Option<Arc<SharedStore>>,
+    /// Whether what members share is known here; always, where nothing is shared.
+    pub(crate) has_joined: AtomicBool,
     pub(crate) decisions: Option<Arc<Decisions>>,
     /// What requests of the reverse proxy share.
     pub(crate) proxy: Arc<ProxyState>,

@@ -154,6 +154,11 @@ async fn dispatch(
         }
         Route::Limits => desk.limits(head.uri.query())?,
         Route::Explain => desk.explain(&body::read(incoming, bounds).await?).await?,
+        Route::AcknowledgeLoss => {
+            caller.may_everywhere(Verb::Change)?;
+            body::discard(incoming, bounds.linger);
+            desk.acknowledge_loss()
+        }
         Route::TopKeys => desk.top_keys(),
         Route::Rlconfig => desk.rlconfig()?,
         Route::Metrics => desk.metrics_page(),
@@ -180,8 +185,8 @@ fn permit(
         return Ok(Caller::ANYONE);
     }
     let caller = Caller::of(config, names, headers)?;
-    // Who may change an override of one namespace is seen when it is known which.
-    if audience == Audience::Operators && route != Route::Overrides {
+    // Who may change an override of one namespace is seen when it is known which; a change asks for more than looking.
+    if audience == Audience::Operators && !matches!(route, Route::Overrides | Route::AcknowledgeLoss) {
         caller.may_everywhere(Verb::Inspect)?;
     }
     Ok(caller)

@@ -60,7 +60,7 @@ pub fn explain_fresh(
     let mut config = EngineConfig::seeded(random_seed());
     config.table.bytes = TABLE_BYTES;
     // So that it says where a daemon would decide each limit.
-    config.asks_store = matches!(policy.store, StoreKind::Embedded(_));
+    config.asks_store = policy.store != StoreKind::Memory;
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
     let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || now);
     let request = Request::new(namespace, attributes).cost(cost);

@@ -8,7 +8,7 @@ use tidegate::Timestamp;
 use tidegate_engine::{Engine, EngineConfig, EngineError, Lineage, NamespaceConfig, RuntimeOverride};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
-use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
+use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
 use tidegate_store_redb::{Durability, OpenError, RedbConfig, RedbStore};
 
 use crate::address::Address;
@@ -22,11 +22,15 @@ use crate::follow::fingerprint;
 use crate::listener::ListenError;
 use crate::proxy::{ProxyError, proxy_config};
 use crate::server::{Beside, Handle, Server, random_seed};
+use crate::shared_store::{Shared, SharedStore, SharedStoreError, kept};
 use crate::tls::TlsFiles;
 use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// By how much a shared store may be late with saying that it is late.
+const SHARED_SLACK: Duration = Duration::from_millis(50);
 
 /// Why a daemon could not start.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,9 @@ pub enum StartError {
     /// The store could not be opened.
     #[error("the store cannot be opened")]
     Open(#[from] OpenError),
+    /// The store that members share could not be opened.
+    #[error(transparent)]
+    Shared(#[from] SharedStoreError),
     /// What the store remembers could not be read.
     #[error("what the store remembers cannot be read")]
     Notes(#[from] StoreError),
@@ -90,18 +97,32 @@ pub async fn serve_on(
     let mut beside = Beside { fingerprint, decisions: decisions(policy)?, ..Beside::default() };
     let time = Arc::clone(&clock);
     let seed = random_seed();
-    let StoreKind::Embedded(embedded) = &policy.store else {
-        let engine = engine(policy, seed)?;
-        let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
-        return Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?);
-    };
-    config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
-    let store = Arc::new(RedbStore::open(&redb_config(embedded), move || time.now())?);
-    tell_of_the_clock(&store, clock.now());
-    let engine = engine_from(policy, seed, &store, clock.now()).await?;
-    beside.history.restore(&store.notes(NoteKind::Audit).await?);
-    beside.embedded = Some(Arc::clone(&store));
-    Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+    match &policy.store {
+        StoreKind::Embedded(embedded) => {
+            config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
+            let store = Arc::new(RedbStore::open(&redb_config(embedded), move || time.now())?);
+            tell_of_the_clock(&store, clock.now());
+            let engine = engine_from(policy, seed, &store, clock.now()).await?;
+            beside.history.restore(&store.notes(NoteKind::Audit).await?);
+            beside.embedded = Some(Arc::clone(&store));
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+        }
+        StoreKind::Redis(redis) => {
+            // The store keeps to its deadline; this only catches one that does not.
+            config.bounds.store_timeout = redis.deadline * 2 + SHARED_SLACK;
+            let shared = Shared(Arc::new(SharedStore::open(redis, Arc::clone(&clock))?));
+            let engine =
+                Engine::builder(engine_config(policy, seed, true)).namespaces(namespaces(policy)).build()?;
+            beside.shared = Some(Arc::clone(&shared.0));
+            let store = Arc::new(OnOwnClock::new(shared, move || time.now()));
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+        }
+        _ => {
+            let engine = engine(policy, seed)?;
+            let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
+            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?)
+        }
+    }
 }
 
 fn redb_config(embedded: &policy::Embedded) -> RedbConfig {
@@ -172,11 +193,6 @@ async fn engine_from(
         kept(engine.restore_block(&note, now));
     }
     Ok(engine)
-}
-
-/// What a note says, or a line about why it says nothing: one that cannot be read must not keep the rest from being used.
-fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
-    read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
 }
 
 fn engine_config(policy: &Policy, seed: [u64; 4], asks_store: bool) -> EngineConfig {

@@ -60,6 +60,7 @@ mod reply;
 mod resp;
 mod route;
 mod server;
+mod shared_store;
 pub mod tls;
 
 pub use address::{Address, NotAnAddress};
@@ -73,4 +74,5 @@ pub use listener::ListenError;
 pub use openapi::document as openapi_document;
 pub use refused_keys::{KEYS_MAX as REFUSED_KEYS_MAX, RefusedKey};
 pub use server::{Drained, Handle, Server, random_seed};
+pub use shared_store::SharedStoreError;
 pub use tidegate_clock::{Clock, Drift, ManualClock, SystemClock};

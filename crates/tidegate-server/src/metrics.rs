@@ -20,6 +20,9 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate::{Reason, Refusal};
 use tidegate_engine::{Engine, LimitReport};
 use tidegate_store_redb::RedbStore;
+use tidegate_store_redis::Circuit;
+
+use crate::shared_store::SharedStore;
 use tidegate_wire::FaultCode;
 
 use crate::changes::Changes;
@@ -38,7 +41,7 @@ use tidegate_clock::Clock;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 49] = [
+pub const TABLE: [(&str, &str); 58] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -73,8 +76,23 @@ pub const TABLE: [(&str, &str); 49] = [
     ("tidegate_policy_reload_failures", "Policies that were not, because something is wrong with them"),
     ("tidegate_policy_last_reload_successful", "1 unless the last policy could not be taken over"),
     ("tidegate_overrides", "Numbers of single keys set while running"),
+    ("tidegate_store_calls", "Script calls to the shared store"),
+    ("tidegate_store_call_failures", "Script calls that were not answered in time or at all"),
+    ("tidegate_store_left_alone", "Batches not sent, because the shared store had not answered those before"),
+    (
+        "tidegate_store_stranded",
+        "Charges in another slot that could not be given back; they drain by themselves",
+    ),
+    ("tidegate_store_losses", "Times the shared store was found to have lost its data"),
+    (
+        "tidegate_store_disagreements",
+        "Decisions of the script that were not those of the pure code: a defect",
+    ),
+    ("tidegate_store_waiting", "Operations waiting to be sent to the shared store"),
+    ("tidegate_store_circuit_open", "1 while the shared store is left alone"),
+    ("tidegate_store_loss", "1 while a loss of the shared store's data is not acknowledged"),
     ("tidegate_store_commits", "Transactions that the store in files has written"),
-    ("tidegate_store_batches", "Batches that these transactions carried"),
+    ("tidegate_store_batches", "Batches that these calls or transactions carried"),
     ("tidegate_store_commit_seconds", "Time that these transactions took, in all"),
     ("tidegate_store_commit_failures", "Transactions that the disk did not take"),
     ("tidegate_store_unsaved", "Counters and notes that are not on disk yet"),
@@ -456,6 +474,7 @@ pub(crate) struct Watched {
     pub(crate) connections: Arc<Connections>,
     pub(crate) changes: Arc<Changes>,
     pub(crate) embedded: Option<Arc<RedbStore>>,
+    pub(crate) shared: Option<Arc<SharedStore>>,
     pub(crate) decisions: Option<Arc<Decisions>>,
 }
 
@@ -473,7 +492,16 @@ impl fmt::Debug for DaemonCollector {
 
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Watched { in_force, clock, connections, changes, embedded, decisions, proxy } = &self.watched;
+        let Watched {
+            in_force,
+            clock,
+            connections,
+            changes,
+            embedded,
+            shared: shared_store,
+            decisions,
+            proxy,
+        } = &self.watched;
         let now = clock.now();
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
@@ -535,6 +563,21 @@ impl Collector for DaemonCollector {
             let seconds = ConstCounter::new(stats.commit_total.as_secs_f64());
             let name = "tidegate_store_commit_seconds";
             seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
+        }
+        if let Some(store) = shared_store {
+            let stats = store.stats();
+            gauges.push(("tidegate_store_waiting", stats.waiting as u64));
+            gauges.push(("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)));
+            gauges.push(("tidegate_store_loss", u64::from(stats.loss.is_some())));
+            counters.extend([
+                ("tidegate_store_calls", stats.calls),
+                ("tidegate_store_batches", stats.batches),
+                ("tidegate_store_call_failures", stats.failed),
+                ("tidegate_store_left_alone", stats.left_alone),
+                ("tidegate_store_stranded", stats.stranded),
+                ("tidegate_store_losses", stats.lost),
+                ("tidegate_store_disagreements", stats.disagreed),
+            ]);
         }
         if let Some(decisions) = decisions {
             counters.push(("tidegate_decision_lines", decisions.log.written()));

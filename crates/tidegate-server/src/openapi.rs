@@ -23,7 +23,7 @@ use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, Para
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
-use crate::admin::{Health, LimitsAnswer, PolicyAnswer, TopKeys};
+use crate::admin::{Acknowledged, Health, LimitsAnswer, PolicyAnswer, TopKeys};
 use crate::changes::LastError;
 use crate::overrides::{AuditEntry, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::route::Route;
@@ -80,6 +80,7 @@ use crate::route::Route;
         RemovalBody,
         AuditEntry,
         TopKeys,
+        Acknowledged,
         Health
     ))
 )]
@@ -121,6 +122,12 @@ const fn describe(route: Route) -> Described {
             "What each limit is to a request, and why; takes the body of /v1/check and charges nothing",
             Some("Check"),
             Some("ExplanationBody"),
+            false,
+        ),
+        Route::AcknowledgeLoss => (
+            "Count quotas anew after the shared store has lost its data, on this member; POST without a body",
+            None,
+            Some("Acknowledged"),
             false,
         ),
         Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),
@@ -190,7 +197,8 @@ fn build() -> utoipa::openapi::OpenApi {
                 operation = operation.parameter(parameter);
             }
         }
-        let method = if described.body.is_some() { HttpMethod::Post } else { HttpMethod::Get };
+        let is_post = described.body.is_some() || route == Route::AcknowledgeLoss;
+        let method = if is_post { HttpMethod::Post } else { HttpMethod::Get };
         document.paths.paths.insert(route.path().to_owned(), PathItem::new(method, operation));
     }
     let mut one = PathItem::new(HttpMethod::Put, change("Set the numbers of some keys", "OverrideBody"));

@@ -18,6 +18,7 @@ pub(crate) enum Route {
     Limits,
     Explain,
     Overrides,
+    AcknowledgeLoss,
     TopKeys,
     Rlconfig,
     Metrics,
@@ -38,7 +39,7 @@ pub(crate) enum Audience {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -52,6 +53,7 @@ impl Route {
         Self::Limits,
         Self::Explain,
         Self::Overrides,
+        Self::AcknowledgeLoss,
         Self::TopKeys,
         Self::Rlconfig,
         Self::Metrics,
@@ -76,6 +78,7 @@ impl Route {
             Self::Limits => "/v1/limits",
             Self::Explain => "/v1/explain",
             Self::Overrides => "/v1/overrides",
+            Self::AcknowledgeLoss => "/v1/leases/acknowledge",
             Self::TopKeys => "/v1/keys/top",
             Self::Rlconfig => "/rlconfig",
             Self::Metrics => "/metrics",
@@ -100,6 +103,7 @@ impl Route {
             Self::Limits
             | Self::Explain
             | Self::Overrides
+            | Self::AcknowledgeLoss
             | Self::TopKeys
             | Self::Rlconfig
             | Self::Metrics
@@ -126,7 +130,7 @@ impl Route {
                 let is_taken = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
                 (is_taken, "GET, HEAD, PUT, DELETE")
             }
-            _ if self == Self::Explain => (method == Method::POST, "POST"),
+            _ if matches!(self, Self::Explain | Self::AcknowledgeLoss) => (method == Method::POST, "POST"),
             Audience::Callers => (method == Method::POST, "POST"),
             Audience::Operators | Audience::Everyone => {
                 (method == Method::GET || method == Method::HEAD, "GET, HEAD")

@@ -46,6 +46,7 @@ use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
 use crate::renewed::{Look, look_at};
 use crate::resp::{self, RespState};
+use crate::shared_store::{SharedStore, keep_joined};
 use crate::tls::{Tls, TlsFiles, names_in};
 use tidegate_clock::Clock;
 
@@ -71,6 +72,8 @@ pub(crate) struct Beside {
     pub(crate) fingerprint: String,
     /// The store in files, to be closed at the end.
     pub(crate) embedded: Option<Arc<RedbStore>>,
+    /// The store that members share.
+    pub(crate) shared: Option<Arc<SharedStore>>,
     /// Who changed which override before a restart.
     pub(crate) history: History,
     /// Where decisions are written down.
@@ -139,7 +142,7 @@ impl Server {
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
-        let Beside { fingerprint, embedded, history, decisions } = beside;
+        let Beside { fingerprint, embedded, shared, history, decisions } = beside;
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
         let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
@@ -153,6 +156,7 @@ impl Server {
             connections: Arc::clone(&connections),
             changes: Arc::clone(&changes),
             embedded: embedded.clone(),
+            shared: shared.clone(),
             decisions: decisions.clone(),
         });
         let stop = watch::Sender::new(false);
@@ -166,6 +170,8 @@ impl Server {
             changes,
             history,
             embedded,
+            has_joined: AtomicBool::new(shared.is_none()),
+            shared,
             decisions,
             metrics,
             refused_keys: RefusedKeys::new(random_seed()),
@@ -175,7 +181,9 @@ impl Server {
             clock,
             config,
         });
-        daemon.services.health.serve().await;
+        if daemon.shared.is_none() {
+            daemon.services.health.serve().await;
+        }
         let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
         let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
         let accept = |(listener, serves, tls): Door| {
@@ -190,7 +198,7 @@ impl Server {
             ))
         };
         let acceptors = doors.opened.into_iter().map(accept).collect();
-        let tasks = vec![
+        let mut tasks = vec![
             tokio::spawn(tick(Arc::clone(&daemon))),
             tokio::spawn(sweep(Arc::clone(&daemon))),
             tokio::spawn(watch_clock(Arc::clone(&daemon))),
@@ -203,6 +211,9 @@ impl Server {
                 }
             })),
         ];
+        if daemon.shared.is_some() {
+            tasks.push(tokio::spawn(keep_joined(Arc::clone(&daemon))));
+        }
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }
 }

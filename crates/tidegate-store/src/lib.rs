@@ -27,6 +27,7 @@ pub mod error;
 
 pub mod keeper;
 pub mod memory;
+pub mod own_clock;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -41,4 +42,5 @@ pub use keeper::Keeper;
 pub use key::Key;
 pub use memory::{MemoryConfig, MemoryStats, MemoryStore};
 pub use note::{Note, NoteChange, NoteKind};
+pub use own_clock::OnOwnClock;
 pub use store::{DynStore, Noting, Running, Store};

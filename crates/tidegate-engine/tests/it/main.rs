@@ -6,6 +6,7 @@ mod away;
 mod carrying;
 mod exact;
 mod explaining;
+mod joining;
 mod operations;
 mod oracle;
 mod order;

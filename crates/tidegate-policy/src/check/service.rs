@@ -145,10 +145,8 @@ fn tls(form: &TlsForm, path: &Path, report: &mut Report<'_>) -> Tls {
     let files =
         [("cert", Some(&form.cert)), ("key", Some(&form.key)), ("client_ca", form.client_ca.as_ref())];
     for (name, file) in files {
-        let Some(file) = file else { continue };
-        if file.is_empty() || file.len() > PATH_BYTES_MAX || file.contains('\0') {
-            let what = format!("\"{}\" is not the path of a file", shown(file));
-            report.value(&path.key(name), what, format!("write a path of 1 to {PATH_BYTES_MAX} bytes"));
+        if let Some(file) = file {
+            check_file(file, &path.key(name), report);
         }
     }
     Tls { cert: form.cert.clone(), key: form.key.clone(), client_ca: form.client_ca.clone() }
@@ -374,5 +372,13 @@ pub(super) fn check_path(of: &str, text: &str, path: &Path, report: &mut Report<
     } else if text.chars().any(char::is_control) {
         let what = format!("the path of {of}, \"{}\", contains control characters", shown(text));
         report.value(path, what, "remove them");
+    }
+}
+
+/// Says if `text` cannot be the path of a file.
+pub(super) fn check_file(text: &str, path: &Path, report: &mut Report<'_>) {
+    if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
+        let what = format!("\"{}\" is not the path of a file", shown(text));
+        report.value(path, what, format!("write a path of 1 to {PATH_BYTES_MAX} bytes"));
     }
 }

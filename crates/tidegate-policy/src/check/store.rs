@@ -2,36 +2,149 @@
 
 use tidegate::limit::{Consistency, Limit};
 
-use super::service::check_path;
+use super::service::{check_file, check_path};
 use crate::measure::{size, span};
 use crate::path::Path;
-use crate::policy::{Durability, Embedded, NamespacePolicy, StoreKind};
+use crate::policy::{Durability, Embedded, NamespacePolicy, Redis, RedisTls, StoreKind};
 use crate::problem::{Report, shown};
 use crate::raw::limit::LimitConfig;
-use crate::raw::service::{DurabilityConfig, Store, StoreKindConfig};
+use crate::raw::store::{DurabilityConfig, Store, StoreKindConfig, StoreTls};
 
 /// How many limits one warning names.
 const NAMED_MAX: usize = 3;
 
 /// The store that `raw` asks for.
 pub(super) fn store(raw: &Store, path: &Path, report: &mut Report<'_>) -> StoreKind {
-    match raw.kind.unwrap_or_default() {
-        StoreKindConfig::Memory => {
-            for (name, is_given) in [
-                ("path", raw.path.is_some()),
-                ("durability", raw.durability.is_some()),
-                ("interval", raw.interval.is_some()),
-                ("memory", raw.memory.is_some()),
-            ] {
-                if is_given {
-                    let fix = format!("use `kind: embedded`, or remove `{name}`");
-                    report.key(&path.key(name), format!("`{name}` belongs to `kind: embedded`"), fix);
-                }
-            }
-            StoreKind::Memory
+    let kind = raw.kind.unwrap_or_default();
+    let of_embedded = [
+        ("path", raw.path.is_some()),
+        ("durability", raw.durability.is_some()),
+        ("interval", raw.interval.is_some()),
+        ("memory", raw.memory.is_some()),
+    ];
+    let of_redis = [
+        ("urls", raw.urls.is_some()),
+        ("cluster", raw.cluster.is_some()),
+        ("username", raw.username.is_some()),
+        ("password_file", raw.password_file.is_some()),
+        ("tls", raw.tls.is_some()),
+        ("prefix", raw.prefix.is_some()),
+        ("deadline", raw.deadline.is_some()),
+    ];
+    let mut belongs = |keys: &[(&str, bool)], to: StoreKindConfig, name: &str| {
+        for (key, _) in keys.iter().filter(|(_, is_given)| *is_given && kind != to) {
+            let fix = format!("use `kind: {name}`, or remove `{key}`");
+            report.key(&path.key(key), format!("`{key}` belongs to `kind: {name}`"), fix);
         }
+    };
+    belongs(&of_embedded, StoreKindConfig::Embedded, "embedded");
+    belongs(&of_redis, StoreKindConfig::Redis, "redis");
+    match kind {
+        StoreKindConfig::Memory => StoreKind::Memory,
         StoreKindConfig::Embedded => StoreKind::Embedded(embedded(raw, path, report)),
+        StoreKindConfig::Redis => StoreKind::Redis(redis(raw, path, report)),
     }
+}
+
+fn redis(raw: &Store, path: &Path, report: &mut Report<'_>) -> Redis {
+    let urls = raw.urls.clone().unwrap_or_default();
+    let cluster = raw.cluster.unwrap_or_default();
+    let at = path.key("urls");
+    if urls.is_empty() {
+        let where_it_is = if raw.urls.is_some() { &at } else { path };
+        report.value(
+            where_it_is,
+            "`kind: redis` needs `urls`",
+            "add for example `urls: [redis://127.0.0.1:6379]`",
+        );
+    } else if urls.len() > Redis::URLS_MAX {
+        report.value(
+            &at,
+            format!("there are {} addresses", urls.len()),
+            format!("use at most {}", Redis::URLS_MAX),
+        );
+    } else if urls.len() > 1 && !cluster {
+        let what = format!("there are {} addresses, and a single server has one", urls.len());
+        report.value(&at, what, "add `cluster: true`, or leave one address");
+    }
+    for (index, url) in urls.iter().enumerate() {
+        if let Err((what, fix)) = redis_url(url, cluster) {
+            report.value(&at.index(index), what, fix);
+        }
+    }
+    for (name, given) in [("username", raw.username.as_deref()), ("prefix", raw.prefix.as_deref())] {
+        let Some(text) = given else { continue };
+        if text.is_empty() || text.len() > Redis::NAME_BYTES_MAX || text.chars().any(char::is_control) {
+            let what = format!("{name} \"{}\" cannot be used", shown(text));
+            let fix = format!("write 1 to {} bytes without control characters", Redis::NAME_BYTES_MAX);
+            report.value(&path.key(name), what, fix);
+        }
+    }
+    if let Some(prefix) = raw.prefix.as_deref().filter(|prefix| prefix.contains(['{', '}'])) {
+        let what =
+            format!("prefix \"{}\" contains a brace, by which a cluster would place all keys", shown(prefix));
+        report.value(&path.key("prefix"), what, "leave it out");
+    }
+    if let Some(file) = &raw.password_file {
+        check_file(file, &path.key("password_file"), report);
+    }
+    Redis {
+        urls,
+        cluster,
+        username: raw.username.clone(),
+        password_file: raw.password_file.clone(),
+        tls: raw.tls.as_ref().map(|tls| redis_tls(tls, &path.key("tls"), report)).unwrap_or_default(),
+        prefix: raw.prefix.as_deref().unwrap_or(Redis::PREFIX_DEFAULT).to_owned(),
+        deadline: deadline(raw.deadline.as_deref(), &path.key("deadline"), report),
+    }
+}
+
+fn redis_url(url: &str, cluster: bool) -> Result<(), (String, String)> {
+    const FORMS: &str = "write redis://host:port, rediss://host:port with TLS, or unix:///path";
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err((format!("\"{}\" is not the address of a server", shown(url)), FORMS.to_owned()));
+    };
+    if rest.contains('@') {
+        // Not quoted: it may hold a password.
+        let what = format!("an address of {scheme}:// holds credentials, which would be shown");
+        return Err((what, "use `username` and `password_file`".to_owned()));
+    }
+    let is_form = matches!(scheme, "redis" | "rediss" | "unix") && url.len() <= Redis::URL_BYTES_MAX;
+    let is_plain = !rest.is_empty() && !rest.chars().any(|c| c.is_control() || c == ' ');
+    if !is_form || !is_plain {
+        return Err((format!("\"{}\" is not the address of a server", shown(url)), FORMS.to_owned()));
+    }
+    if cluster && scheme == "unix" {
+        let what = "the nodes of a cluster cannot be reached over a Unix socket".to_owned();
+        return Err((what, "write redis://host:port or rediss://host:port".to_owned()));
+    }
+    Ok(())
+}
+
+fn redis_tls(raw: &StoreTls, path: &Path, report: &mut Report<'_>) -> RedisTls {
+    for (name, file) in [("ca", &raw.ca), ("cert", &raw.cert), ("key", &raw.key)] {
+        if let Some(file) = file {
+            check_file(file, &path.key(name), report);
+        }
+    }
+    if raw.cert.is_some() != raw.key.is_some() {
+        let (has, lacks) = if raw.cert.is_some() { ("cert", "key") } else { ("key", "cert") };
+        report.value(path, format!("there is `{has}` and no `{lacks}`"), "give both, or none");
+    }
+    RedisTls { ca: raw.ca.clone(), client: raw.cert.clone().zip(raw.key.clone()) }
+}
+
+fn deadline(text: Option<&str>, at: &Path, report: &mut Report<'_>) -> core::time::Duration {
+    let Some(text) = text else { return Redis::DEADLINE_DEFAULT };
+    match span("deadline", text) {
+        Ok(span) if (Redis::DEADLINE_MIN..=Redis::DEADLINE_MAX).contains(&span) => return span,
+        Ok(_) => {
+            let what = format!("deadline \"{}\" is out of range", shown(text));
+            report.value(at, what, "use a span from 1ms to 10s");
+        }
+        Err((what, fix)) => report.value(at, what, fix),
+    }
+    Redis::DEADLINE_DEFAULT
 }
 
 fn embedded(raw: &Store, path: &Path, report: &mut Report<'_>) -> Embedded {
@@ -99,14 +212,14 @@ pub(super) fn check(
                 report.warn(&path.key("limits"), format!("a restart forgets {names}"), fix);
             }
         }
-        StoreKind::Embedded(_) => {
+        StoreKind::Embedded(_) | StoreKind::Redis(_) => {
             let exact =
                 namespace.limits.iter().filter(|limit| limit.consistency == Consistency::Exact).count();
-            if exact > Embedded::EXACT_LIMITS_MAX {
+            if exact > StoreKind::EXACT_LIMITS_MAX {
                 let what = format!("{exact} limits of one namespace are exact");
                 let fix = format!(
                     "use at most {}, since a request may ask for all of them at once; make some `consistency: local`, or split the namespace",
-                    Embedded::EXACT_LIMITS_MAX
+                    StoreKind::EXACT_LIMITS_MAX
                 );
                 report.value(&path.key("limits"), what, fix);
             }

@@ -11,7 +11,7 @@ use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::Proxy;
-use crate::policy::{Durability, Format, Listener, Policy, Sample, StoreKind, Tls};
+use crate::policy::{Durability, Format, Listener, Policy, Redis, Sample, StoreKind, Tls};
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -117,22 +117,33 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
     all
 }
 
-fn store_settings(store: &StoreKind) -> [(&'static str, String); 5] {
-    let (kind, embedded) = match store {
-        StoreKind::Memory => ("memory", None),
-        StoreKind::Embedded(embedded) => ("embedded", Some(embedded)),
+fn store_settings(store: &StoreKind) -> [(&'static str, String); 14] {
+    let (kind, embedded, redis) = match store {
+        StoreKind::Memory => ("memory", None, None),
+        StoreKind::Embedded(embedded) => ("embedded", Some(embedded), None),
+        StoreKind::Redis(redis) => ("redis", None, Some(redis)),
     };
     let (durability, interval) = match embedded.map(|embedded| embedded.durability) {
         None => (none(), none()),
         Some(Durability::Sync) => ("sync".to_owned(), none()),
         Some(Durability::Interval(every)) => ("interval".to_owned(), span(every)),
     };
+    let said = |of: &dyn Fn(&Redis) -> Option<String>| redis.and_then(of).unwrap_or_else(none);
     [
         ("store.kind", kind.to_owned()),
         ("store.path", embedded.map_or_else(none, |embedded| embedded.path.clone())),
         ("store.durability", durability),
         ("store.interval", interval),
         ("store.memory", embedded.map_or_else(none, |embedded| size(embedded.memory_bytes))),
+        ("store.urls", said(&|redis| Some(redis.urls.join(", ")))),
+        ("store.cluster", said(&|redis| Some(redis.cluster.to_string()))),
+        ("store.username", said(&|redis| redis.username.clone())),
+        ("store.password_file", said(&|redis| redis.password_file.clone())),
+        ("store.tls.ca", said(&|redis| redis.tls.ca.clone())),
+        ("store.tls.cert", said(&|redis| redis.tls.client.as_ref().map(|(cert, _)| cert.clone()))),
+        ("store.tls.key", said(&|redis| redis.tls.client.as_ref().map(|(_, key)| key.clone()))),
+        ("store.prefix", said(&|redis| Some(redis.prefix.clone()))),
+        ("store.deadline", said(&|redis| Some(span(redis.deadline)))),
     ]
 }
 

@@ -103,51 +103,6 @@ impl JsonSchema for Listener {
     }
 }
 
-/// Where the counters of exact limits are kept.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "store")]
-pub(crate) struct Store {
-    /// Which store. Default: `memory`.
-    pub(crate) kind: Option<StoreKindConfig>,
-    /// For `kind: embedded`: the directory of its files, relative to where the daemon is started. It is made if only
-    /// its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`. Danger: one process at a time; another
-    /// directory is another store, in which nothing is used.
-    pub(crate) path: Option<String>,
-    /// For `kind: embedded`: when a charge is on disk. Default: `sync`.
-    pub(crate) durability: Option<DurabilityConfig>,
-    /// For `durability: interval`: how long an answered charge may wait for the disk, 1ms to 1m, which is what a crash
-    /// of the machine or the process loses at most. Default: `100ms`.
-    pub(crate) interval: Option<String>,
-    /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read from disk when they
-    /// are asked for, which takes longer and forgets nothing. Default: `64MiB`.
-    pub(crate) memory: Option<String>,
-}
-
-/// A kind of store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "store_kind")]
-pub(crate) enum StoreKindConfig {
-    /// In the memory of this process: gone when it ends, shared with nobody.
-    #[default]
-    Memory,
-    /// In files of this machine: kept when the process ends or crashes, shared with nobody.
-    Embedded,
-}
-
-/// When a charge is on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "durability")]
-pub(crate) enum DurabilityConfig {
-    /// Before the caller is answered: no charge is lost. Callers that come together share one write.
-    #[default]
-    Sync,
-    /// At most `interval` after the caller was answered.
-    Interval,
-}
-
 /// The memory for counters.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

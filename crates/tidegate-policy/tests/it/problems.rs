@@ -64,13 +64,9 @@ fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
             ],
         ),
         (
-            "store: { kind: redis }",
-            &["t.yaml:1:16: store.kind: \"redis\" is not available in this version; use memory or embedded"],
-        ),
-        (
             "store: { kind: dynamodb }",
             &[
-                "t.yaml:1:16: store.kind: \"dynamodb\" is not available in this version; use memory or embedded",
+                "t.yaml:1:16: store.kind: \"dynamodb\" is not available in this version; use memory, embedded or redis",
             ],
         ),
     ]);

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use core::time::Duration;
 
 use tidegate::limit::Consistency;
-use tidegate_policy::policy::{Durability, Embedded, StoreKind};
+use tidegate_policy::policy::{Durability, Embedded, Redis, RedisTls, StoreKind};
 
 use crate::{assert_files, problems, settings, warnings};
 
@@ -33,6 +33,105 @@ fn the_embedded_store_is_in_a_directory_and_syncs_unless_told_otherwise() {
     assert_eq!(settings("store: { kind: memory }").store, StoreKind::Memory);
 }
 
+fn redis(text: &str) -> Redis {
+    match settings(&format!("store: {{ kind: redis, {text} }}")).store {
+        StoreKind::Redis(redis) => redis,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_shared_store_is_one_server_or_a_cluster() {
+    let plain = redis("urls: [redis://h:6379]");
+    assert_eq!((&plain.urls[..], plain.cluster), (&["redis://h:6379".to_owned()][..], false));
+    assert_eq!((plain.prefix.as_str(), plain.deadline), ("tidegate:", Duration::from_millis(50)));
+    assert_eq!((plain.username, plain.password_file, plain.tls), (None, None, RedisTls::default()));
+    let given = redis(
+        "urls: [rediss://a:1/2, rediss://b:1], cluster: true, username: t, password_file: /p, prefix: x, deadline: 1ms, \
+         tls: { ca: ca.pem, cert: c.pem, key: k.pem }",
+    );
+    assert!(given.cluster && given.urls.len() == 2);
+    assert_eq!((given.username.as_deref(), given.password_file.as_deref()), (Some("t"), Some("/p")));
+    assert_eq!((given.prefix.as_str(), given.deadline), ("x", Duration::from_millis(1)));
+    assert_eq!(given.tls.ca.as_deref(), Some("ca.pem"));
+    assert_eq!(given.tls.client, Some(("c.pem".to_owned(), "k.pem".to_owned())));
+    assert_eq!(redis("urls: [unix:///run/redis.sock]").urls, ["unix:///run/redis.sock"]);
+}
+
+#[test]
+fn a_shared_store_that_cannot_be_reached_as_it_is_written_says_what_to_do() {
+    let many = vec!["redis://h"; 65].join(", ");
+    for (text, expected) in [
+        (
+            "",
+            "t.yaml:1:8: store: `kind: redis` needs `urls`; add for example `urls: [redis://127.0.0.1:6379]`",
+        ),
+        (
+            "urls: []",
+            "t.yaml:1:29: store.urls: `kind: redis` needs `urls`; add for example `urls: [redis://127.0.0.1:6379]`",
+        ),
+        (
+            "urls: [redis://a, redis://b]",
+            "t.yaml:1:29: store.urls: there are 2 addresses, and a single server has one; add `cluster: true`, or leave one address",
+        ),
+        (
+            &format!("cluster: true, urls: [{many}]"),
+            "t.yaml:1:44: store.urls: there are 65 addresses; use at most 64",
+        ),
+        (
+            "urls: [\"127.0.0.1:6379\"]",
+            "t.yaml:1:30: store.urls[0]: \"127.0.0.1:6379\" is not the address of a server; write redis://host:port, rediss://host:port with TLS, or unix:///path",
+        ),
+        (
+            "urls: [\"http://h\"]",
+            "t.yaml:1:30: store.urls[0]: \"http://h\" is not the address of a server; write redis://host:port, rediss://host:port with TLS, or unix:///path",
+        ),
+        (
+            "urls: [\"redis://u:secret@h\"]",
+            "t.yaml:1:30: store.urls[0]: an address of redis:// holds credentials, which would be shown; use `username` and `password_file`",
+        ),
+        (
+            "cluster: true, urls: [\"unix:///run/r\"]",
+            "t.yaml:1:45: store.urls[0]: the nodes of a cluster cannot be reached over a Unix socket; write redis://host:port or rediss://host:port",
+        ),
+        (
+            "urls: [redis://h], prefix: \"{a}\"",
+            "t.yaml:1:50: store.prefix: prefix \"{a}\" contains a brace, by which a cluster would place all keys; leave it out",
+        ),
+        (
+            "urls: [redis://h], username: \"\"",
+            "t.yaml:1:52: store.username: username \"\" cannot be used; write 1 to 128 bytes without control characters",
+        ),
+        (
+            "urls: [redis://h], deadline: 11s",
+            "t.yaml:1:52: store.deadline: deadline \"11s\" is out of range; use a span from 1ms to 10s",
+        ),
+        (
+            "urls: [redis://h], tls: { cert: c }",
+            "t.yaml:1:47: store.tls: there is `cert` and no `key`; give both, or none",
+        ),
+        (
+            "urls: [redis://h], password_file: \"\"",
+            "t.yaml:1:57: store.password_file: \"\" is not the path of a file; write a path of 1 to 4096 bytes",
+        ),
+        (
+            "urls: [redis://h], path: d",
+            "t.yaml:1:42: store.path: `path` belongs to `kind: embedded`; use `kind: embedded`, or remove `path`",
+        ),
+    ] {
+        let file = format!("store: {{ kind: redis, {text} }}");
+        assert_files(&[(&file, &[expected])]);
+        assert!(!problems(&file).iter().any(|problem| problem.contains("secret")), "a password is not shown");
+    }
+    assert_files(&[(
+        "store: { kind: embedded, urls: [redis://h], deadline: 1s }",
+        &[
+            "t.yaml:1:26: store.urls: `urls` belongs to `kind: redis`; use `kind: redis`, or remove `urls`",
+            "t.yaml:1:45: store.deadline: `deadline` belongs to `kind: redis`; use `kind: redis`, or remove `deadline`",
+        ],
+    )]);
+}
+
 #[test]
 fn a_store_that_is_none_says_what_to_do() {
     let long = "x".repeat(4097);
@@ -40,7 +139,7 @@ fn a_store_that_is_none_says_what_to_do() {
         (
             "store: { kind: embeded }",
             &[
-                "t.yaml:1:16: store.kind: \"embeded\" is not a value of this key; did you mean embedded? It is one of memory or embedded",
+                "t.yaml:1:16: store.kind: \"embeded\" is not a value of this key; did you mean embedded? It is one of memory, embedded or redis",
             ],
         ),
         ("store: { knd: memory }", &["t.yaml:1:10: store.knd: unknown key \"knd\"; did you mean `kind`?"]),

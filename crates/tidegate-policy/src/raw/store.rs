@@ -1,0 +1,83 @@
+//! Where counters are kept, as it is written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Where the counters of exact limits are kept.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "store")]
+pub(crate) struct Store {
+    /// Which store. Default: `memory`.
+    pub(crate) kind: Option<StoreKindConfig>,
+    /// For `kind: embedded`: the directory of its files, relative to where the daemon is started. It is made if only
+    /// its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`. Danger: one process at a time; another
+    /// directory is another store, in which nothing is used.
+    pub(crate) path: Option<String>,
+    /// For `kind: embedded`: when a charge is on disk. Default: `sync`.
+    pub(crate) durability: Option<DurabilityConfig>,
+    /// For `durability: interval`: how long an answered charge may wait for the disk, 1ms to 1m, which is what a crash
+    /// of the machine or the process loses at most. Default: `100ms`.
+    pub(crate) interval: Option<String>,
+    /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read from disk when they
+    /// are asked for, which takes longer and forgets nothing. Default: `64MiB`.
+    pub(crate) memory: Option<String>,
+    /// For `kind: redis`, and needed there: 1 to 64 addresses, each `redis://host:port`, `rediss://host:port` with TLS or
+    /// `unix:///path`, with a database as `redis://host:port/2`. One for a single server; some of the nodes of a cluster.
+    /// User and password have keys of their own. Default: none.
+    pub(crate) urls: Option<Vec<String>>,
+    /// For `kind: redis`: whether the addresses are nodes of a cluster. Default: `false`.
+    pub(crate) cluster: Option<bool>,
+    /// For `kind: redis`: the ACL user, 1 to 128 bytes. Default: the server's default user.
+    pub(crate) username: Option<String>,
+    /// For `kind: redis`: the file with the password, read at the start. A line end behind it does not count. Default:
+    /// none.
+    pub(crate) password_file: Option<String>,
+    /// For `kind: redis` with `rediss://` addresses: whom we believe, and who we say we are.
+    pub(crate) tls: Option<StoreTls>,
+    /// For `kind: redis`: what every key begins with, 1 to 128 bytes without braces, so that several fleets may share one
+    /// server. Danger: another prefix is another store, in which nothing is used. Default: `"tidegate:"`.
+    pub(crate) prefix: Option<String>,
+    /// For `kind: redis`: how long a request waits for the answer, 1ms to 10s; then `on_store_failure` of its limits says
+    /// what happens. Default: `50ms`.
+    pub(crate) deadline: Option<String>,
+}
+
+/// TLS to a store. The files are in PEM and read at the start.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "store_tls")]
+pub(crate) struct StoreTls {
+    /// Certificates that the server's must come from. Default: those that the machine trusts.
+    pub(crate) ca: Option<String>,
+    /// The certificate that we show, followed by those that lead to a root. Default: none.
+    pub(crate) cert: Option<String>,
+    /// Its private key. Default: none, and needed beside `cert`.
+    pub(crate) key: Option<String>,
+}
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "store_kind")]
+pub(crate) enum StoreKindConfig {
+    /// In the memory of this process: gone when it ends, shared with nobody.
+    #[default]
+    Memory,
+    /// In files of this machine: kept when the process ends or crashes, shared with nobody.
+    Embedded,
+    /// In Redis 7 or Valkey, single or a cluster: shared by all members that name the same.
+    Redis,
+}
+
+/// When a charge is on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "durability")]
+pub(crate) enum DurabilityConfig {
+    /// Before the caller is answered: no charge is lost. Callers that come together share one write.
+    #[default]
+    Sync,
+    /// At most `interval` after the caller was answered.
+    Interval,
+}

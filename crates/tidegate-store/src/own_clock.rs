@@ -1,0 +1,266 @@
+//! A store on the clock of whoever asks it.
+//!
+//! A store that several members share decides on a clock of its own, and says when to come back on that. A member counts in
+//! its own time everywhere else, and the two may be seconds apart. Here everything that passes is moved from one clock to the
+//! other; what is decided stays the store's.
+
+use core::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use tidegate::Timestamp;
+use tidegate::algorithm::Verdict;
+
+use crate::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Store, StoreError};
+
+/// Of how little a change of the distance is not followed: less than anybody is told to wait, and more than most answers take.
+const FOLLOWED_MIN: i64 = 5_000_000;
+
+/// A store whose instants, in both directions, are on the clock of its caller.
+///
+/// How far apart the clocks are is seen with each answer, less than the time it took; until the first, none apart. The distance
+/// is followed when it changes by more than five milliseconds.
+pub struct OnOwnClock<S, C> {
+    store: S,
+    now: C,
+    /// By how many nanoseconds the store's clock is ahead.
+    ahead: AtomicI64,
+    is_known: AtomicBool,
+}
+
+impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
+    /// The same store, on the clock `now`.
+    pub const fn new(store: S, now: C) -> Self {
+        Self { store, now, ahead: AtomicI64::new(0), is_known: AtomicBool::new(false) }
+    }
+
+    /// By how many nanoseconds the store's clock is ahead of the caller's; negative if it is behind. 0 until it has answered.
+    pub fn ahead_nanos(&self) -> i64 {
+        // Relaxed here and below: the number by itself, which orders nothing.
+        self.ahead.load(Ordering::Relaxed)
+    }
+
+    fn learn(&self, store_now: Timestamp) {
+        let ahead = distance(store_now, (self.now)());
+        let is_known = self.is_known.swap(true, Ordering::Relaxed);
+        if !is_known || ahead.saturating_sub(self.ahead_nanos()).saturating_abs() > FOLLOWED_MIN {
+            self.ahead.store(ahead, Ordering::Relaxed);
+        }
+    }
+
+    fn to_store(&self, batch: &Batch) -> Batch {
+        let ahead = self.ahead_nanos();
+        let mut batch = batch.clone();
+        for operation in &mut batch.operations {
+            if let Kind::Block { until } = &mut operation.kind {
+                *until = moved(*until, ahead);
+            }
+        }
+        for change in &mut batch.notes {
+            if let NoteChange::Put(note) | NoteChange::Create(note) = change {
+                note.until = moved(note.until, ahead);
+            }
+        }
+        batch
+    }
+
+    fn from_store(&self, mut answer: Answer) -> Answer {
+        let back = self.ahead_nanos().saturating_neg();
+        answer.store_now = moved(answer.store_now, back);
+        for outcome in &mut answer.outcomes {
+            if let Verdict::Wait { until } = &mut outcome.verdict {
+                *until = moved(*until, back);
+            }
+            outcome.reset_at = moved(outcome.reset_at, back);
+            outcome.blocked_until = outcome.blocked_until.map(|until| moved(until, back));
+        }
+        answer
+    }
+}
+
+impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let asks_of_time = |kind: &Kind| matches!(kind, Kind::Block { .. });
+        let must_move = !batch.notes.is_empty() || batch.operations.iter().any(|one| asks_of_time(&one.kind));
+        let ran = if must_move {
+            if !self.is_known.load(Ordering::Relaxed) {
+                self.learn(self.store.run(&Batch::each(batch.id, [])).await?.store_now);
+            }
+            self.store.run(&self.to_store(batch)).await
+        } else {
+            self.store.run(batch).await
+        };
+        match ran {
+            Ok(answer) => {
+                self.learn(answer.store_now);
+                Ok(self.from_store(answer))
+            }
+            Err(StoreError::Full { until }) => {
+                Err(StoreError::Full { until: moved(until, self.ahead_nanos().saturating_neg()) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        let mut notes = self.store.notes(kind).await?;
+        let back = self.ahead_nanos().saturating_neg();
+        for note in &mut notes {
+            note.until = moved(note.until, back);
+        }
+        Ok(notes)
+    }
+
+    fn supports(&self, algorithm: &tidegate::Algorithm) -> bool {
+        self.store.supports(algorithm)
+    }
+}
+
+impl<S: fmt::Debug, C> fmt::Debug for OnOwnClock<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnOwnClock")
+            .field("store", &self.store)
+            .field("ahead", &self.ahead)
+            .finish_non_exhaustive()
+    }
+}
+
+fn distance(ahead: Timestamp, behind: Timestamp) -> i64 {
+    let forward = ahead.as_nanos().saturating_sub(behind.as_nanos());
+    let back = behind.as_nanos().saturating_sub(ahead.as_nanos());
+    i64::try_from(forward).unwrap_or(i64::MAX).saturating_sub(i64::try_from(back).unwrap_or(i64::MAX))
+}
+
+/// The same instant on a clock that is `by` ahead. What never comes never comes there either.
+fn moved(instant: Timestamp, by: i64) -> Timestamp {
+    if instant == Timestamp::MAX || instant == Timestamp::MIN {
+        return instant;
+    }
+    Timestamp::from_nanos(instant.as_nanos().saturating_add_signed(by))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::Future;
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+    use core::time::Duration;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use tidegate::{Algorithm, Cost, Rate};
+
+    use super::*;
+    use crate::{Key, MemoryConfig, MemoryStore, Operation, RequestId};
+
+    /// A store whose clock is an hour ahead of ours, and both clocks.
+    struct World {
+        ours: Arc<AtomicU64>,
+        ahead: Arc<AtomicU64>,
+        next: AtomicU64,
+    }
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+    const HOUR: Duration = Duration::from_hours(1);
+
+    impl World {
+        fn new() -> Self {
+            let ours = Arc::new(AtomicU64::new(NOW.as_nanos()));
+            let ahead = Arc::new(AtomicU64::new(u64::try_from(HOUR.as_nanos()).unwrap()));
+            Self { ours, ahead, next: AtomicU64::new(1) }
+        }
+
+        fn now(&self) -> Timestamp {
+            Timestamp::from_nanos(self.ours.load(Ordering::Relaxed))
+        }
+
+        fn pass(&self, span: Duration) {
+            self.ours.fetch_add(u64::try_from(span.as_nanos()).unwrap(), Ordering::Relaxed);
+        }
+
+        fn store(&self) -> OnOwnClock<MemoryStore, impl Fn() -> Timestamp + Send + Sync + use<>> {
+            let (ours, ahead) = (Arc::clone(&self.ours), Arc::clone(&self.ahead));
+            let its = {
+                let ours = Arc::clone(&ours);
+                move || Timestamp::from_nanos(ours.load(Ordering::Relaxed) + ahead.load(Ordering::Relaxed))
+            };
+            let inner = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), its);
+            OnOwnClock::new(inner, move || Timestamp::from_nanos(ours.load(Ordering::Relaxed)))
+        }
+
+        fn one(&self, kind: Kind) -> Batch {
+            let algorithm = Algorithm::bucket(Rate::per_second(1).unwrap()).unwrap();
+            let key = Key::new("api", b"per-user", b"ada").unwrap();
+            let id = RequestId(self.next.fetch_add(1, Ordering::Relaxed).into());
+            Batch::all_or_nothing(id, [Operation::new(key, algorithm, kind)])
+        }
+    }
+
+    fn now_or_never<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("a store in memory never waits"),
+        }
+    }
+
+    #[test]
+    fn when_to_come_back_is_told_on_the_clock_of_who_asks() {
+        let world = World::new();
+        let store = world.store();
+        let check = Kind::Check { cost: Cost::ONE };
+        let first = now_or_never(store.run(&world.one(check))).unwrap();
+        assert_eq!(
+            (first.store_now, first.outcomes[0].reset_at),
+            (NOW, NOW.saturating_add(Duration::from_secs(1)))
+        );
+        let refused = now_or_never(store.run(&world.one(check))).unwrap();
+        let until = NOW.saturating_add(Duration::from_secs(1));
+        assert_eq!(refused.outcomes[0].verdict, Verdict::Wait { until });
+        world.pass(Duration::from_secs(1));
+        assert!(!now_or_never(store.run(&world.one(check))).unwrap().refused, "and it is true");
+    }
+
+    #[test]
+    fn a_block_ends_when_whoever_blocked_meant_it_to_also_before_the_store_was_ever_asked() {
+        let world = World::new();
+        let store = world.store();
+        let until = world.now().saturating_add(Duration::from_mins(10));
+        let blocked = now_or_never(store.run(&world.one(Kind::Block { until }))).unwrap();
+        assert_eq!(blocked.outcomes[0].blocked_until, Some(until));
+        world.pass(Duration::from_mins(10) - Duration::from_nanos(1));
+        let check = Kind::Check { cost: Cost::ONE };
+        assert!(now_or_never(store.run(&world.one(check))).unwrap().refused);
+        world.pass(Duration::from_nanos(1));
+        assert!(!now_or_never(store.run(&world.one(check))).unwrap().refused);
+    }
+
+    #[test]
+    fn a_note_ends_on_the_clock_of_who_wrote_it_and_one_for_ever_does_not() {
+        let world = World::new();
+        let store = world.store();
+        let note =
+            |name: &[u8], until| Note { kind: NoteKind::Refund, name: name.into(), value: [].into(), until };
+        let until = NOW.saturating_add(Duration::from_mins(1));
+        let notes = [note(b"a", until), note(b"b", Timestamp::MAX)];
+        let batch = Batch::each(RequestId(99), []).with_notes(notes.clone().map(NoteChange::Put));
+        now_or_never(store.run(&batch)).unwrap();
+        assert_eq!(now_or_never(store.notes(NoteKind::Refund)).unwrap(), notes);
+        world.pass(Duration::from_mins(1));
+        assert_eq!(now_or_never(store.notes(NoteKind::Refund)).unwrap(), notes[1..]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_followed_and_the_time_an_answer_takes_is_not() {
+        let world = World::new();
+        let store = world.store();
+        let peek = Kind::Peek { cost: Cost::ONE };
+        let ahead = |seconds: u64| i64::try_from(seconds * 1_000_000_000).unwrap();
+        now_or_never(store.run(&world.one(peek))).unwrap();
+        assert_eq!(store.ahead_nanos(), ahead(3600));
+        world.ahead.fetch_add(4_000_000, Ordering::Relaxed);
+        now_or_never(store.run(&world.one(peek))).unwrap();
+        assert_eq!(store.ahead_nanos(), ahead(3600));
+        world.ahead.store(30_000_000_000, Ordering::Relaxed);
+        now_or_never(store.run(&world.one(peek))).unwrap();
+        assert_eq!(store.ahead_nanos(), ahead(30));
+    }
+}
