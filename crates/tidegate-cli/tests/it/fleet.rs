@@ -1,0 +1,250 @@
+//! Several daemons on one Redis: one limit for all of them, what one sets the others follow, and what they do without it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::command::{TemporaryFile, TemporaryFolder};
+use crate::process::{Daemon, answer, post, send};
+
+/// The longest a daemon may take to notice something.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+const ADA: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
+
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("redis-server")).find(|program| program.is_file())
+}
+
+/// A server that keeps nothing on disk and is killed when dropped; `None`, said past the test harness, if it is missing.
+struct Redis {
+    child: Child,
+    port: u16,
+    folder: TemporaryFolder,
+}
+
+impl Redis {
+    fn start(test: &str) -> Option<Self> {
+        let Some(program) = program() else {
+            let _ = writeln!(std::io::stdout(), "skipped: {test}: redis-server is not installed");
+            return None;
+        };
+        let folder = TemporaryFolder::new();
+        let port = free_port();
+        let child = Self::spawn(&program, port, &folder);
+        Some(Self { child, port, folder })
+    }
+
+    fn spawn(program: &PathBuf, port: u16, folder: &TemporaryFolder) -> Child {
+        let mut command = Command::new(program);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        command.arg("--dir").arg(folder.path());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        child
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn start_again(&mut self) {
+        self.child = Self::spawn(&program().unwrap(), self.port, &self.folder);
+    }
+
+    fn forget_everything(&self) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"FLUSHALL\r\n").unwrap();
+        let mut reply = [0; 5];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+OK\r\n");
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A member on the Redis of this port.
+fn member(port: u16, limits: &str) -> (Daemon, String, TemporaryFile) {
+    let policy = format!(
+        "listen: {{ http: 127.0.0.1:0 }}\n\
+         store: {{ kind: redis, urls: [redis://127.0.0.1:{port}], deadline: 10s }}\n\
+         namespaces: {{ api: {{ limits: [{limits}] }} }}\n"
+    );
+    let file = TemporaryFile::new(&policy);
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let address = daemon.address();
+    (daemon, address, file)
+}
+
+fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    send(&mut stream, &format!("GET {path} HTTP/1.1\r\nhost: t\r\n\r\n"));
+    answer(&mut stream)
+}
+
+fn is_ready(address: &str) -> bool {
+    get(address, "/readyz").0 == 200
+}
+
+fn body(text: &str) -> Value {
+    serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn ten_members_admit_together_what_one_limit_has_and_not_one_more() {
+    let Some(redis) = Redis::start("ten_members_admit_together_what_one_limit_has_and_not_one_more") else {
+        return;
+    };
+    // One more comes every five minutes.
+    let members: Vec<_> =
+        (0..10).map(|_| member(redis.port, "{ name: a, key: [user], rate: 288/d, burst: 300 }")).collect();
+    let admitted = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for (_, address, _) in &members {
+            until("it is ready", || is_ready(address));
+            let admitted = &admitted;
+            scope.spawn(move || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                for _ in 0..60 {
+                    let head = format!(
+                        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n",
+                        ADA.len()
+                    );
+                    send(&mut stream, &(head + ADA));
+                    match answer(&mut stream) {
+                        (200, _) => admitted.fetch_add(1, Ordering::Relaxed),
+                        (429, _) => 0,
+                        other => panic!("{other:?}"),
+                    };
+                }
+            });
+        }
+    });
+    assert_eq!(admitted.load(Ordering::Relaxed), 300);
+}
+
+#[test]
+fn a_member_starts_before_its_store_and_is_ready_when_that_answers() {
+    let test = "a_member_starts_before_its_store_and_is_ready_when_that_answers";
+    let Some(mut redis) = Redis::start(test) else { return };
+    redis.kill();
+    let (_daemon, address, _file) = member(
+        redis.port,
+        "{ name: day, key: [user], rate: 100/d }, { name: short, key: [app], rate: 2/h, consistency: local }",
+    );
+    let (status, text) = get(&address, "/readyz");
+    assert_eq!((status, text.contains("waiting for the store")), (503, true), "{text}");
+    let (status, text) = post(&address, "/v1/check", ADA);
+    assert_eq!((status, &body(&text)["reason"]), (503, &"store_unavailable".into()), "{text}");
+    assert!(text.contains("\r\nretry-after: "), "{text}");
+    let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
+    let statuses: Vec<_> = (0..3).map(|_| post(&address, "/v1/check", app).0).collect();
+    assert_eq!(statuses, [200, 200, 429], "what needs no store is decided without it");
+    redis.start_again();
+    until("it is ready", || is_ready(&address));
+    assert_eq!(post(&address, "/v1/check", ADA).0, 200);
+}
+
+#[test]
+fn an_override_set_at_one_member_applies_at_the_others() {
+    let Some(redis) = Redis::start("an_override_set_at_one_member_applies_at_the_others") else { return };
+    let limit = "{ name: a, key: [user], rate: 10/d }";
+    let (_first, one, _one_file) = member(redis.port, limit);
+    let (_second, other, _other_file) = member(redis.port, limit);
+    until("both are ready", || is_ready(&one) && is_ready(&other));
+    let limit_at = |address: &str| {
+        let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;
+        body(&post(address, "/v1/check", peek).1)["limits"][0]["limit"].as_u64()
+    };
+    assert_eq!(limit_at(&other), Some(10));
+    let change = |method: &str, body: &str| {
+        let mut stream = TcpStream::connect(&one).unwrap();
+        let head = format!(
+            "{method} /v1/overrides/api/a?user=ada HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        send(&mut stream, &(head + body));
+        assert_eq!(answer(&mut stream).0, 200);
+    };
+    change("PUT", r#"{"numbers":{"rate":"25/d"},"reason":"a good customer"}"#);
+    until("it applies there", || limit_at(&other) == Some(25));
+    change("DELETE", "{}");
+    until("it no longer applies there", || limit_at(&other) == Some(10));
+}
+
+#[test]
+fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
+    let test = "a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so";
+    let Some(redis) = Redis::start(test) else { return };
+    let limits = "{ name: quota, key: [user], rate: 10/d }, { name: rate, key: [app], rate: 1000/s, consistency: exact }";
+    let (_daemon, address, _file) = member(redis.port, limits);
+    until("it is ready", || is_ready(&address));
+    let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
+    assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
+    redis.forget_everything();
+    for _ in 0..3 {
+        let (status, text) = post(&address, "/v1/check", ADA);
+        assert_eq!((status, &body(&text)["reason"]), (503, &"store_unavailable".into()), "{text}");
+    }
+    assert_eq!(post(&address, "/v1/check", app).0, 200, "a rate is full again within a second in any case");
+    assert!(get(&address, "/metrics").1.contains("\ntidegate_store_loss 1\n"));
+    let (status, text) = post(&address, "/v1/leases/acknowledge", "");
+    assert_eq!((status, &body(&text)["acknowledged"]), (200, &true.into()));
+    let (status, text) = post(&address, "/v1/check", ADA);
+    assert_eq!(status, 200, "{text}");
+    let (_, text) = post(&address, "/v1/leases/acknowledge", "");
+    assert_eq!(body(&text)["acknowledged"], false, "there is nothing more to acknowledge");
+}
+
+#[test]
+fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
+    let Some(mut redis) = Redis::start("a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back")
+    else {
+        return;
+    };
+    let limit = "{ name: a, key: [user], rate: 100000/s, consistency: exact, on_store_failure: refuse }";
+    let (_daemon, address, _file) = member(redis.port, limit);
+    until("it is ready", || is_ready(&address));
+    assert_eq!(post(&address, "/v1/check", ADA).0, 200);
+    redis.kill();
+    until("it is missed", || post(&address, "/v1/check", ADA).0 == 503);
+    let (_, text) = post(&address, "/v1/check", ADA);
+    assert_eq!(body(&text)["reason"], "store_unavailable", "{text}");
+    assert!(is_ready(&address), "it goes on with what needs no store");
+    redis.start_again();
+    until("it serves again", || post(&address, "/v1/check", ADA).0 == 200);
+}
