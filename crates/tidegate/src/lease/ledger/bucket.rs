@@ -14,7 +14,7 @@ use super::allocation::Wanted;
 use super::{Lease, Refill, Step};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
-use crate::lease::{HOLDERS_MAX, SPACING};
+use crate::lease::{DEPTH, HOLDERS_MAX, SPACING};
 
 /// Of a period's units, one in so many is left unleased: it goes into the burst, where a holder that has only just come finds
 /// it before the others have renewed.
@@ -22,6 +22,9 @@ const UNLEASED: u64 = 64;
 
 /// A holder in need that finds the burst empty is told to wait for this part of a period.
 const AGAIN: u64 = 16;
+
+/// The fewest tokens that a lease lets trickle in.
+const TRICKLE_MIN: u32 = 4;
 
 /// The first asks of a holder are answered with short leases, each twice as long as the one before, so that shares settle
 /// within a second when many come at once.
@@ -102,10 +105,10 @@ impl Step<'_> {
         leases.filter(move |(index, _)| Some(*index) != except).map(|(_, lease)| lease)
     }
 
-    /// What is left of the burst.
-    fn free(&self, refill: &Refill) -> u64 {
-        // What is to come is debited already and no part of the burst.
-        let to_come = self.to_come(None) / self.ledger.period_us;
+    /// What is left of the burst. What is to come is debited already and no part of it, but for the lease at `unpaid`, whose
+    /// debit is still to be made.
+    fn free(&self, refill: &Refill, unpaid: Option<usize>) -> u64 {
+        let to_come = self.to_come(unpaid) / self.ledger.period_us;
         (refill.burst + to_come).saturating_sub(self.ledger.used)
     }
 
@@ -198,16 +201,21 @@ impl Step<'_> {
         }
         // Below the quota, which is below 2^31.
         let rate = share.min(quota.saturating_sub(leased)) as u32;
+        let left = self.ledger.leases[index].held;
+        let free = if self.is_learning() { 0 } else { self.free(refill, Some(index)) };
+        let lump = self.lump(free, &wanted, &Ask { left, ..*ask }, rate);
+        let shorter = self.ledger.leases[index].shorter(ask);
+        let ttl_us = period_us >> shorter;
+        // Without a token in hand a rate this low gathers none, and of a few tokens too much is lost in parts. So the burst
+        // has it, for whoever asks next.
+        let is_worthless = rate >> shorter < TRICKLE_MIN || (left + lump == 0 && self.is_too_slow(rate));
+        let rate = if is_worthless { 0 } else { rate };
         let lease = &mut self.ledger.leases[index];
-        let ttl_us = period_us >> lease.shorter(ask);
         (lease.rate, lease.until_us, lease.seq, lease.demand) = (rate, now_us + ttl_us, ask.seq, ask.demand);
         let to_come = lease.to_come(now_us.max(self.ledger.at_us));
         self.debit_parts(to_come);
 
-        let left = self.ledger.leases[index].held;
-        let lump = self.lump(refill, &wanted, &Ask { left, ..*ask }, rate);
         self.debit(lump.into());
-        self.ledger.spent = self.ledger.spent.wrapping_add(lump);
         let (spent, since_us) = (self.ledger.spent, self.paid_from());
         let lease = &mut self.ledger.leases[index];
         (lease.lump, lease.spent, lease.since_us) = (lump, spent, since_us);
@@ -216,11 +224,13 @@ impl Step<'_> {
         self.hold_up();
 
         // Below an eighth of the burst and a sixteenth of a period nobody is sent back for more.
-        let free = self.free(refill);
+        let free = self.free(refill, None);
         let is_scarce = wanted.is_scarce() && free <= (refill.burst / 8).min(quota / AGAIN);
         let again = match ask.need.saturating_sub(held.into()) {
             // Others still have what this one is due.
-            0 if u64::from(rate) + share / 8 < share => Duration::from_micros(period_us / AGAIN).max(SPACING),
+            0 if rate > 0 && u64::from(rate) + share / 8 < share => {
+                Duration::from_micros(period_us / AGAIN).max(SPACING)
+            }
             // More has just come than fits one grant; with the first ones nobody knows yet how much to give.
             0 if ask.seq > FIRST => SPACING,
             0 => Duration::ZERO,
@@ -241,17 +251,17 @@ impl Step<'_> {
         }
     }
 
+    /// Whether a rate never gathers one token in the time that it may gather for.
+    fn is_too_slow(&self, rate: u32) -> bool {
+        u64::from(rate) * micros_of(DEPTH) < self.terms.period_us
+    }
+
     /// What the holder gets from the burst: what waits, what it is asked for beyond its rate, and if something waits a good part
     /// of what is free, as nobody knows yet what follows.
-    fn lump(&self, refill: &Refill, wanted: &Wanted, ask: &Ask, rate: u32) -> u32 {
-        let free = self.free(refill);
-        if free == 0 || self.is_learning() {
-            return 0;
-        }
+    fn lump(&self, free: u64, wanted: &Wanted, ask: &Ask, rate: u32) -> u32 {
         let left = u64::from(ask.left);
         let beyond = u64::from(ask.demand.saturating_sub(rate));
-        // A rate this low never gathers one token in the tenth of a second that it may gather for.
-        let float = u64::from(ask.demand > 0 && u64::from(rate) * 100_000 < self.terms.period_us);
+        let float = u64::from(ask.demand > 0 && self.is_too_slow(rate));
         // An equal part, and one for the next that comes.
         let most = free / (wanted.members + 1);
         let unknown = if ask.need == 0 { float } else { most };
@@ -263,7 +273,8 @@ impl Step<'_> {
     /// The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
     fn spot(&mut self, refill: &Refill, ask: &Ask) -> Grant {
         self.ledger.crowded_us = self.now_us + self.terms.period_us;
-        let fits = ask.need <= self.free(refill) && ask.need <= self.terms.lent_max() && !self.is_learning();
+        let fits =
+            ask.need <= self.free(refill, None) && ask.need <= self.terms.lent_max() && !self.is_learning();
         let lump = if fits { ask.need as u32 } else { 0 };
         self.debit(lump.into());
         self.ledger.spent = self.ledger.spent.wrapping_add(lump);
@@ -277,4 +288,8 @@ impl Step<'_> {
             self.credit(ask.returned.into());
         }
     }
+}
+
+const fn micros_of(span: Duration) -> u64 {
+    span.as_micros() as u64
 }
