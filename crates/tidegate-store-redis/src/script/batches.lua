@@ -1,5 +1,8 @@
 -- Batches: what each operation does, and that a refused batch does nothing.
 
+-- What the first byte of an answer says: that it is one, or why there is none.
+local ANSWER, ID_REUSED, OTHER_LAYOUT = 0, '\001', 2
+
 -- Lists of the batch that is carried out, used again by the next.
 local ops, records, outcomes = {}, {}, {}
 local NOTHING = {}
@@ -10,21 +13,6 @@ local answered = {}
 
 -- What is kept under the names of the answers of this call's batches, by their index.
 local fetched = {}
-
-local function write_charge(made)
-  local was, bytes = made.was, nil
-  if made.kind == 1 then
-    bytes = pack('>BI2c0c16Bc0dddddddI4I4B', 1, #made.key, made.key, made.origin, #made.spec, made.spec, made.before_a,
-      made.before_b, made.before_c, made.after_a, made.after_b, made.after_c, made.units, made.ticks_h, made.ticks_l,
-      was and 1 or 0)
-  elseif made.kind == 2 then
-    bytes = pack('>BI2c0c16ddB', 2, #made.key, made.key, made.origin, made.at, made.units, was and 1 or 0)
-  else
-    bytes = pack('>BI2c0c16c16B', 3, #made.key, made.key, made.origin, made.holder, was and 1 or 0)
-  end
-  if was then bytes = bytes .. pack('>Bc0ddd', #was.spec, was.spec, was.a, was.b, was.c) end
-  return bytes
-end
 
 local function read_charge(bytes, at)
   local made, changed_numbers = {}, nil
@@ -64,13 +52,6 @@ local function answered_under(index)
   return known or nil
 end
 
-local function save_answer(index, known)
-  local charges = known.charges
-  local bytes = pack('>Bc8I4c0B', LAYOUT, known.fingerprint, #known.answer, known.answer, #charges)
-  for position = 1, #charges do bytes = bytes .. write_charge(charges[position]) end
-  if known.new then call('SET', KEYS[index], bytes, 'PX', kept_ms) else call('SET', KEYS[index], bytes, 'KEEPTTL') end
-end
-
 -- The operation at `at` in the bytes of a batch, with room for what becomes of it.
 local function read_operation(bytes, at)
   local kind, shadow, key, spec, aux1, aux2
@@ -98,246 +79,300 @@ local function read_operation(bytes, at)
   return op, at
 end
 
--- Takes one charge back from a counter, as far as it is still there. How many units, if they are to be counted.
-local function undo(record, made, by, counts)
-  local n, m = record.n, record.n.m
-  if made.kind == 1 then
-    local used = counts and m.used(n, record.a, record.b, record.c)
-    if made.spec == n.spec then
-      record.a, record.b, record.c = m.undo(n, record.a, record.b, record.c, made)
+-- Batches of any kind: made when a call has one, as the algorithms are. Most calls only have checks that are alone in theirs.
+local general_made
+local function general()
+  if general_made then return general_made end
+
+  local function is_empty(record)
+    if record.blocked > 0 then return false end
+    if record.n.viewed then return record.view ~= nil and record.n.m.is_empty(record.view) end
+    return record.a == 0 and record.b == 0 and (record.c == 0 or record.n.algorithm == CALENDAR)
+  end
+
+  local function snapshot(record)
+    return {
+      record.exists, record.n, record.origin, record.a, record.b, record.c, record.blocked, record.changed, record.view,
+      record.view and record.n.m.snapshot(record.view),
+    }
+  end
+
+  local function restore(record, saved)
+    record.exists, record.n, record.origin, record.a, record.b, record.c = unpack(saved, 1, 6)
+    record.blocked, record.changed, record.view = saved[7], saved[8], saved[9]
+    if saved[10] then record.n.m.restore(record.view, saved[10]) end
+  end
+
+  local function view_under(record, op)
+    if record.exists and record.view and record.n.algorithm == op.n.algorithm then return record.view end
+    return op.n.m.view({ raw = false, a = 0 }, op)
+  end
+
+  local function write_charge(made)
+    local was, bytes = made.was, nil
+    if made.kind == 1 then
+      bytes = pack('>BI2c0c16Bc0dddddddI4I4B', 1, #made.key, made.key, made.origin, #made.spec, made.spec, made.before_a,
+        made.before_b, made.before_c, made.after_a, made.after_b, made.after_c, made.units, made.ticks_h, made.ticks_l,
+        was and 1 or 0)
+    elseif made.kind == 2 then
+      bytes = pack('>BI2c0c16ddB', 2, #made.key, made.key, made.origin, made.at, made.units, was and 1 or 0)
     else
-      -- Under the numbers in force the states mean something else: what has not drained of the charge under its own is
-      -- given back in units.
-      local was = numbers_of(made.spec)
-      local left = m.used(was, made.after_a, made.after_b, made.after_c)
-        - m.used(was, made.before_a, made.before_b, made.before_c)
-      left = min(left, made.units)
-      if left > 0 then record.a, record.b, record.c = m.refund(n, record.a, record.b, record.c, left) end
+      bytes = pack('>BI2c0c16c16B', 3, #made.key, made.key, made.origin, made.holder, was and 1 or 0)
     end
-    return used and max(0, used - m.used(n, record.a, record.b, record.c)) or 0
+    if was then bytes = bytes .. pack('>Bc0ddd', #was.spec, was.spec, was.a, was.b, was.c) end
+    return bytes
   end
-  if not record.view then return 0 end
-  if made.kind == 2 then return m.take_out(record.view, made.at, made.units) end
-  return m.release(record.view, made.holder, by)
-end
 
--- What a batch charged to the counter of an operation and is not undone yet, also not earlier in this batch.
-local function charges_of(op, batch)
-  local known, found = answered_under(op.answer), {}
-  local name = op.answer .. ' ' .. op.key
-  batch.undone = batch.undone or {}
-  if known and not batch.undone[name] then
-    batch.undone[name] = op
-    for _, made in ipairs(known.charges) do
-      if made.key == KEYS[op.key] then found[#found + 1] = made end
-    end
+  local function save_answer(index, known)
+    local charges = known.charges
+    local bytes = pack('>Bc8I4c0B', LAYOUT, known.fingerprint, #known.answer, known.answer, #charges)
+    for position = 1, #charges do bytes = bytes .. write_charge(charges[position]) end
+    if known.new then call('SET', KEYS[index], bytes, 'PX', kept_ms) else call('SET', KEYS[index], bytes, 'KEEPTTL') end
   end
-  return found
-end
 
--- Carries an operation out, or refuses it and changes nothing. Notes in `op` whether it was admitted, what it was decided
--- on, and how many units it moved where that does not follow from the states.
-local function apply(record, op, batch)
-  local n, kind, m = op.n, op.kind, op.n.m
-  local viewed = n.viewed
-  local a, b, c, next_a, next_b, next_c, view
-  op.before_blocked = record.blocked
-  if viewed then
-    view = view_under(record, op)
-    if kind == ACQUIRE and m.holds(view, op.holder) then
-      -- Who has a permit keeps it through a block.
-      op.admitted = true
-    elseif kind <= PEEK or kind == ACQUIRE then
-      local fits, wait = m.decide(n, view, op.units)
-      op.before_a = wait or 0
-      op.admitted = fits and record.blocked <= now
-    end
-    op.units_moved = 0
-  else
-    a, b, c = under(record, n)
-    op.before_a, op.before_b, op.before_c = a, b, c
-    if kind <= PEEK then
-      op.admitted, next_a, next_b, next_c = m.admits(n, a, b, c, op)
-      op.admitted = op.admitted and record.blocked <= now
-    end
-  end
-  if kind == PEEK or not op.admitted then return end
-
-  if kind == RESET then
-    record.changed = record.changed or record.exists
-    record.exists, record.blocked = false, 0
-  elseif kind == BLOCK then
-    local lasts = op.until_us > now
-    if lasts and not record.exists then begin(record, n, op, batch.id) end
-    record.changed = record.changed or record.exists
-    record.blocked = lasts and op.until_us or 0
-  elseif kind == UNDO then
-    local charges = charges_of(op, batch)
-    -- What one charge gives back follows from the states before and after, under the same numbers.
-    local counts = record.exists and (record.view or #charges > 1 or record.n.spec ~= n.spec)
-    local units = 0
-    for position = #charges, 1, -1 do
-      local made = charges[position]
-      if record.exists and made.origin == record.origin then
-        local was = op.restores and made.was
-        if was and made.kind == 1 then
-          local unmoved = record.a == made.after_a and record.b == made.after_b and record.c == made.after_c
-          was = record.n.spec == made.spec and unmoved and was
-        end
-        units = units + undo(record, made, op.target, counts)
-        if was then
-          record.n = numbers_of(was.spec)
-          if not record.view then record.a, record.b, record.c = was.a, was.b, was.c end
-        end
-        record.changed = true
-      end
-    end
-    if counts then op.units_moved = units end
-  else
-    local was
-    if record.exists and record.n.algorithm == n.algorithm then
-      if record.n.spec ~= n.spec then
-        was = { spec = record.n.spec, a = record.a, b = record.b, c = record.c }
-        -- Counts by these numbers from now on; what is used stays used.
-        if not viewed then record.a, record.b, record.c = a, b, c end
-        record.n, record.changed = n, true
-      end
-    elseif kind == CHECK or kind == REPORT or kind == ACQUIRE then
-      -- Another algorithm starts anew with its first charge; a block is on the key and stays.
-      begin(record, n, op, batch.id)
-    else
-      return
-    end
-    view = record.view
-    local made
-    if viewed then
-      local at, units
-      if kind == CHECK then
-        at, units = m.charge(n, view, op.units), op.units
-      elseif kind == REPORT then
-        at, units = m.report(n, view, op.units)
-      elseif kind == REFUND then
-        units = m.refund(n, view, op.units)
-      elseif kind == ACQUIRE then
-        units = m.acquire(n, view, op.holder, batch.id)
-        if units > 0 then made = { kind = 3, holder = op.holder } end
+  -- Takes one charge back from a counter, as far as it is still there. How many units, if they are to be counted.
+  local function undo(record, made, by, counts)
+    local n, m = record.n, record.n.m
+    if made.kind == 1 then
+      local used = counts and m.used(n, record.a, record.b, record.c)
+      if made.spec == n.spec then
+        record.a, record.b, record.c = m.undo(n, record.a, record.b, record.c, made)
       else
-        units = m.release(view, op.holder)
+        -- Under the numbers in force the states mean something else: what has not drained of the charge under its own is
+        -- given back in units.
+        local was = numbers_of(made.spec)
+        local left = m.used(was, made.after_a, made.after_b, made.after_c)
+          - m.used(was, made.before_a, made.before_b, made.before_c)
+        left = min(left, made.units)
+        if left > 0 then record.a, record.b, record.c = m.refund(n, record.a, record.b, record.c, left) end
       end
-      if at and units > 0 then made = { kind = 2, at = at, units = units } end
-      op.units_moved = units
-    elseif kind == REFUND then
-      record.a, record.b, record.c = m.refund(n, a, b, c, op.units, op)
+      return used and max(0, used - m.used(n, record.a, record.b, record.c)) or 0
+    end
+    if not record.view then return 0 end
+    if made.kind == 2 then return m.take_out(record.view, made.at, made.units) end
+    return m.release(record.view, made.holder, by)
+  end
+
+  -- What a batch charged to the counter of an operation and is not undone yet, also not earlier in this batch.
+  local function charges_of(op, batch)
+    local known, found = answered_under(op.answer), {}
+    local name = op.answer .. ' ' .. op.key
+    batch.undone = batch.undone or {}
+    if known and not batch.undone[name] then
+      batch.undone[name] = op
+      for _, made in ipairs(known.charges) do
+        if made.key == KEYS[op.key] then found[#found + 1] = made end
+      end
+    end
+    return found
+  end
+
+  -- Carries an operation out, or refuses it and changes nothing. Notes in `op` whether it was admitted, what it was decided
+  -- on, and how many units it moved where that does not follow from the states.
+  local function apply(record, op, batch)
+    local n, kind, m = op.n, op.kind, op.n.m
+    local viewed = n.viewed
+    local a, b, c, next_a, next_b, next_c, view
+    op.before_blocked = record.blocked
+    if viewed then
+      view = view_under(record, op)
+      if kind == ACQUIRE and m.holds(view, op.holder) then
+        -- Who has a permit keeps it through a block.
+        op.admitted = true
+      elseif kind <= PEEK or kind == ACQUIRE then
+        local fits, wait = m.decide(n, view, op.units)
+        op.before_a = wait or 0
+        op.admitted = fits and record.blocked <= now
+      end
+      op.units_moved = 0
     else
-      local units, ticks_h, ticks_l = op.units, op.ticks_h, op.ticks_l
-      if kind == REPORT then
-        next_a, next_b, next_c, units, ticks_h, ticks_l = m.charge(n, a, b, c, op)
-        op.units_moved = units
-      end
-      record.a, record.b, record.c = next_a, next_b, next_c
-      if units > 0 then
-        made = {
-          kind = 1, spec = n.spec, before_a = a, before_b = b, before_c = c, after_a = next_a, after_b = next_b,
-          after_c = next_c, units = units, ticks_h = ticks_h, ticks_l = ticks_l, key = false, origin = false, was = false,
-        }
+      a, b, c = under(record, n)
+      op.before_a, op.before_b, op.before_c = a, b, c
+      if kind <= PEEK then
+        op.admitted, next_a, next_b, next_c = m.admits(n, a, b, c, op)
+        op.admitted = op.admitted and record.blocked <= now
       end
     end
-    record.changed = true
-    if made then
-      made.key, made.origin, made.was = KEYS[op.key], record.origin, was
-      if batch.charges == NOTHING then batch.charges = { made } else batch.charges[#batch.charges + 1] = made end
-    end
-  end
+    if kind == PEEK or not op.admitted then return end
 
-  if record.exists and is_empty(record) then record.exists = false end
-  if not record.exists and #batch.charges > 0 then
-    -- Charges to a counter that has been emptied are gone; a next operation begins another one.
-    local kept = {}
-    for _, made in ipairs(batch.charges) do
-      if made.key ~= KEYS[op.key] then kept[#kept + 1] = made end
-    end
-    batch.charges = kept
-  end
-end
-
--- What an operation is answered: whether it was admitted, the counter as it is now, and what else it takes to tell the rest.
-local function outcome(record, op, refused)
-  local n, a, b, c = op.n, 0, 0, 0
-  if n.viewed then
-    a, b = n.m.usage(n, view_under(record, op))
-  else
-    a, b, c = under(record, n)
-  end
-  local blocked, units = record.blocked, op.units_moved
-  if blocked <= now then blocked = 0 end
-  local flags = op.admitted and 1 or 0
-  if op.admitted and op.kind <= PEEK and (refused or not units) then return pack('>Bdddd', flags, a, b, c, blocked) end
-  if not op.admitted or op.kind == REFUND or op.kind == UNDO then flags = flags + 2 end
-  if units and not refused then flags = flags + 4 end
-  local bytes = pack('>Bdddd', flags, a, b, c, blocked)
-  if flags % 4 >= 2 then
-    blocked = op.before_blocked
-    if blocked <= now then blocked = 0 end
-    bytes = bytes .. pack('>dddd', op.before_a, op.before_b, op.before_c, blocked)
-  end
-  if flags >= 4 then bytes = bytes .. pack('>d', units) end
-  return bytes
-end
-
--- One batch. Its answer, of which the first byte says what it is.
-local ANSWER, ID_REUSED, OTHER_LAYOUT = 0, '\001', 2
-local function carry_out(bytes)
-  local mode, answer_key, fingerprint, id, count, note_count, at = read('>BI2c8c16BB', bytes)
-  if answer_key > 0 then
-    local known = answered_under(answer_key)
-    if known then
-      if known.fingerprint ~= fingerprint then return ID_REUSED end
-      return known.answer
-    end
-  end
-  local batch = { id = id, charges = NOTHING, undone = false }
-
-  for index = 1, count do
-    local layout
-    ops[index], at = read_operation(bytes, at)
-    records[index], layout = counter(ops[index])
-    if layout then return pack('>BBB', OTHER_LAYOUT, index - 1, layout) end
-  end
-
-  local saved = (note_count > 0 or mode == TRY or (mode == ALL_OR_NOTHING and count > 1)) and {}
-  local refused = false
-  for index = 1, count do
-    local op, record = ops[index], records[index]
-    if saved and not saved[record] then saved[record] = snapshot(record) end
-    apply(record, op, batch)
-    if mode ~= EACH and not op.admitted and op.shadow == 0 and op.kind ~= PEEK then refused = true end
-    if not refused and mode ~= TRY then outcomes[index] = outcome(record, op, false) end
-  end
-  local changes = note_count > 0 and notes().read(bytes, at, note_count)
-  refused = refused or (changes and notes().refuse(changes))
-  local leaves_nothing = refused or mode == TRY
-  if leaves_nothing then
-    for record, before in pairs(saved or NOTHING) do restore(record, before) end
-    for index = 1, count do outcomes[index] = outcome(records[index], ops[index], true) end
-    batch.charges = NOTHING
-  end
-
-  local answer = pack('>BBdB', ANSWER, refused and 1 or 0, now, count) .. concat(outcomes, '', 1, count)
-  if not leaves_nothing then
-    for _, op in pairs(batch.undone or NOTHING) do
-      local known, kept = answered_under(op.answer), {}
-      if known and #known.charges > 0 then
-        for _, made in ipairs(known.charges) do
-          if made.key ~= KEYS[op.key] then kept[#kept + 1] = made end
+    if kind == RESET then
+      record.changed = record.changed or record.exists
+      record.exists, record.blocked = false, 0
+    elseif kind == BLOCK then
+      local lasts = op.until_us > now
+      if lasts and not record.exists then begin(record, n, op, batch.id) end
+      record.changed = record.changed or record.exists
+      record.blocked = lasts and op.until_us or 0
+    elseif kind == UNDO then
+      local charges = charges_of(op, batch)
+      -- What one charge gives back follows from the states before and after, under the same numbers.
+      local counts = record.exists and (record.view or #charges > 1 or record.n.spec ~= n.spec)
+      local units = 0
+      for position = #charges, 1, -1 do
+        local made = charges[position]
+        if record.exists and made.origin == record.origin then
+          local was = op.restores and made.was
+          if was and made.kind == 1 then
+            local unmoved = record.a == made.after_a and record.b == made.after_b and record.c == made.after_c
+            was = record.n.spec == made.spec and unmoved and was
+          end
+          units = units + undo(record, made, op.target, counts)
+          if was then
+            record.n = numbers_of(was.spec)
+            if not record.view then record.a, record.b, record.c = was.a, was.b, was.c end
+          end
+          record.changed = true
         end
-        known.charges, known.changed = kept, true
+      end
+      if counts then op.units_moved = units end
+    else
+      local was
+      if record.exists and record.n.algorithm == n.algorithm then
+        if record.n.spec ~= n.spec then
+          was = { spec = record.n.spec, a = record.a, b = record.b, c = record.c }
+          -- Counts by these numbers from now on; what is used stays used.
+          if not viewed then record.a, record.b, record.c = a, b, c end
+          record.n, record.changed = n, true
+        end
+      elseif kind == CHECK or kind == REPORT or kind == ACQUIRE then
+        -- Another algorithm starts anew with its first charge; a block is on the key and stays.
+        begin(record, n, op, batch.id)
+      else
+        return
+      end
+      view = record.view
+      local made
+      if viewed then
+        local at, units
+        if kind == CHECK then
+          at, units = m.charge(n, view, op.units), op.units
+        elseif kind == REPORT then
+          at, units = m.report(n, view, op.units)
+        elseif kind == REFUND then
+          units = m.refund(n, view, op.units)
+        elseif kind == ACQUIRE then
+          units = m.acquire(n, view, op.holder, batch.id)
+          if units > 0 then made = { kind = 3, holder = op.holder } end
+        else
+          units = m.release(view, op.holder)
+        end
+        if at and units > 0 then made = { kind = 2, at = at, units = units } end
+        op.units_moved = units
+      elseif kind == REFUND then
+        record.a, record.b, record.c = m.refund(n, a, b, c, op.units, op)
+      else
+        local units, ticks_h, ticks_l = op.units, op.ticks_h, op.ticks_l
+        if kind == REPORT then
+          next_a, next_b, next_c, units, ticks_h, ticks_l = m.charge(n, a, b, c, op)
+          op.units_moved = units
+        end
+        record.a, record.b, record.c = next_a, next_b, next_c
+        if units > 0 then
+          made = {
+            kind = 1, spec = n.spec, before_a = a, before_b = b, before_c = c, after_a = next_a, after_b = next_b,
+            after_c = next_c, units = units, ticks_h = ticks_h, ticks_l = ticks_l, key = false, origin = false, was = false,
+          }
+        end
+      end
+      record.changed = true
+      if made then
+        made.key, made.origin, made.was = KEYS[op.key], record.origin, was
+        if batch.charges == NOTHING then batch.charges = { made } else batch.charges[#batch.charges + 1] = made end
       end
     end
-    if changes then answer = answer .. notes().change(changes) end
+
+    if record.exists and is_empty(record) then record.exists = false end
+    if not record.exists and #batch.charges > 0 then
+      -- Charges to a counter that has been emptied are gone; a next operation begins another one.
+      local kept = {}
+      for _, made in ipairs(batch.charges) do
+        if made.key ~= KEYS[op.key] then kept[#kept + 1] = made end
+      end
+      batch.charges = kept
+    end
   end
-  if answer_key > 0 then
-    answered[answer_key] =
-      { fingerprint = fingerprint, answer = answer, charges = batch.charges, changed = true, new = true }
+
+  -- What an operation is answered: whether it was admitted, the counter as it is now, and what else it takes to tell the rest.
+  local function outcome(record, op, refused)
+    local n, a, b, c = op.n, 0, 0, 0
+    if n.viewed then
+      a, b = n.m.usage(n, view_under(record, op))
+    else
+      a, b, c = under(record, n)
+    end
+    local blocked, units = record.blocked, op.units_moved
+    if blocked <= now then blocked = 0 end
+    local flags = op.admitted and 1 or 0
+    if op.admitted and op.kind <= PEEK and (refused or not units) then return pack('>Bdddd', flags, a, b, c, blocked) end
+    if not op.admitted or op.kind == REFUND or op.kind == UNDO then flags = flags + 2 end
+    if units and not refused then flags = flags + 4 end
+    local bytes = pack('>Bdddd', flags, a, b, c, blocked)
+    if flags % 4 >= 2 then
+      blocked = op.before_blocked
+      if blocked <= now then blocked = 0 end
+      bytes = bytes .. pack('>dddd', op.before_a, op.before_b, op.before_c, blocked)
+    end
+    if flags >= 4 then bytes = bytes .. pack('>d', units) end
+    return bytes
   end
-  return answer
+
+  -- One batch. Its answer.
+  local function carry_out(bytes)
+    local mode, answer_key, fingerprint, id, count, note_count, at = read('>BI2c8c16BB', bytes)
+    if answer_key > 0 then
+      local known = answered_under(answer_key)
+      if known then
+        if known.fingerprint ~= fingerprint then return ID_REUSED end
+        return known.answer
+      end
+    end
+    local batch = { id = id, charges = NOTHING, undone = false }
+
+    for index = 1, count do
+      local layout
+      ops[index], at = read_operation(bytes, at)
+      records[index], layout = counter(ops[index])
+      if layout then return pack('>BBB', OTHER_LAYOUT, index - 1, layout) end
+    end
+
+    local saved = (note_count > 0 or mode == TRY or (mode == ALL_OR_NOTHING and count > 1)) and {}
+    local refused = false
+    for index = 1, count do
+      local op, record = ops[index], records[index]
+      if saved and not saved[record] then saved[record] = snapshot(record) end
+      apply(record, op, batch)
+      if mode ~= EACH and not op.admitted and op.shadow == 0 and op.kind ~= PEEK then refused = true end
+      if not refused and mode ~= TRY then outcomes[index] = outcome(record, op, false) end
+    end
+    local changes = note_count > 0 and notes().read(bytes, at, note_count)
+    refused = refused or (changes and notes().refuse(changes))
+    local leaves_nothing = refused or mode == TRY
+    if leaves_nothing then
+      for record, before in pairs(saved or NOTHING) do restore(record, before) end
+      for index = 1, count do outcomes[index] = outcome(records[index], ops[index], true) end
+      batch.charges = NOTHING
+    end
+
+    local answer = pack('>BBdB', ANSWER, refused and 1 or 0, now, count) .. concat(outcomes, '', 1, count)
+    if not leaves_nothing then
+      for _, op in pairs(batch.undone or NOTHING) do
+        local known, kept = answered_under(op.answer), {}
+        if known and #known.charges > 0 then
+          for _, made in ipairs(known.charges) do
+            if made.key ~= KEYS[op.key] then kept[#kept + 1] = made end
+          end
+          known.charges, known.changed = kept, true
+        end
+      end
+      if changes then answer = answer .. notes().change(changes) end
+    end
+    if answer_key > 0 then
+      answered[answer_key] =
+        { fingerprint = fingerprint, answer = answer, charges = batch.charges, changed = true, new = true }
+    end
+    return answer
+  end
+
+  general_made = { carry_out = carry_out, save_answer = save_answer }
+  return general_made
 end

@@ -68,12 +68,6 @@ algorithms[BUCKET] = function()
     return left_h, left_l
   end
 
-  -- `units` in ticks.
-  local function ticks(n, units)
-    local b = big()
-    return b.pair(b.times(b.of(units), b.of_pair(n.unit_h, n.unit_l)))
-  end
-
   function m.admits(n, a, b, c, op)
     local charge_h, charge_l = op.ticks_h, op.ticks_l
     local used_h, used_l = minus(a, b, n.now_h, n.now_l)
@@ -92,74 +86,88 @@ algorithms[BUCKET] = function()
     return true, base_h, base_l, 0
   end
 
-  function m.used(n, a, b, c)
-    local used_h, used_l = minus(a, b, n.now_h, n.now_l)
-    if used_h == 0 and used_l == 0 then return 0 end
-    local wide = big()
-    return wide.about(wide.over(wide.of_pair(used_h, used_l), wide.of_pair(n.unit_h, n.unit_l)))
-  end
-
-  function m.charge(n, a, b, c, op)
-    local next_h, next_l = larger(a, b, n.now_h, n.now_l)
-    next_h, next_l = plus(next_h, next_l, op.ticks_h, op.ticks_l)
-    local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
-    if at_most(next_h, next_l, most_h, most_l) then
-      return next_h, next_l, 0, op.units, op.ticks_h, op.ticks_l
-    end
-    -- Never below what is booked already, which after a step back may lie beyond the bound.
-    next_h, next_l = larger(most_h, most_l, a, b)
-    local booked = min(op.units, max(0, m.used(n, next_h, next_l, 0) - m.used(n, a, b, c)))
-    local booked_h, booked_l = ticks(n, booked)
-    return next_h, next_l, 0, booked, booked_h, booked_l
-  end
-
-  function m.refund(n, a, b, c, units, op)
-    local drained_h, drained_l = smaller(a, b, n.now_h, n.now_l)
-    local back_h, back_l
-    if op then back_h, back_l = op.ticks_h, op.ticks_l else back_h, back_l = ticks(n, units) end
-    local next_h, next_l = minus(a, b, back_h, back_l)
-    next_h, next_l = larger(next_h, next_l, drained_h, drained_l)
-    return next_h, next_l, 0
-  end
-
-  function m.undo(n, a, b, c, made)
-    if a == made.after_a and b == made.after_b then return made.before_a, made.before_b, 0 end
-    local moved_h, moved_l = minus(made.after_a, made.after_b, made.before_a, made.before_b)
-    moved_h, moved_l = smaller(moved_h, moved_l, made.ticks_h, made.ticks_l)
-    local top_h, top_l = minus(a, b, made.after_a, made.after_b)
-    top_h, top_l = plus(n.now_h, n.now_l, top_h, top_l)
-    local next_h, next_l = minus(a, b, moved_h, moved_l)
-    next_h, next_l = larger(next_h, next_l, top_h, top_l)
-    next_h, next_l = smaller(next_h, next_l, a, b)
-    return next_h, next_l, 0
-  end
-
-  function m.carry(n, a, b, c, from)
-    if n.scale == from.scale then
-      local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
-      local next_h, next_l = smaller(a, b, most_h, most_l)
-      return next_h, next_l, 0
-    end
-    local used_h, used_l = minus(a, b, from.now_h, from.now_l)
-    if used_h == 0 and used_l == 0 then return 0, 0, 0 end
-    local wide = big()
-    local product = wide.times(wide.of_pair(used_h, used_l), wide.of_pair(n.unit_h, n.unit_l))
-    used_h, used_l = wide.pair(wide.over(product, wide.of_pair(from.unit_h, from.unit_l)))
-    used_h, used_l = smaller(used_h, used_l, n.deep_h, n.deep_l)
-    used_h, used_l = plus(n.now_h, n.now_l, used_h, used_l)
-    return used_h, used_l, 0
-  end
-
-  function m.on_load(n, a, b, c)
-    local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
-    local next_h, next_l = smaller(a, b, most_h, most_l)
-    return next_h, next_l, 0
-  end
-
   function m.drains(n, a, b, c)
     local used_h, used_l = minus(a, b, n.now_h, n.now_l)
     return (used_h * T32 + used_l) / n.per_us
   end
 
-  return m
+  -- The rest, which most calls do not need.
+  local function complete()
+    -- `units` in ticks.
+    local function ticks(n, units)
+      local b = big()
+      return b.pair(b.times(b.of(units), b.of_pair(n.unit_h, n.unit_l)))
+    end
+
+    function m.used(n, a, b, c)
+      local used_h, used_l = minus(a, b, n.now_h, n.now_l)
+      if used_h == 0 and used_l == 0 then return 0 end
+      local wide = big()
+      return wide.about(wide.over(wide.of_pair(used_h, used_l), wide.of_pair(n.unit_h, n.unit_l)))
+    end
+
+    function m.charge(n, a, b, c, op)
+      local next_h, next_l = larger(a, b, n.now_h, n.now_l)
+      next_h, next_l = plus(next_h, next_l, op.ticks_h, op.ticks_l)
+      local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
+      if at_most(next_h, next_l, most_h, most_l) then
+        return next_h, next_l, 0, op.units, op.ticks_h, op.ticks_l
+      end
+      -- Never below what is booked already, which after a step back may lie beyond the bound.
+      next_h, next_l = larger(most_h, most_l, a, b)
+      local booked = min(op.units, max(0, m.used(n, next_h, next_l, 0) - m.used(n, a, b, c)))
+      local booked_h, booked_l = ticks(n, booked)
+      return next_h, next_l, 0, booked, booked_h, booked_l
+    end
+
+    function m.refund(n, a, b, c, units, op)
+      local drained_h, drained_l = smaller(a, b, n.now_h, n.now_l)
+      local back_h, back_l
+      if op then back_h, back_l = op.ticks_h, op.ticks_l else back_h, back_l = ticks(n, units) end
+      local next_h, next_l = minus(a, b, back_h, back_l)
+      next_h, next_l = larger(next_h, next_l, drained_h, drained_l)
+      return next_h, next_l, 0
+    end
+
+    function m.undo(n, a, b, c, made)
+      if a == made.after_a and b == made.after_b then return made.before_a, made.before_b, 0 end
+      local moved_h, moved_l = minus(made.after_a, made.after_b, made.before_a, made.before_b)
+      moved_h, moved_l = smaller(moved_h, moved_l, made.ticks_h, made.ticks_l)
+      local top_h, top_l = minus(a, b, made.after_a, made.after_b)
+      top_h, top_l = plus(n.now_h, n.now_l, top_h, top_l)
+      local next_h, next_l = minus(a, b, moved_h, moved_l)
+      next_h, next_l = larger(next_h, next_l, top_h, top_l)
+      next_h, next_l = smaller(next_h, next_l, a, b)
+      return next_h, next_l, 0
+    end
+
+    function m.carry(n, a, b, c, from)
+      if n.scale == from.scale then
+        local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
+        local next_h, next_l = smaller(a, b, most_h, most_l)
+        return next_h, next_l, 0
+      end
+      local used_h, used_l = minus(a, b, from.now_h, from.now_l)
+      if used_h == 0 and used_l == 0 then return 0, 0, 0 end
+      local wide = big()
+      local product = wide.times(wide.of_pair(used_h, used_l), wide.of_pair(n.unit_h, n.unit_l))
+      used_h, used_l = wide.pair(wide.over(product, wide.of_pair(from.unit_h, from.unit_l)))
+      used_h, used_l = smaller(used_h, used_l, n.deep_h, n.deep_l)
+      used_h, used_l = plus(n.now_h, n.now_l, used_h, used_l)
+      return used_h, used_l, 0
+    end
+
+    function m.on_load(n, a, b, c)
+      local most_h, most_l = plus(n.now_h, n.now_l, n.deep_h, n.deep_l)
+      local next_h, next_l = smaller(a, b, most_h, most_l)
+      return next_h, next_l, 0
+    end
+  end
+
+  return setmetatable(m, {
+    __index = function(_, name)
+      complete()
+      return rawget(m, name)
+    end,
+  })
 end

@@ -34,12 +34,6 @@ local function begin(record, n, op, origin)
   end
 end
 
-local function is_empty(record)
-  if record.blocked > 0 then return false end
-  if record.n.viewed then return record.view ~= nil and record.n.m.is_empty(record.view) end
-  return record.a == 0 and record.b == 0 and (record.c == 0 or record.n.algorithm == CALENDAR)
-end
-
 -- The counter of an operation, or the layout that it has and this script does not know.
 local function counter(op)
   local record = counters[op.key]
@@ -74,29 +68,11 @@ local function counter(op)
   return record
 end
 
-local function snapshot(record)
-  return {
-    record.exists, record.n, record.origin, record.a, record.b, record.c, record.blocked, record.changed, record.view,
-    record.view and record.n.m.snapshot(record.view),
-  }
-end
-
-local function restore(record, saved)
-  record.exists, record.n, record.origin, record.a, record.b, record.c = unpack(saved, 1, 6)
-  record.blocked, record.changed, record.view = saved[7], saved[8], saved[9]
-  if saved[10] then record.n.m.restore(record.view, saved[10]) end
-end
-
 -- The state under the numbers of an operation: three numbers, or a view.
 local function under(record, n)
   if not record.exists or record.n.algorithm ~= n.algorithm then return 0, 0, 0 end
   if record.n.spec == n.spec then return record.a, record.b, record.c end
   return n.m.carry(n, record.a, record.b, record.c, record.n)
-end
-
-local function view_under(record, op)
-  if record.exists and record.view and record.n.algorithm == op.n.algorithm then return record.view end
-  return op.n.m.view({ raw = false, a = 0 }, op)
 end
 
 -- How much longer than it takes to drain a counter is kept, for clocks that step back: ten seconds.

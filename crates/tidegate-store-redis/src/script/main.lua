@@ -50,7 +50,7 @@ end
 local reply = { ANSWERED, now, marker }
 for index = first, #ARGV do
   local bytes = ARGV[index]
-  reply[#reply + 1] = byte(bytes) == SAME and carry_out_same(bytes) or carry_out(bytes)
+  reply[#reply + 1] = byte(bytes) == SAME and carry_out_same(bytes) or general().carry_out(bytes)
 end
 
 for index, record in pairs(counters) do
@@ -58,6 +58,6 @@ for index, record in pairs(counters) do
 end
 save_unsaved()
 for index, known in pairs(answered) do
-  if known and known.changed then save_answer(index, known) end
+  if known and known.changed then general().save_answer(index, known) end
 end
 return reply

@@ -32,11 +32,17 @@ local function carry_out_same(bytes)
       local fits, next_a, next_b, next_c = m.admits(n, a, b, c, op)
       local kept
       if fits and blocked == 0 then
-        if not record.exists or record.n.algorithm ~= n.algorithm then begin(record, n, op, id) end
+        local was = ''
+        if not record.exists or record.n.algorithm ~= n.algorithm then
+          begin(record, n, op, id)
+        elseif record.n.spec ~= n.spec then
+          was = pack('>Bc0ddd', #record.n.spec, record.n.spec, record.a, record.b, record.c)
+        end
         record.n, record.a, record.b, record.c, record.changed = n, next_a, next_b, next_c, true
         answer = pack('>BBdBBdddd', ANSWER, 0, now, 1, 1, next_a, next_b, next_c, 0)
         kept = pack('>Bc8I4c0BBI2c0c16Bc0dddddddI4I4B', LAYOUT, fingerprint, #answer, answer, 1, 1, #key, key,
-          record.origin, #n.spec, n.spec, a, b, c, next_a, next_b, next_c, units, op.ticks_h, op.ticks_l, 0)
+          record.origin, #n.spec, n.spec, a, b, c, next_a, next_b, next_c, units, op.ticks_h, op.ticks_l,
+          was == '' and 0 or 1) .. was
       else
         answer = pack('>BBdBBdddddddd', ANSWER, 1, now, 1, 2, a, b, c, blocked, a, b, c, blocked)
         kept = pack('>Bc8I4c0B', LAYOUT, fingerprint, #answer, answer, 0)
