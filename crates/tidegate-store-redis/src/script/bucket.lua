@@ -6,19 +6,23 @@ algorithms[BUCKET] = function()
 
   function m.numbers(spec, at)
     -- The rate as it was written comes first: two ways to write one rate are different numbers.
-    local n = { limit = 0 }
-    local _
-    _, _, n.limit, n.debt, n.per_us, at = read('>c8c8ddd', spec, at)
-    -- How ticks are counted, to be compared as a whole.
-    n.scale = string.sub(spec, at, at + 29)
-    local m0, m1, m2, m3, m4
-    n.whole, m0, m1, m2, m3, m4, n.unit_h, n.unit_l, at = read('>I2I4I4I4I4I4I4I4', spec, at)
-    n.full_h, n.full_l, n.over_h, n.over_l, n.deep_h, n.deep_l = read('>I4I4I4I4I4I4', spec, at)
+    local _, limit, debt, per_us
+    _, _, limit, debt, per_us, at = read('>c8c8ddd', spec, at)
+    local from = at
+    local whole, m0, m1, m2, m3, m4, unit_h, unit_l, full_h, full_l, over_h, over_l, deep_h, deep_l =
+      read('>I2I4I4I4I4I4I4I4I4I4I4I4I4I4', spec, at)
+    local n = {
+      limit = limit, debt = debt, per_us = per_us, unit_h = unit_h, unit_l = unit_l, full_h = full_h, full_l = full_l,
+      over_h = over_h, over_l = over_l, deep_h = deep_h, deep_l = deep_l, now_h = 0, now_l = 0,
+      -- How ticks are counted, to be compared as a whole.
+      scale = string.sub(spec, from, from + 29),
+      algorithm = 0, m = false, spec = false, viewed = false,
+    }
     -- What the clock reads now.
-    if n.whole > 0 then
+    if whole > 0 then
       -- A whole number of ticks each microsecond.
-      local low = (now % T32) * n.whole
-      n.now_h, n.now_l = floor(now / T32) * n.whole + floor(low / T32), low % T32
+      local low = (now % T32) * whole
+      n.now_h, n.now_l = floor(now / T32) * whole + floor(low / T32), low % T32
     else
       -- `now` times the ratio, rounded down. The multiplier is the ratio times 2^108, rounded up, and `now` is below 2^53,
       -- so the product is too large by less than 2^-55 and never reaches the next tick: a tick is at least that far, since
