@@ -34,6 +34,7 @@ async fn a_server_that_is_away_is_left_alone_and_found_again() {
     let port = server.port();
     let mut config = RedisConfig::new([server.url()]);
     config.deadline = Duration::from_millis(500);
+    config.breaker.cool_down = Duration::from_secs(1);
     drop(server);
     let store = RedisStore::open(config).unwrap();
     let text = told(&store.run(&check(0)).await.unwrap_err());
@@ -49,7 +50,7 @@ async fn a_server_that_is_away_is_left_alone_and_found_again() {
     for id in 0..1000 {
         error = store.run(&check(id)).await.unwrap_err();
     }
-    assert!(since.elapsed() < Duration::from_millis(90), "1000 batches took {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_millis(900), "1000 batches took {:?}", since.elapsed());
     assert!(!error.is_outcome_unknown() && told(&error).contains("left alone"), "{}", told(&error));
 
     let _server = Server::start_on(port, &[]).unwrap();
@@ -75,7 +76,7 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is
     let waited = since.elapsed();
     signal("CONT", &server);
     assert!(matches!(error, StoreError::Timeout { .. }) && error.is_outcome_unknown(), "{error}");
-    assert!((150..2000).contains(&waited.as_millis()), "waited {waited:?}");
+    assert!((150..10_000).contains(&waited.as_millis()), "waited {waited:?}");
     // It was carried out when the server went on; sent again under its id it is answered, not charged twice.
     let used = loop {
         match store.run(&check(2)).await {
