@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
 use tidegate_engine::{
-    Decision, EngineError, LimitReport, Outcome, PeekReport, Pending, Permit, PermitId, Progress, Request,
-    Settled, Step,
+    Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll, Permit,
+    PermitId, Progress, Request, Settled, SettledAll, Step, StepAll,
 };
 use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};
@@ -145,6 +145,17 @@ impl Desk<'_> {
         }
     }
 
+    /// Talks to the store until requests that go ahead together are decided.
+    pub(crate) async fn carry_all(&self, mut pending: Box<PendingAll>) -> DecisionAll {
+        loop {
+            let answer = self.daemon.ask(pending.batch()).await;
+            match self.in_force.engine.resume_all(*pending, answer, self.daemon.clock.now()) {
+                StepAll::Decided(decision) => return decision,
+                StepAll::Ask(next) => pending = next,
+            }
+        }
+    }
+
     /// Talks to the store until an operation is done.
     pub(crate) async fn drive<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, Fault> {
         let fault = |error: EngineError| engine_fault(&error, self.daemon.clock.now());
@@ -185,25 +196,44 @@ impl Desk<'_> {
 
     /// Counts a decision about what was asked at `now`, and writes it down where that is wanted.
     pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision, now: Timestamp) -> Noted {
-        // The decisions' own clock: it is read anyway, and stands still where tests make it.
-        let took = self.daemon.clock.now().saturating_since(now);
-        self.daemon.metrics.shared().decision_duration.observe(took);
-        let permit = match decision {
-            Decision::Admit(permit) => permit,
+        match decision {
+            Decision::Admit(permit) => {
+                let limits = self.note_admitted(asked, &permit, now);
+                Noted::Admitted(permit, limits)
+            }
             Decision::Refuse(refusal) => {
+                let took = self.took(now);
                 self.note_refusal(&refusal, now);
                 if let Some(decisions) = &self.daemon.decisions {
                     decisions.refused(asked, &refusal, now, took);
                 }
-                return Noted::Refused(refusal);
+                Noted::Refused(refusal)
             }
-        };
-        let limits = self.in_force.engine.statuses(&permit);
+        }
+    }
+
+    /// Counts an admission, and writes it down where that is wanted; what its limits have left.
+    pub(crate) fn note_admitted(
+        &self,
+        asked: &Asked<'_>,
+        permit: &Permit,
+        now: Timestamp,
+    ) -> Vec<LimitReport> {
+        let took = self.took(now);
+        let limits = self.in_force.engine.statuses(permit);
         self.in_force.metrics.admitted(&asked.namespace, &limits);
         if let Some(decisions) = &self.daemon.decisions {
             decisions.admitted(asked, &limits, now, took);
         }
-        Noted::Admitted(permit, limits)
+        limits
+    }
+
+    /// How long a decision took about what was asked at `now`.
+    fn took(&self, now: Timestamp) -> Duration {
+        // The decisions' own clock: it is read anyway, and stands still where tests make it.
+        let took = self.daemon.clock.now().saturating_since(now);
+        self.daemon.metrics.shared().decision_duration.observe(took);
+        took
     }
 
     /// Until when a permit is kept: as long as what it lends is held, or the bound if that never ends by itself.
@@ -231,6 +261,15 @@ impl Desk<'_> {
         match Box::pin(async move { self.daemon.ask(&batch).await }).await {
             Ok(_) => Ok(()),
             Err(error) => Err(engine_fault(&EngineError::Store(error), self.daemon.clock.now())),
+        }
+    }
+
+    /// Tells the store what permits give back that were settled together. What it does not hear of stays charged: less is
+    /// admitted, never more.
+    pub(crate) async fn finish_all(&self, settled: SettledAll) {
+        for batch in settled.batches {
+            // Whether it was heard is counted where the store is asked.
+            let _ = self.daemon.ask(&batch).await;
         }
     }
 }

@@ -14,10 +14,11 @@ use tidegate::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
 };
 use tidegate_engine::{
-    Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit, Request, Step,
+    AdmitAllError, Decision, DecisionAll, Engine, EngineError, LimitReport, Outcome as End, PeekReport,
+    Permits, Request, Step, StepAll,
 };
 use tidegate_policy::policy::authorization::Verb;
-use tidegate_wire::envoy::asked::OwnLimit;
+use tidegate_wire::envoy::asked::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
     Asked, Descriptor, Hits, Left, Outcome, RateLimitRequest, RateLimitResponse, answer,
 };
@@ -39,12 +40,28 @@ struct Line<'a> {
     attributes: SmallVec<[(&'a str, &'a str); 8]>,
 }
 
-/// A question that was admitted, by the place of its descriptor.
-struct Held<'a> {
-    at: usize,
-    request: Request<'a>,
-    permit: Permit,
+/// The questions that only the policy is asked, and that have no outcome yet.
+struct Questions<'a> {
+    /// The place of the descriptor of each.
+    places: SmallVec<[usize; 2]>,
+    requests: SmallVec<[Request<'a>; 2]>,
 }
+
+impl<'a> Questions<'a> {
+    fn of(domain: &'a str, lines: &'a [Line<'_>], outcomes: &[Option<Outcome>]) -> Self {
+        let mut questions = Self { places: SmallVec::new(), requests: SmallVec::new() };
+        for (at, (line, outcome)) in lines.iter().zip(outcomes).enumerate() {
+            if let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, outcome) {
+                questions.places.push(at);
+                questions.requests.push(request(domain, line, cost));
+            }
+        }
+        questions
+    }
+}
+
+// Whatever stands in one request can be decided together.
+const _: () = assert!(DESCRIPTORS_MAX <= Engine::TOGETHER_MAX, "a request may have too many questions");
 
 impl Desk<'_> {
     /// Answers `ShouldRateLimit`.
@@ -94,15 +111,8 @@ impl Desk<'_> {
         if !is_over(&outcomes) {
             self.ask_together(domain, lines, &mut outcomes, now).await?;
         }
-        // Those that were not asked, or were given back, because another was refused.
-        for (line, outcome) in lines.iter().zip(&mut outcomes) {
-            if outcome.is_none() {
-                let Hits::Ask(cost) = line.descriptor.hits else { continue };
-                *outcome = Some(match &line.descriptor.limit {
-                    Some(limit) => Box::pin(self.look_at_own(domain, line, limit, cost, now)).await?,
-                    None => Box::pin(self.look(&request(domain, line, cost), now)).await?,
-                });
-            }
+        if outcomes.iter().any(Option::is_none) {
+            Box::pin(self.look_at_the_rest(domain, lines, &mut outcomes, now)).await?;
         }
         Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Within(Vec::new()))).collect())
     }
@@ -142,55 +152,85 @@ impl Desk<'_> {
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let mut held: SmallVec<[Held<'_>; 2]> = SmallVec::new();
-        let asked = match self.ask_policy(domain, lines, outcomes, &mut held, now).await {
-            Ok(true) if lines.iter().any(|line| line.descriptor.limit.is_some()) => {
-                Box::pin(self.ask_own(domain, lines, outcomes, now)).await
-            }
-            other => other,
-        };
-        let is_admitted = matches!(asked, Ok(true));
-        for Held { at, request, permit } in held {
-            if is_admitted {
-                let Noted::Admitted(permit, limits) =
-                    self.note(&decisions::Asked::borrowed(&request), Decision::Admit(permit), now)
-                else {
-                    continue;
-                };
-                outcomes[at] = Some(self.within(domain, limits));
-                // Nobody would settle it later, so what is only lent is given back at once.
-                self.let_go(permit, End::Succeeded, now).await;
-            } else {
-                self.let_go(permit, End::Cancelled, now).await;
+        let questions = Questions::of(domain, lines, outcomes);
+        let Some(permits) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
+        if lines.iter().any(|line| line.descriptor.limit.is_some()) {
+            let asked = Box::pin(self.ask_own(domain, lines, outcomes, now)).await;
+            if !matches!(asked, Ok(true)) {
+                self.let_go(permits, End::Cancelled, now).await;
+                return asked.map(|_| ());
             }
         }
-        asked.map(|_| ())
+        for ((at, request), permit) in questions.places.iter().zip(&questions.requests).zip(&permits) {
+            let limits = self.note_admitted(&decisions::Asked::borrowed(request), permit, now);
+            outcomes[*at] = Some(self.within(domain, limits));
+        }
+        // Nobody would settle them later, so what is only lent is given back at once.
+        self.let_go(permits, End::Succeeded, now).await;
+        Ok(())
     }
 
-    /// Asks the policy, until it refuses; whether it did not.
-    async fn ask_policy<'a>(
+    /// Asks the policy about all questions at once; `None` if it refuses one, which then has its outcome.
+    async fn ask_policy(
         &self,
-        domain: &'a str,
-        lines: &'a [Line<'_>],
+        questions: &Questions<'_>,
         outcomes: &mut [Option<Outcome>],
-        held: &mut SmallVec<[Held<'a>; 2]>,
         now: Timestamp,
-    ) -> Result<bool, Fault> {
-        for (at, line) in lines.iter().enumerate() {
-            let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, &outcomes[at])
-            else {
-                continue;
-            };
-            let request = request(domain, line, cost);
-            match self.decide(&request, now).await? {
-                Decision::Admit(permit) => held.push(Held { at, request, permit }),
-                Decision::Refuse(refusal) => {
-                    outcomes[at] = self.note_refused(&request, refusal, now);
-                    return Ok(false);
+    ) -> Result<Option<Permits>, Fault> {
+        let Questions { places, requests } = questions;
+        let decision = match self.in_force.engine.admit_all(requests, now) {
+            Ok(StepAll::Decided(decision)) => decision,
+            Ok(StepAll::Ask(pending)) => Box::pin(self.carry_all(pending)).await,
+            Err(AdmitAllError::Request { at, source: EngineError::KeyTooLong(_) }) => {
+                let refusal = uncountable(&requests[at]);
+                outcomes[places[at]] = self.note_refused(&requests[at], refusal, now);
+                return Ok(None);
+            }
+            Err(AdmitAllError::Request { source, .. }) => return Err(engine_fault(&source, now)),
+            Err(error) => return Err(Fault::new(FaultCode::MalformedBody, error)),
+        };
+        match decision {
+            DecisionAll::Admit(permits) => Ok(Some(permits)),
+            DecisionAll::Refuse(refusals) => {
+                for ((at, request), refusal) in places.iter().zip(requests).zip(refusals) {
+                    let Some(refusal) = refusal else { continue };
+                    outcomes[*at] = self.note_refused(request, refusal, now);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Looks at what questions would have met that were not asked, or were given back, because another was refused.
+    async fn look_at_the_rest(
+        &self,
+        domain: &str,
+        lines: &[Line<'_>],
+        outcomes: &mut [Option<Outcome>],
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        for (line, outcome) in lines.iter().zip(&mut *outcomes) {
+            if let (Hits::Ask(cost), Some(limit), None) =
+                (line.descriptor.hits, &line.descriptor.limit, &outcome)
+            {
+                *outcome = Some(self.look_at_own(domain, line, limit, cost, now).await?);
+            }
+        }
+        let Questions { places, requests } = Questions::of(domain, lines, outcomes);
+        match self.in_force.engine.peek_all(&requests, now) {
+            // One of them cannot be looked at, and the others can.
+            Err(EngineError::KeyTooLong(_)) => {
+                for (at, request) in places.iter().zip(&requests) {
+                    outcomes[*at] = Some(self.look(request, now).await?);
+                }
+            }
+            begun => {
+                for (at, peek) in places.iter().zip(self.drive(begun).await?) {
+                    outcomes[*at] = Some(self.seen(domain, peek));
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Asks the limits that came with the request, all at once; whether they admit.
@@ -231,9 +271,10 @@ impl Desk<'_> {
     async fn book(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         let refusal = match self.decide(request, now).await? {
             Decision::Admit(permit) => {
-                let noted = self.note(&decisions::Asked::borrowed(request), Decision::Admit(permit), now);
-                let Noted::Admitted(permit, limits) = noted else { return Ok(Outcome::Within(Vec::new())) };
-                self.let_go(permit, End::Succeeded, now).await;
+                let limits = self.note_admitted(&decisions::Asked::borrowed(request), &permit, now);
+                let settled = self.in_force.engine.settle(permit, End::Succeeded, now);
+                // An error leaves it lent until it expires: less is admitted, never more.
+                let _ = self.finish(settled).await;
                 return Ok(self.within(request.namespace, limits));
             }
             Decision::Refuse(refusal) => refusal,
@@ -255,11 +296,15 @@ impl Desk<'_> {
             Err(EngineError::KeyTooLong(_)) => return Ok(Outcome::Over(Box::new(uncountable(request)))),
             begun => begun,
         };
-        let PeekReport { refusal, limits, .. } = Box::pin(self.drive(peek)).await?;
-        Ok(match refusal {
+        let peek = Box::pin(self.drive(peek)).await?;
+        Ok(self.seen(request.namespace, peek))
+    }
+
+    fn seen(&self, namespace: &str, PeekReport { refusal, limits, .. }: PeekReport) -> Outcome {
+        match refusal {
             Some(refusal) => Outcome::Over(Box::new(refusal)),
-            None => self.within(request.namespace, limits),
-        })
+            None => self.within(namespace, limits),
+        }
     }
 
     async fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
@@ -358,11 +403,11 @@ impl Desk<'_> {
         }
     }
 
-    /// Ends a permit. What the store does not hear of stays charged: less is admitted, never more.
-    async fn let_go(&self, permit: Permit, end: End, now: Timestamp) {
-        let settled = self.in_force.engine.settle(permit, end, now);
-        if let Err(fault) = self.finish(settled).await {
-            tracing::debug!(target: "tidegate::store", detail = %fault.detail, "a charge was not given back");
+    /// Ends permits that were given together.
+    async fn let_go(&self, permits: Permits, end: End, now: Timestamp) {
+        let settled = self.in_force.engine.settle_all(permits, end, now);
+        if !settled.batches.is_empty() {
+            Box::pin(self.finish_all(settled)).await;
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod hostile;
 mod json;
 mod places;
 mod services;
+mod together;
 
 use tidegate_server::ServerConfig;
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
