@@ -125,7 +125,7 @@ impl Ledger {
         let (used, per_us, end_us) = match &terms.kind {
             Kind::Bucket(refill) => (refill.burst, refill.per_us, 0),
             Kind::Window(window) => {
-                let is_lost = epoch.is_after_loss && began_us > window.start_us;
+                let is_lost = epoch.is_after_loss && began_us >= window.start_us;
                 (if is_lost { window.limit } else { 0 }, 1, window.end_us)
             }
         };
