@@ -88,6 +88,7 @@ pub(crate) const CRATES: &[Rule] = &[
     },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 
