@@ -41,7 +41,7 @@ fn disturb(world: &mut World, seconds: u64, most: u64, cost_max: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_bucket_never_admits_more_than_rate_and_burst_and_a_tenth_of_a_second(
