@@ -20,9 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate::{Reason, Refusal};
 use tidegate_engine::{Engine, LimitReport};
 use tidegate_store_redb::RedbStore;
-use tidegate_store_redis::Circuit;
-
-use crate::shared_store::SharedStore;
+use tidegate_store_redis::{Circuit, RedisStats};
 use tidegate_wire::FaultCode;
 
 use crate::changes::Changes;
@@ -35,6 +33,7 @@ use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::resp::RespMetrics;
 use crate::route::Route;
+use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
 
 /// The media type of the page.
@@ -490,6 +489,26 @@ impl fmt::Debug for DaemonCollector {
     }
 }
 
+fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_store_waiting", stats.waiting as u64),
+        ("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)),
+        ("tidegate_store_loss", u64::from(stats.loss.is_some())),
+    ]
+}
+
+fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
+    [
+        ("tidegate_store_calls", stats.calls),
+        ("tidegate_store_batches", stats.batches),
+        ("tidegate_store_call_failures", stats.failed),
+        ("tidegate_store_left_alone", stats.left_alone),
+        ("tidegate_store_stranded", stats.stranded),
+        ("tidegate_store_losses", stats.lost),
+        ("tidegate_store_disagreements", stats.disagreed),
+    ]
+}
+
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Watched {
@@ -566,18 +585,8 @@ impl Collector for DaemonCollector {
         }
         if let Some(store) = shared_store {
             let stats = store.stats();
-            gauges.push(("tidegate_store_waiting", stats.waiting as u64));
-            gauges.push(("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)));
-            gauges.push(("tidegate_store_loss", u64::from(stats.loss.is_some())));
-            counters.extend([
-                ("tidegate_store_calls", stats.calls),
-                ("tidegate_store_batches", stats.batches),
-                ("tidegate_store_call_failures", stats.failed),
-                ("tidegate_store_left_alone", stats.left_alone),
-                ("tidegate_store_stranded", stats.stranded),
-                ("tidegate_store_losses", stats.lost),
-                ("tidegate_store_disagreements", stats.disagreed),
-            ]);
+            gauges.extend(shared_store_gauges(&stats));
+            counters.extend(shared_store_counters(&stats));
         }
         if let Some(decisions) = decisions {
             counters.push(("tidegate_decision_lines", decisions.log.written()));

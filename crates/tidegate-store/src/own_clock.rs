@@ -47,7 +47,7 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
         }
     }
 
-    fn to_store(&self, batch: &Batch) -> Batch {
+    fn in_its_time(&self, batch: &Batch) -> Batch {
         let ahead = self.ahead_nanos();
         let mut batch = batch.clone();
         for operation in &mut batch.operations {
@@ -63,7 +63,7 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
         batch
     }
 
-    fn from_store(&self, mut answer: Answer) -> Answer {
+    fn in_our_time(&self, mut answer: Answer) -> Answer {
         let back = self.ahead_nanos().saturating_neg();
         answer.store_now = moved(answer.store_now, back);
         for outcome in &mut answer.outcomes {
@@ -85,14 +85,14 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
             if !self.is_known.load(Ordering::Relaxed) {
                 self.learn(self.store.run(&Batch::each(batch.id, [])).await?.store_now);
             }
-            self.store.run(&self.to_store(batch)).await
+            self.store.run(&self.in_its_time(batch)).await
         } else {
             self.store.run(batch).await
         };
         match ran {
             Ok(answer) => {
                 self.learn(answer.store_now);
-                Ok(self.from_store(answer))
+                Ok(self.in_our_time(answer))
             }
             Err(StoreError::Full { until }) => {
                 Err(StoreError::Full { until: moved(until, self.ahead_nanos().saturating_neg()) })

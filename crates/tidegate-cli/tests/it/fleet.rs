@@ -159,8 +159,8 @@ fn ten_members_admit_together_what_one_limit_has_and_not_one_more() {
 
 #[test]
 fn a_member_starts_before_its_store_and_is_ready_when_that_answers() {
-    let test = "a_member_starts_before_its_store_and_is_ready_when_that_answers";
-    let Some(mut redis) = Redis::start(test) else { return };
+    let name = "a_member_starts_before_its_store_and_is_ready_when_that_answers";
+    let Some(mut redis) = Redis::start(name) else { return };
     redis.kill();
     let (_daemon, address, _file) = member(
         redis.port,
@@ -208,8 +208,8 @@ fn an_override_set_at_one_member_applies_at_the_others() {
 
 #[test]
 fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
-    let test = "a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so";
-    let Some(redis) = Redis::start(test) else { return };
+    let name = "a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so";
+    let Some(redis) = Redis::start(name) else { return };
     let limits = "{ name: quota, key: [user], rate: 10/d }, { name: rate, key: [app], rate: 1000/s, consistency: exact }";
     let (_daemon, address, _file) = member(redis.port, limits);
     until("it is ready", || is_ready(&address));
