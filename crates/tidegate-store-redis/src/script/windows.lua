@@ -83,8 +83,9 @@ algorithms[FIXED] = function()
     local opened = made.before_a ~= made.after_a or made.before_b == 0
     local booked = max(0, made.after_b - (opened and 0 or made.before_b))
     local count = max(0, b - booked)
-    -- Without the charge, one of those on top would have opened the window, no later than now.
-    if opened and count > 0 then return max(n.opens, a), count, 0 end
+    -- Without the charge, one of those on top would have opened the window, no later than now. A window that is over
+    -- holds nothing: moved to now, it would hold again what has gone.
+    if opened and count > 0 and (steps(now - n.window, n.shift)) < a then return max(n.opens, a), count, 0 end
     return a, count, 0
   end
 

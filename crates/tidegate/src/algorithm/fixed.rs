@@ -196,8 +196,11 @@ impl Counter for Fixed {
             after.count.saturating_sub(if opened { 0 } else { before.count }).min(charged.cost.units());
         let count = counted.count.saturating_sub(booked);
         match self.start {
-            // Without the charge, one of those on top would have opened the window, no later than now.
-            WindowStart::FirstHit if opened && count > 0 => {
+            // Without the charge, one of those on top would have opened the window, no later than now. A window that is over
+            // holds nothing: moved to now, it would hold again what has gone.
+            WindowStart::FirstHit
+                if opened && count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window) =>
+            {
                 self.write(Counted { window: self.window_at(now).max(counted.window), count })
             }
             _ => self.write(Counted { count, ..counted }),

@@ -144,6 +144,22 @@ fn a_charge_that_opened_a_window_is_taken_back_as_if_another_had_opened_it() {
 }
 
 #[test]
+fn what_a_window_held_does_not_come_back_when_its_first_charge_is_taken_back_after_its_end() {
+    let fixed = fixed(10, 60, WindowStart::FirstHit);
+    let charge = |state, units, now| fixed.charge(state, cost(units), at(now));
+    let first = Charged { before: State::EMPTY, after: charge(State::EMPTY, 4, START), cost: cost(4) };
+    let both = charge(first.after, 3, START + 10 * SECOND);
+    // A window begins on a step of its clock, so that it ends up to one later.
+    let end = fixed.reset_at(both, at(START + 10 * SECOND)).as_nanos();
+    for now in [end, end + SECOND, end + 61 * SECOND] {
+        let left = fixed.undo(both, &first, at(now));
+        assert_eq!((fixed.used(left, at(now)), fixed.remaining(left, at(now))), (0, 10), "at {now}");
+    }
+    let almost = fixed.undo(both, &first, at(end - 1));
+    assert_eq!(fixed.used(almost, at(end - 1)), 3, "until its end it is one of those on top that opened it");
+}
+
+#[test]
 fn the_last_window_of_time_does_not_open_again_and_again() {
     for start in [WindowStart::Epoch, WindowStart::FirstHit] {
         let fixed = fixed(2, 60, start);

@@ -141,8 +141,9 @@ impl World {
             self.latest = latest_before;
             return;
         }
-        // Had it opened the window, one of those on top did: all that is known is that this was not after now.
-        let opened = latest_before != Some(made.opened);
+        // Had it opened the window, one of those on top did: all that is known is that this was not after now. Of a window
+        // that has passed nothing is left, whoever opened it.
+        let opened = latest_before != Some(made.opened) && self.now < made.opened + self.window();
         if self.fixed.start() == WindowStart::FirstHit && opened && self.latest == Some(made.opened) {
             let at_latest = self.would_open().max(made.opened);
             self.log
