@@ -140,6 +140,11 @@ const fn describe(route: Route) -> Described {
     Described { summary, body, answer, refuses }
 }
 
+/// Whether a route is described as a POST; one that takes any method is described by what it is usually asked with.
+fn is_posted(route: Route) -> bool {
+    describe(route).body.is_some() || route == Route::AcknowledgeLoss
+}
+
 /// The document, as JSON.
 pub fn document() -> &'static str {
     static DOCUMENT: OnceLock<String> = OnceLock::new();
@@ -197,8 +202,7 @@ fn build() -> utoipa::openapi::OpenApi {
                 operation = operation.parameter(parameter);
             }
         }
-        let is_post = described.body.is_some() || route == Route::AcknowledgeLoss;
-        let method = if is_post { HttpMethod::Post } else { HttpMethod::Get };
+        let method = if is_posted(route) { HttpMethod::Post } else { HttpMethod::Get };
         document.paths.paths.insert(route.path().to_owned(), PathItem::new(method, operation));
     }
     let mut one = PathItem::new(HttpMethod::Put, change("Set the numbers of some keys", "OverrideBody"));
@@ -235,7 +239,7 @@ mod tests {
     fn every_route_is_described_and_every_schema_it_names_exists() {
         let document: serde_json::Value = serde_json::from_str(document()).unwrap();
         for route in Route::ALL {
-            let method = if describe(route).body.is_some() { "post" } else { "get" };
+            let method = if is_posted(route) { "post" } else { "get" };
             assert!(document["paths"][route.path()][method]["summary"].is_string(), "{}", route.path());
         }
         let text = document.to_string();
