@@ -1,6 +1,6 @@
 //! The recipes of `docs/gateways` in front of a service, with the gateways they are for.
 //!
-//! Each test starts a daemon, a gateway and a service of its own. The files are the very ones of the recipe; only the
+//! Each test starts a daemon, a gateway and a service of its own, but for the one in `together.rs`: there one daemon serves all of them. The files are the very ones of the recipe; only the
 //! addresses in them are exchanged for free ones (`stand.rs`). A gateway that is not installed is a test skipped.
 
 mod caddy;
@@ -12,4 +12,5 @@ mod haproxy;
 mod nginx;
 mod service;
 mod stand;
+mod together;
 mod tools;

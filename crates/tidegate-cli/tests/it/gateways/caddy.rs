@@ -8,8 +8,13 @@ use super::stand::Stand;
 use super::tools::find_or_skip;
 
 fn stand(file: &str, test: &str) -> Option<Stand> {
+    start(|| Stand::of("caddy"), file, test)
+}
+
+/// The gateway with this file, in a stand of its recipe.
+pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Option<Stand> {
     let program = find_or_skip("caddy", test)?;
-    let mut stand = Stand::of("caddy");
+    let mut stand = make();
     let mut command = Command::new(program);
     command.args(["run", "--adapter", "caddyfile", "--config", file]);
     // It keeps certificates and its last configuration at home.

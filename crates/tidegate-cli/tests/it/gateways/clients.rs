@@ -45,13 +45,16 @@ fn output(command: &mut Command) -> String {
 
 #[test]
 fn redis_cli_connects_as_it_comes_in_both_protocols() {
-    let test = "redis_cli_connects_as_it_comes_in_both_protocols";
+    cli(Doors::open().resp_port(), "redis_cli_connects_as_it_comes_in_both_protocols");
+}
+
+/// Has redis-cli ask the daemon on this port.
+pub(super) fn cli(port: &str, test: &str) {
     let Some(program) = find_or_skip("redis-cli", test) else { return };
-    let doors = Doors::open();
     for protocol in ["-2", "-3"] {
         let cli = |words: &str| {
             let mut command = Command::new(&program);
-            output(command.args(["-p", doors.resp_port(), protocol]).args(words.split(' ')))
+            output(command.args(["-p", port, protocol]).args(words.split(' ')))
         };
         assert_eq!(cli("PING"), "PONG\n");
         let key = format!("cli{protocol}");
@@ -70,35 +73,26 @@ fn redis_cli_connects_as_it_comes_in_both_protocols() {
 
 #[test]
 fn redis_benchmark_pipelines_sixteen_at_a_time_without_an_error() {
-    let test = "redis_benchmark_pipelines_sixteen_at_a_time_without_an_error";
+    benchmark(Doors::open().resp_port(), "redis_benchmark_pipelines_sixteen_at_a_time_without_an_error");
+}
+
+/// Has redis-benchmark ask the daemon on this port.
+pub(super) fn benchmark(port: &str, test: &str) {
     let Some(program) = find_or_skip("redis-benchmark", test) else { return };
-    let doors = Doors::open();
     for (requests, words) in [
         ("20000", "PING"),
         ("20000", "CL.THROTTLE bench:__rand_int__ 15 30 60"),
         ("2000", "TG.CHECK api user u"),
     ] {
         let mut command = Command::new(&program);
-        command.args([
-            "-p",
-            doors.resp_port(),
-            "-n",
-            requests,
-            "-c",
-            "20",
-            "-P",
-            "16",
-            "-r",
-            "1000",
-            "-e",
-            "--csv",
-        ]);
+        command.args(["-p", port, "-n", requests, "-c", "20", "-P", "16", "-r", "1000", "-e", "--csv"]);
         let out = output(command.args(words.split(' ')));
         assert!(!out.to_lowercase().contains("error") && out.lines().count() >= 2, "{out}");
     }
 }
 
-fn python(script: &str, address: &str, test: &str) {
+/// Runs a script of the folder `clients` against the daemon there.
+pub(super) fn python(script: &str, address: &str, test: &str) {
     let Some(python) = fetched_or_skip("python", "bin/python", test) else { return };
     let script = Path::new(SCRIPTS).join(script);
     // It would leave a folder beside the script.
@@ -117,21 +111,21 @@ fn a_grpc_client_finds_the_rate_limit_service_health_and_reflection() {
     python("grpc_client.py", &Doors::open().grpc, test);
 }
 
-fn node(script: &str, test: &str) {
+/// As [`python`].
+pub(super) fn node(script: &str, address: &str, test: &str) {
     let Some(node) = find_or_skip("node", test) else { return };
     let Some(modules) = fetched_or_skip("node", "node_modules", test) else { return };
-    let doors = Doors::open();
     let script = Path::new(SCRIPTS).join(script);
-    let out = output(Command::new(node).arg(script).arg(&doors.resp).env("NODE_PATH", modules));
+    let out = output(Command::new(node).arg(script).arg(address).env("NODE_PATH", modules));
     assert_eq!(out.trim(), "held");
 }
 
 #[test]
 fn node_redis_connects_as_it_comes() {
-    node("node_redis.cjs", "node_redis_connects_as_it_comes");
+    node("node_redis.cjs", &Doors::open().resp, "node_redis_connects_as_it_comes");
 }
 
 #[test]
 fn ioredis_connects_as_it_comes() {
-    node("ioredis.cjs", "ioredis_connects_as_it_comes");
+    node("ioredis.cjs", &Doors::open().resp, "ioredis_connects_as_it_comes");
 }

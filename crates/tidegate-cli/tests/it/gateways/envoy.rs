@@ -8,8 +8,13 @@ use super::stand::{Stand, until};
 use super::tools::fetched_or_skip;
 
 fn stand(file: &str, test: &str) -> Option<Stand> {
+    start(|| Stand::of("envoy"), file, test)
+}
+
+/// The gateway with this file, in a stand of its recipe.
+pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Option<Stand> {
     let program = fetched_or_skip("envoy", "lib/*/site-packages/envoy/_bin/envoy", test)?;
-    let mut stand = Stand::of("envoy");
+    let mut stand = make();
     let mut command = Command::new(program);
     command.args(["-c", file, "--concurrency", "2", "--disable-hot-restart", "-l", "warning"]);
     stand.start_gateway(&mut command);

@@ -8,8 +8,13 @@ use super::stand::Stand;
 use super::tools::find_or_skip;
 
 fn stand(file: &str, test: &str) -> Option<Stand> {
+    start(|| Stand::of("haproxy"), file, test)
+}
+
+/// The gateway with this file, in a stand of its recipe.
+pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Option<Stand> {
     let program = find_or_skip("haproxy", test)?;
-    let mut stand = Stand::of("haproxy");
+    let mut stand = make();
     let mut command = Command::new(program);
     command.args(["-db", "-f", file]);
     stand.start_gateway(&mut command);

@@ -8,10 +8,14 @@ use super::exchange::get;
 use super::stand::Stand;
 use super::tools::find_or_skip;
 
-/// nginx with the file of the recipe in its `http` block, as `/etc/nginx/conf.d` is in Debian's.
 fn stand(file: &str, test: &str) -> Option<Stand> {
+    start(|| Stand::of("nginx"), file, test)
+}
+
+/// nginx with the file of the recipe in its `http` block, as `/etc/nginx/conf.d` is in Debian's.
+pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Option<Stand> {
     let program = find_or_skip("nginx", test)?;
-    let mut stand = Stand::of("nginx");
+    let mut stand = make();
     let main = format!(
         "pid nginx.pid; error_log stderr error; worker_processes 2;\n\
          events {{ }}\n\

@@ -42,9 +42,17 @@ pub(crate) struct Stand {
 impl Stand {
     /// The recipe's files in a folder of their own, with the daemon running and the gateway not.
     pub(crate) fn of(recipe: &str) -> Self {
+        let mut stand = Self::beside(recipe, &free_address(), &free_address());
+        stand.start_daemon();
+        stand
+    }
+
+    /// The same for a daemon that runs already, with its HTTP API and its gRPC there.
+    pub(crate) fn beside(recipe: &str, api: &str, grpc: &str) -> Self {
         let folder = TemporaryFolder::new();
         let service = Service::start();
-        let (public, api, grpc, inner) = (free_address(), free_address(), free_address(), free_address());
+        let (api, grpc) = (api.to_owned(), grpc.to_owned());
+        let (public, inner) = (free_address(), free_address());
         let exchanged = [
             ("127.0.0.1:8080", &api),
             ("127.0.0.1:8081", &grpc),
@@ -59,9 +67,7 @@ impl Stand {
             fs::write(folder.path().join(file.file_name()), text).unwrap();
         }
         let asked = if recipe == "envoy" { grpc } else { api.clone() };
-        let mut stand = Self { gateway: None, daemon: None, folder, service, public, api, asked };
-        stand.start_daemon();
-        stand
+        Self { gateway: None, daemon: None, folder, service, public, api, asked }
     }
 
     /// A file of the recipe, or the place for another one beside it.
