@@ -113,7 +113,7 @@ impl SharedStore {
         let now = self.clock.now();
         let mut lost = self.lost();
         if lost.is_none()
-            && let Some(loss) = self.store.stats().loss
+            && let Some(loss) = self.store.loss()
         {
             tracing::error!(
                 target: "tidegate::store",

@@ -145,9 +145,13 @@ impl Shared {
             opened,
             stranded: read(&self.counts.stranded),
             lost: read(&self.counts.lost),
-            loss: lock(&self.epochs).loss.clone(),
+            loss: self.loss(),
             disagreed: read(&self.counts.disagreed),
         }
+    }
+
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        lock(&self.epochs).loss.clone()
     }
 
     pub(crate) fn acknowledge_loss(&self) -> Option<Loss> {

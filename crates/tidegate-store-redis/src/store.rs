@@ -44,6 +44,12 @@ impl RedisStore {
         self.shared.stats()
     }
 
+    /// What was found lost first and is not [acknowledged](Self::acknowledge_loss): as in [`stats`](Self::stats), for whoever
+    /// asks with every batch.
+    pub fn loss(&self) -> Option<Loss> {
+        self.shared.loss()
+    }
+
     /// Goes on after a loss: batches are decided again on what there is. What was lost, if anything was.
     pub fn acknowledge_loss(&self) -> Option<Loss> {
         self.shared.acknowledge_loss()

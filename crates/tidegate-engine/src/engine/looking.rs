@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate::gate::{CounterPlace, ExactLimit};
-use tidegate::limit::OnStoreFailure;
+use tidegate::gate::ExactLimit;
 use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 
 use super::operations::Owned;
 use super::order::{
-    denied_by_store, exact_name, into_owned, is_away, refusal_by, refuses, report_of, store_failed,
+    decided_here, denied_by_store, exact_name, into_owned, refusal_by, refuses, refusing_without, report_of,
+    store_failed,
 };
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
@@ -138,10 +138,7 @@ impl Look {
                 (refusal, reports(&self.exact, outcomes))
             }
             Err(error) => {
-                let refuses = |one: &&ExactName| {
-                    !one.is_shadow && (!is_away(error) || one.on_store_failure == OnStoreFailure::Refuse)
-                };
-                let refusing: Vec<_> = self.exact.iter().filter(refuses).collect();
+                let refusing = refusing_without(&self.exact, error);
                 let (local, places) = decided_here(&self.exact);
                 let located = self.gate.peek_located(&places, self.request.cost, now);
                 let violated = located.violated.into_iter();
@@ -166,12 +163,6 @@ fn look(gate: &Gate, attributes: Attributes<'_>, cost: Cost, now: Timestamp) -> 
         refusal: peek.refusal.map(Refusal::into_owned),
         limits: peek.limits.into_iter().map(LimitReport::from).collect(),
     }
-}
-
-/// Those of some exact limits that are decided here while the store is away, and where.
-pub(super) fn decided_here(exact: &[ExactName]) -> (Vec<&ExactName>, Vec<CounterPlace>) {
-    let local = exact.iter().filter(|one| one.on_store_failure == OnStoreFailure::Local);
-    local.map(|one| (one, one.place)).unzip()
 }
 
 pub(super) fn reports(exact: &[ExactName], outcomes: &[Outcome]) -> Vec<LimitReport> {

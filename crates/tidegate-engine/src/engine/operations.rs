@@ -8,8 +8,8 @@ use tidegate::limit::OnStoreFailure;
 use tidegate::{Attributes, Cost, Gate, Timestamp};
 use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId, StoreError};
 
-use super::looking::{decided_here, reports};
-use super::order::{exact_name, is_away, key_of};
+use super::looking::reports;
+use super::order::{decided_here, exact_name, is_away, key_of};
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::{ExactName, Permit};

@@ -343,6 +343,20 @@ pub(super) fn is_away(error: &StoreError) -> bool {
     )
 }
 
+/// Those of some exact limits that refuse without an answer of the store.
+pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -> Vec<&'a ExactName> {
+    let refuses = |one: &&ExactName| {
+        !one.is_shadow && (!is_away(error) || one.on_store_failure == OnStoreFailure::Refuse)
+    };
+    exact.iter().filter(refuses).collect()
+}
+
+/// Those of some exact limits that are decided here while the store is away, and where.
+pub(super) fn decided_here(exact: &[ExactName]) -> (Vec<&ExactName>, Vec<CounterPlace>) {
+    let local = exact.iter().filter(|one| one.on_store_failure == OnStoreFailure::Local);
+    local.map(|one| (one, one.place)).unzip()
+}
+
 /// What exact limits do while the store is away, each as its policy says; a refusal if one of them refuses.
 pub(super) fn charge_instead(
     gate: &Gate,
@@ -351,16 +365,11 @@ pub(super) fn charge_instead(
     cost: Cost,
     now: Timestamp,
 ) -> Result<Remote, Box<Refusal<'static>>> {
-    let refuses = |one: &&ExactName| {
-        !one.is_shadow && (!is_away(error) || one.on_store_failure == OnStoreFailure::Refuse)
-    };
-    let refusing: Vec<&ExactName> = exact.iter().filter(refuses).collect();
+    let refusing = refusing_without(exact, error);
     if !refusing.is_empty() {
         return Err(Box::new(store_failed(gate, &refusing, error, now)));
     }
-    let local: Vec<&ExactName> =
-        exact.iter().filter(|one| one.on_store_failure == OnStoreFailure::Local).collect();
-    let places: Vec<CounterPlace> = local.iter().map(|one| one.place).collect();
+    let (local, places) = decided_here(exact);
     match gate.check_located(&places, cost, now) {
         Ok(permit) => {
             let reports = gate.statuses(&permit).map(LimitReport::from).collect();
