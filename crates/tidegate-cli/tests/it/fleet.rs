@@ -1,30 +1,24 @@
 //! Several daemons on one Redis: one limit for all of them, what one sets the others follow, and what they do without it.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::command::{TemporaryFile, TemporaryFolder};
+use crate::gateways::stand::{free_address, until};
+use crate::gateways::tools::find_or_skip;
 use crate::process::{Daemon, answer, post, send};
-
-/// The longest a daemon may take to notice something.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 const ADA: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 
-fn program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join("redis-server")).find(|program| program.is_file())
-}
-
 /// A server that keeps nothing on disk and is killed when dropped; `None`, said past the test harness, if it is missing.
 struct Redis {
+    program: PathBuf,
     child: Child,
     port: u16,
     folder: TemporaryFolder,
@@ -32,14 +26,11 @@ struct Redis {
 
 impl Redis {
     fn start(test: &str) -> Option<Self> {
-        let Some(program) = program() else {
-            let _ = writeln!(std::io::stdout(), "skipped: {test}: redis-server is not installed");
-            return None;
-        };
+        let program = find_or_skip("redis-server", test)?;
         let folder = TemporaryFolder::new();
-        let port = free_port();
+        let port = free_address().rsplit(':').next().unwrap().parse().unwrap();
         let child = Self::spawn(&program, port, &folder);
-        Some(Self { child, port, folder })
+        Some(Self { program, child, port, folder })
     }
 
     fn spawn(program: &PathBuf, port: u16, folder: &TemporaryFolder) -> Child {
@@ -66,7 +57,7 @@ impl Redis {
     }
 
     fn start_again(&mut self) {
-        self.child = Self::spawn(&program().unwrap(), self.port, &self.folder);
+        self.child = Self::spawn(&self.program, self.port, &self.folder);
     }
 
     fn forget_everything(&self) {
@@ -82,18 +73,6 @@ impl Drop for Redis {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -11,6 +11,6 @@ mod exchange;
 mod haproxy;
 mod nginx;
 mod service;
-mod stand;
+pub(crate) mod stand;
 mod together;
-mod tools;
+pub(crate) mod tools;

@@ -5,11 +5,11 @@
 //! script also meets them gathered. `TIDEGATE_DIFFERENTIAL` says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
 
 use std::fmt::Write as _;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tidegate::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Counter, Fixed, Rolling, SlidingCounter, State, Verdict,
     Weekday, WindowStart,
@@ -318,23 +318,6 @@ fn chain(error: &StoreError) -> String {
     text
 }
 
-/// Starts all in order, and waits for all.
-async fn together<'a, T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + 'a>>>) -> Vec<T> {
-    let mut ready: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for (future, ready) in futures.iter_mut().zip(&mut ready) {
-            if ready.is_none()
-                && let Poll::Ready(value) = future.as_mut().poll(context)
-            {
-                *ready = Some(value);
-            }
-        }
-        if ready.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    ready.into_iter().flatten().collect()
-}
-
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + 'a>>;
 
 async fn play(server: &Server, operations: usize, seed: u64) {
@@ -364,7 +347,7 @@ async fn play(server: &Server, operations: usize, seed: u64) {
         let batches = player.batches();
         let futures: Vec<Asking<'_>> =
             batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>).collect();
-        let answers = together(futures).await;
+        let answers = join_all(futures).await;
         let group = batches.clone();
         for (batch, told) in batches.into_iter().zip(answers) {
             let expected = told_answer(pure.run_now(&batch).unwrap());
