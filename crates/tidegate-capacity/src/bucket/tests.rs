@@ -236,7 +236,9 @@ proptest! {
     ) {
         let flow = Flow::new(rate, rate, 800_000);
         let bucket = Bucket::default();
-        let (mut furthest, mut admitted) = (START, 0_u64);
+        // A full bucket remembers no instant: what flows is counted from the first charge on.
+        bucket.take(flow, 1, at(START)).unwrap();
+        let (mut furthest, mut admitted) = (START, 1_u64);
         for (step, cost) in steps {
             let now = furthest.saturating_add_signed(step);
             furthest = furthest.max(now);
