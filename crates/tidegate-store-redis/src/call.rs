@@ -32,6 +32,9 @@ pub(crate) struct Asked {
 impl Asked {
     /// `batch`, which was [checked](Batch::check), or [`StoreError::Unsupported`].
     pub(crate) fn new(batch: Batch, known: &Known) -> Result<Self, StoreError> {
+        if batch.operations.iter().any(|one| matches!(one.kind, Kind::Ledger(_))) {
+            return Err(StoreError::Unsupported { what: "ledgers".to_owned() });
+        }
         let numbers = batch
             .operations
             .iter()
@@ -39,13 +42,13 @@ impl Asked {
             .collect::<Result<_, _>>()?;
         let mut hasher = Fnv::default();
         batch.hash(&mut hasher);
-        let remembered = !batch.is_read_only();
+        let remembered = !batch.is_forgettable();
         Ok(Self { batch, numbers, tries: false, gives_back: false, remembered, fingerprint: hasher.finish() })
     }
 
     /// The same as a part of `whole`.
     pub(crate) fn part_of(self, whole: &Batch) -> Self {
-        Self { remembered: !whole.is_read_only(), ..self }
+        Self { remembered: !whole.is_forgettable(), ..self }
     }
 
     /// The same, taking back for a batch that is refused in the end.

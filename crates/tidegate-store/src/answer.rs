@@ -5,6 +5,7 @@ use core::fmt;
 use smallvec::SmallVec;
 use tidegate::Timestamp;
 use tidegate::algorithm::Verdict;
+use tidegate::lease::Grant;
 
 /// The answer to a [`crate::Batch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +18,22 @@ pub struct Answer {
     pub refused: bool,
     /// The store's clock when it decided. All instants of the answer are on this clock.
     pub store_now: Timestamp,
+    /// What those that asked a ledger are granted: one for each [`crate::OnLedger::Ask`] of the batch, in their order.
+    /// `None` for an ask that a later one of the same holder has overtaken, which nobody waits for any more, and for all of
+    /// them if the batch was refused. Usually empty.
+    pub grants: Vec<Option<Grant>>,
 }
 
 impl Answer {
-    /// An answer, for stores.
+    /// An answer without grants, for stores.
     pub fn new(outcomes: SmallVec<[Outcome; 4]>, refused: bool, store_now: Timestamp) -> Self {
-        Self { outcomes, refused, store_now }
+        Self { outcomes, refused, store_now, grants: Vec::new() }
+    }
+
+    /// The same answer with these grants, for stores.
+    #[must_use]
+    pub fn with_grants(self, grants: Vec<Option<Grant>>) -> Self {
+        Self { grants, ..self }
     }
 
     /// The outcomes whose verdict is not to admit, with their position in the batch. Those of a batch that was not

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use smallvec::SmallVec;
+use tidegate::lease::{Ask, Terms};
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Cost, Timestamp};
 
@@ -102,10 +103,22 @@ impl Batch {
         self.operations.iter().try_for_each(Operation::check)
     }
 
-    /// Whether it changes nothing whatever the answer, so that a store need not remember its id.
+    /// Whether it changes nothing whatever the answer.
     pub fn is_read_only(&self) -> bool {
         self.notes.is_empty()
-            && self.operations.iter().all(|operation| matches!(operation.kind, Kind::Peek { .. }))
+            && self
+                .operations
+                .iter()
+                .all(|operation| matches!(operation.kind, Kind::Peek { .. } | Kind::Ledger(OnLedger::Look)))
+    }
+
+    /// Whether a store need not remember its id: it changes nothing, or only asks ledgers, which know an ask that is
+    /// repeated by themselves.
+    pub fn is_forgettable(&self) -> bool {
+        self.notes.is_empty()
+            && self.operations.iter().all(|operation| {
+                matches!(operation.kind, Kind::Peek { .. } | Kind::Ledger(OnLedger::Look | OnLedger::Ask(_)))
+            })
     }
 }
 
@@ -169,6 +182,10 @@ impl Operation {
             Kind::Acquire { .. } | Kind::Release { .. } if !permits => {
                 "permits of a limit that is not a concurrency limit; check and refund it"
             }
+            Kind::Ledger(_) => match Terms::of(&self.algorithm, Timestamp::MIN) {
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(StoreError::Unsupported { what: error.to_string() }),
+            },
             _ => return Ok(()),
         };
         Err(StoreError::Unsupported { what: what.to_owned() })
@@ -229,6 +246,34 @@ pub enum Kind {
         /// The first instant at which it is no longer blocked.
         until: Timestamp,
     },
+    /// Something about the [`tidegate::lease::Ledger`] of a key, which lends the limit to members. Only for algorithms that
+    /// can be leased ([`Terms::of`]), and only on keys that no other kind is ever used on: a ledger and a counter under
+    /// one key are two things, and the one that is used replaces the other.
+    Ledger(OnLedger),
+}
+
+/// What to do with the ledger of a key.
+///
+/// Never refused and never blocked, and an [`Kind::Undo`] does not take it back. `units` of the outcome is what was granted,
+/// booked or given back; `used` counts what members still have in hand as used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnLedger {
+    /// A holder asks. What it is granted stands in [`crate::Answer::grants`]; the verdict is always to admit.
+    Ask(Ask),
+    /// What is used, changing nothing.
+    Look,
+    /// Charge `cost` whether or not there is room, as for work already done; see [`tidegate::lease::Ledger::report`].
+    Report {
+        /// What was used.
+        cost: Cost,
+    },
+    /// Give `cost` back; see [`tidegate::lease::Ledger::refund`].
+    Refund {
+        /// What to give back.
+        cost: Cost,
+    },
+    /// Forget what is used, but for what members have in hand; see [`tidegate::lease::Ledger::reset`].
+    Reset,
 }
 
 impl Kind {

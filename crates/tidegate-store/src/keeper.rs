@@ -248,6 +248,9 @@ impl Keeper {
         {
             return Err(StoreError::Unsupported { what: format!("{} limits", operation.algorithm.name()) });
         }
+        if batch.operations.iter().any(|one| matches!(one.kind, Kind::Ledger(_))) {
+            return Err(StoreError::Unsupported { what: "ledgers".to_owned() });
+        }
         self.waits_for_writing = false;
         self.notes.forget_expired(now);
         self.answers.forget_old(now);
@@ -298,7 +301,7 @@ impl Keeper {
             }
         }
         batch.notes.iter().for_each(|change| self.notes.apply(change, now));
-        if !batch.is_read_only() {
+        if !batch.is_forgettable() {
             let made = made.into_iter().map(|(key, made)| (keyed.distinct[key].as_bytes().into(), made));
             self.answers.remember(batch, Remembered::new(&answer, made.collect()), now);
         }

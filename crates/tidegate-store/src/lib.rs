@@ -36,7 +36,7 @@ mod record;
 mod step;
 
 pub use answer::{Answer, Outcome};
-pub use batch::{Batch, BatchMode, HolderId, Kind, Operation, RequestId};
+pub use batch::{Batch, BatchMode, HolderId, Kind, OnLedger, Operation, RequestId};
 pub use error::StoreError;
 pub use keeper::Keeper;
 pub use key::Key;

@@ -1,4 +1,4 @@
-//! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the lineage of limits.
+//! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the lineage of limits, members.
 //!
 //! A store keeps them beside its counters and changes both in the same step, so that a refund and the memory that it was
 //! given, or a reservation and the charge it stands for, are never torn apart by a crash. What a value means is up to
@@ -27,12 +27,14 @@ pub enum NoteKind {
     Lineage = 5,
     /// Who changed an override, when and why.
     Audit = 6,
+    /// A member that is there, as long as it says so again in time.
+    Member = 7,
 }
 
 impl NoteKind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage, Self::Audit];
+    pub const ALL: [Self; 7] =
+        [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage, Self::Audit, Self::Member];
 
     /// The number that stores write; never reused for another kind.
     pub const fn number(self) -> u8 {
@@ -54,6 +56,7 @@ impl fmt::Display for NoteKind {
             Self::Permit => "permit",
             Self::Lineage => "lineage",
             Self::Audit => "audit",
+            Self::Member => "member",
         })
     }
 }

@@ -225,7 +225,7 @@ impl Record {
                 self.blocked_until = if until > now { until } else { Timestamp::MIN };
                 Applied::NOTHING
             }
-            Kind::Peek { .. } => Applied::NOTHING,
+            Kind::Peek { .. } | Kind::Ledger(_) => Applied::NOTHING,
         }
     }
 

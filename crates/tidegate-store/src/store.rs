@@ -20,7 +20,7 @@ use crate::{Answer, Batch, Note, NoteKind, StoreError};
 /// - **Once.** A batch under an id the store remembers gives the same answer, admitted or refused, and changes nothing.
 ///   How many ids, and for how long, are named bounds of each store; the oldest goes first. Sending a forgotten batch
 ///   again charges it again: less is admitted than could be, never more. Batches that [only
-///   peek](Batch::is_read_only) need not be remembered, nor those that ended in an error.
+///   peek](Batch::is_forgettable) need not be remembered, nor those that ended in an error.
 /// - **An unknown outcome counts as charged.** After an error with [`StoreError::is_outcome_unknown`] the batch may
 ///   have taken effect, wholly or not at all.
 /// - **Bounded.** More than [`Batch::OPERATIONS_MAX`] operations are an error, keys are at most

@@ -281,7 +281,7 @@ impl Player {
             _ => None,
         });
         self.wait = waits.max().or(self.wait);
-        if self.sent.iter().all(|sent| sent.id != batch.id) && !batch.is_read_only() {
+        if self.sent.iter().all(|sent| sent.id != batch.id) && !batch.is_forgettable() {
             self.sent.push(batch);
             if self.sent.len() > 200 {
                 self.sent.remove(0);

@@ -259,7 +259,7 @@ impl Player {
         });
         self.wait = waits.next_back().or(self.wait);
         // A batch that only looks may be answered anew.
-        if batch.is_read_only() || self.sent.iter().any(|(sent, _)| sent.id == batch.id) {
+        if batch.is_forgettable() || self.sent.iter().any(|(sent, _)| sent.id == batch.id) {
             return;
         }
         self.sent.push((batch, answer));

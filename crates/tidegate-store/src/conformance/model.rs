@@ -272,7 +272,7 @@ impl Modelled {
                 self.blocked_until = (until > now).then_some(until);
                 (0, None)
             }
-            Kind::Peek { .. } | Kind::Undo { .. } => (0, None),
+            Kind::Peek { .. } | Kind::Undo { .. } | Kind::Ledger(_) => (0, None),
         }
     }
 

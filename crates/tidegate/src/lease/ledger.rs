@@ -15,7 +15,9 @@ use core::time::Duration;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
 use super::terms::{Kind, Refill, Terms, Window, micros};
-use super::{HOLDERS_MAX, LEARNING_MARGIN, SPACING};
+use super::{HOLDERS_MAX, LEARNING_MARGIN, NUMBER_MAX, SPACING};
+use crate::algorithm::REPORT_DEBT_LIMITS;
+use crate::cost::Cost;
 use crate::time::Timestamp;
 
 mod allocation;
@@ -165,6 +167,58 @@ impl Ledger {
         Answer { grant, movement: step.movement }
     }
 
+    /// Charges `cost` at `now` whether or not there is room, as for work already done, and says how much was booked. The debt it
+    /// leaves is at most [`REPORT_DEBT_LIMITS`] times the limit beyond it, and what members have in hand is theirs all
+    /// the same.
+    pub fn report(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
+        self.with_step(now, terms, epoch, |step| {
+            let most = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX);
+            let booked = cost.units().min(most.saturating_sub(step.ledger.used));
+            step.debit(booked);
+            booked
+        })
+    }
+
+    /// Gives `cost` back at `now`, and says how much: at most what is used and in nobody's hand.
+    pub fn refund(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
+        self.with_step(now, terms, epoch, |step| {
+            let units = cost.units().min(step.ledger.used.saturating_sub(step.outstanding()));
+            step.credit(units);
+            step.drop_parts(step.outstanding());
+            units
+        })
+    }
+
+    /// Forgets at `now` what is used, but for what members may still spend; what was used and is no longer.
+    pub fn reset(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> u64 {
+        self.with_step(now, terms, epoch, |step| {
+            let units = step.ledger.used.saturating_sub(step.outstanding());
+            step.credit(units);
+            step.drop_parts(step.outstanding());
+            units
+        })
+    }
+
+    /// A step at `now` on a record that is up to date.
+    fn with_step<R>(
+        &mut self,
+        now: Timestamp,
+        terms: &Terms,
+        epoch: &Epoch,
+        act: impl FnOnce(&mut Step<'_>) -> R,
+    ) -> R {
+        if self.epoch != epoch.number {
+            *self = Self::begin(terms, epoch);
+        }
+        self.renumber(terms);
+        let mut step = Step { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
+        match &terms.kind {
+            Kind::Bucket(refill) => step.drain(refill),
+            Kind::Window(window) => step.roll(window),
+        }
+        act(&mut step)
+    }
+
     /// The epoch it was begun in.
     pub fn epoch(&self) -> u32 {
         self.epoch
@@ -244,6 +298,20 @@ impl Step<'_> {
 
     fn is_learning(&self) -> bool {
         self.ledger.at_us > self.now_us
+    }
+
+    /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a window also what holders have in
+    /// hand whose lease has ended, as they may say that it was not spent.
+    fn outstanding(&self) -> u64 {
+        let leases = &self.ledger.leases;
+        match &self.terms.kind {
+            Kind::Bucket(_) => {
+                let parts: u64 = leases.iter().map(|lease| lease.to_come(self.paid_from())).sum();
+                let in_hand: u64 = leases.iter().map(|lease| lease.in_hand(self.now_us)).sum();
+                parts.div_ceil(self.ledger.period_us) + in_hand
+            }
+            Kind::Window(_) => leases.iter().map(|lease| u64::from(lease.held)).sum(),
+        }
     }
 
     fn debit(&mut self, units: u64) {

@@ -70,7 +70,7 @@ impl Step<'_> {
 
     /// Nothing drains below what holders may still spend.
     fn hold_up(&mut self) {
-        let least = self.to_come(None).div_ceil(self.ledger.period_us) + self.in_hand(None);
+        let least = self.outstanding();
         if self.terms.has(Fault::GrantWithoutDebit) {
             return;
         }
@@ -81,7 +81,7 @@ impl Step<'_> {
 
     /// Drops remainders that would bring what is used below `least`: what has drained of the next unit, and what was returned
     /// of one, are less than a unit each.
-    fn drop_parts(&mut self, least: u64) {
+    pub(super) fn drop_parts(&mut self, least: u64) {
         match self.ledger.used.saturating_sub(least) {
             0 => (self.ledger.rest, self.ledger.dust) = (0, 0),
             1 => self.ledger.dust = 0,
