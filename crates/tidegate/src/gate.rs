@@ -16,6 +16,7 @@ mod charge;
 mod decide;
 mod elsewhere;
 mod explain;
+mod leased;
 mod operations;
 mod permit;
 
@@ -34,6 +35,7 @@ pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
 pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
 pub use explain::{Counting, DecidedBy, Explanation, Level, NumbersOf, Outlook, Standing};
+pub use leased::{LeasedLimit, StoreName};
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 
@@ -47,8 +49,10 @@ pub struct Gate {
     pub(crate) table: Arc<KeyTable>,
     pub(crate) names: Names,
     pub(crate) limits: Box<[build::Compiled]>,
-    /// Leaves limits with `Consistency::Exact` to the caller, who asks a store.
+    /// Whether limits with `Consistency::Exact` are left to the caller, who asks a store.
     pub(crate) exact_elsewhere: bool,
+    /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds leases.
+    pub(crate) has_leased: bool,
     pub(crate) block_spec: crate::table::SpecId,
 }
 

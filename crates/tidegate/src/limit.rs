@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::gate::GateError;
+use crate::lease::Terms;
 use crate::matcher::Matcher;
+use crate::time::Timestamp;
 
 /// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
 ///
@@ -33,8 +35,8 @@ pub struct Limit {
     /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage. A gate alone does
     /// not look at it.
     pub was: Option<String>,
-    /// What happens while the store that decides it does not answer. Only looked at where [`Consistency::Exact`] is
-    /// decided in a store.
+    /// What happens while the store that decides it, or lends it, does not answer. Not looked at where it is decided by this
+    /// member alone.
     pub on_store_failure: OnStoreFailure,
 }
 
@@ -129,6 +131,12 @@ impl Limit {
         self
     }
 
+    /// Whether `algorithm` can be leased, with its numbers.
+    pub(crate) fn check_leasable(&self, algorithm: &Algorithm) -> Result<(), GateError> {
+        let not_leasable = |why| GateError::NotLeasable { limit: self.name.clone(), why };
+        Terms::of(algorithm, Timestamp::MIN).map(drop).map_err(not_leasable)
+    }
+
     /// Whether `one` may override this limit: it names attributes of the key, at least one, and has the limit's
     /// algorithm with whatever numbers.
     pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
@@ -138,6 +146,9 @@ impl Limit {
                 expected: self.algorithm.name(),
                 given: one.algorithm.name(),
             });
+        }
+        if self.consistency == Consistency::Leased {
+            self.check_leasable(&one.algorithm)?;
         }
         let attribute = |attribute: &str| GateError::OverrideAttribute {
             limit: self.name.clone(),
@@ -243,6 +254,9 @@ pub enum Consistency {
     Local,
     /// In one atomic step in the store, together with all other exact limits of the request.
     Exact,
+    /// By this member, from tokens that the store has lent it ahead of time; see [`crate::lease`]. Buckets, fixed and calendar
+    /// windows only.
+    Leased,
 }
 
 /// What happens to a request while the store that decides one of its limits does not answer.
@@ -257,6 +271,7 @@ pub enum OnStoreFailure {
     /// It is admitted by this limit and not counted.
     Allow,
     /// It is decided and counted in this member's own table, by the whole of the limit's numbers, until the store answers
-    /// again. What was counted meanwhile is not carried into the store.
+    /// again. What was counted meanwhile is not carried into the store. A leased limit goes on with a safe share instead; see
+    /// [`crate::lease::Safe`].
     Local,
 }

@@ -83,6 +83,15 @@ pub enum GateError {
     /// The table holds as many distinct sets of numbers as it can tell apart.
     #[error("limit \"{0}\": the table already tells {max} different sets of numbers apart; use fewer distinct overrides", max = Specs::MAX)]
     TooManySpecs(String),
+    /// A limit with `Consistency::Leased` whose algorithm, or that of an override, cannot be leased.
+    #[error("limit \"{limit}\": {why}")]
+    NotLeasable {
+        /// The limit.
+        limit: String,
+        /// What is wrong with its numbers, and what to do.
+        #[source]
+        why: crate::lease::TermsError,
+    },
 }
 
 /// Makes a [`Gate`].
@@ -92,6 +101,7 @@ pub struct GateBuilder {
     limits: Vec<Limit>,
     table: Option<Arc<KeyTable>>,
     exact_elsewhere: bool,
+    leased_elsewhere: bool,
     beside: Beside,
 }
 
@@ -121,7 +131,14 @@ impl GateBuilder {
     const SEED: [u64; 4] = [0x7469_6465, 0x6761_7465, 0x6b65_7973, 0x7365_6564];
 
     pub(super) fn new(namespace: Arc<str>) -> Self {
-        Self { namespace, limits: Vec::new(), table: None, exact_elsewhere: false, beside: Beside::default() }
+        Self {
+            namespace,
+            limits: Vec::new(),
+            table: None,
+            exact_elsewhere: false,
+            leased_elsewhere: false,
+            beside: Beside::default(),
+        }
     }
 
     /// Adds a limit. The order of limits is the order of answers; it does not change decisions.
@@ -154,6 +171,14 @@ impl GateBuilder {
         self
     }
 
+    /// Leaves the limits with `Consistency::Leased` out of every decision: the caller holds leases of them, with
+    /// [`Gate::leased_limits`]. Without this call the gate decides them itself, as the only member there is.
+    #[must_use]
+    pub fn leased_elsewhere(mut self) -> Self {
+        self.leased_elsewhere = true;
+        self
+    }
+
     /// Counts the limit of that name under another name, as after it was renamed. Without this call it counts under its
     /// own. Two limits of a namespace must not count under one name.
     #[must_use]
@@ -177,7 +202,7 @@ impl GateBuilder {
 
     /// Checks the limits and makes the gate.
     pub fn build(self) -> Result<Gate, GateError> {
-        let Self { namespace, limits, table, exact_elsewhere, beside } = self;
+        let Self { namespace, limits, table, exact_elsewhere, leased_elsewhere, beside } = self;
         if limits.len() > Self::LIMITS_MAX {
             return Err(GateError::TooManyLimits { namespace: namespace.to_string(), limits: limits.len() });
         }
@@ -192,14 +217,18 @@ impl GateBuilder {
             if compiled.iter().any(|other| other.limit.name == limit.name) {
                 return Err(GateError::DuplicateName(limit.name));
             }
-            compiled.push(Compiled::new(&namespace, limit, &beside, &table, &mut names)?);
+            let mut limit = Compiled::new(&namespace, limit, &beside, &table, &mut names)?;
+            limit.is_elsewhere =
+                (exact_elsewhere && limit.is_exact()) || (leased_elsewhere && limit.is_leased());
+            compiled.push(limit);
         }
         let block_spec = table
             .specs
             .intern(Spec::BlockedUntil)
             .ok_or_else(|| GateError::TooManySpecs("block".to_owned()))?;
         let limits = compiled.into_boxed_slice();
-        Ok(Gate { namespace, table, names, limits, exact_elsewhere, block_spec })
+        let has_leased = leased_elsewhere && limits.iter().any(Compiled::is_leased);
+        Ok(Gate { namespace, table, names, limits, exact_elsewhere, has_leased, block_spec })
     }
 }
 
@@ -229,6 +258,8 @@ pub(crate) struct Compiled {
     /// Whether any key of this limit was ever blocked; until then nobody looks for blocks. Shared with the same limit of
     /// other gates over the table, so that a block outlives a reload, also one that is set while it happens.
     pub(crate) has_blocks: Arc<AtomicBool>,
+    /// Whether the caller decides it.
+    pub(crate) is_elsewhere: bool,
 }
 
 impl Compiled {
@@ -253,7 +284,8 @@ impl Compiled {
         let scope = Scope::new(parts, limit.missing, identity, table);
         let overrides = Overrides::new(&limit, &beside.overrides, &scope, table)?;
         let has_blocks = table.blocks.of(identity);
-        Ok(Self { limit, conditions, scope, spec, overrides, counts_as, has_blocks })
+        let is_elsewhere = false;
+        Ok(Self { limit, conditions, scope, spec, overrides, counts_as, has_blocks, is_elsewhere })
     }
 
     /// Whether the request with these values is one this limit speaks of.
@@ -294,8 +326,19 @@ impl Compiled {
         identity_bytes(&self.counts_as, &self.limit)
     }
 
+    /// The same of its ledgers, so that none is ever taken for a counter of the same limit.
+    pub(crate) fn ledger_identity(&self) -> Vec<u8> {
+        let mut identity = self.identity();
+        identity.extend(b"\0ledger");
+        identity
+    }
+
     pub(crate) fn is_exact(&self) -> bool {
         self.limit.consistency == Consistency::Exact
+    }
+
+    pub(crate) fn is_leased(&self) -> bool {
+        self.limit.consistency == Consistency::Leased
     }
 }
 
@@ -316,6 +359,9 @@ fn check_limit(limit: &Limit) -> Result<(), GateError> {
         && !(WINDOW_MIN..=WINDOW_MAX).contains(&span)
     {
         return Err(GateError::Block(name()));
+    }
+    if limit.consistency == Consistency::Leased {
+        limit.check_leasable(&limit.algorithm)?;
     }
     limit.overrides.iter().try_for_each(|one| limit.check_override(one))
 }

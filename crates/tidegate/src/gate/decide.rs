@@ -158,7 +158,7 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Decision<'a> {
-        let Some(found) = self.find(limit, values, now) else {
+        let Some(found) = Self::find(limit, values, now) else {
             return Decision::Admit(Permit::new(cost, now));
         };
         let mut probe = Probe::unread(0, found);
@@ -213,7 +213,7 @@ impl Gate {
     #[inline]
     pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
         for (index, limit) in self.limits.iter().enumerate() {
-            if let Some(found) = self.find(limit, values, now) {
+            if let Some(found) = Self::find(limit, values, now) {
                 probes.push(Probe::unread(index as u16, found));
             }
         }
@@ -222,14 +222,13 @@ impl Gate {
     /// The counter of one limit that a request with these values falls on, unless the limit does not apply to it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    fn find<'g>(&self, limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
-        let is_elsewhere = self.exact_elsewhere && limit.is_exact();
+    fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
         // No store is asked about a key that is not whole, so a request that lacks a part of it is refused here.
-        if (is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
+        if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
             return None;
         }
         let keyed = limit.key(values);
-        if keyed == Keyed::Skipped || (is_elsewhere && matches!(keyed, Keyed::On(_))) {
+        if keyed == Keyed::Skipped || (limit.is_elsewhere && matches!(keyed, Keyed::On(_))) {
             return None;
         }
         let (algorithm, spec) = limit.numbers(values, now);

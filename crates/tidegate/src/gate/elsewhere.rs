@@ -18,7 +18,7 @@ use crate::scope::{Keyed, Values};
 use crate::table::{KeyHash, Spec, SpecId};
 use crate::time::Timestamp;
 
-/// A limit that is decided in a store, with the key of a request under it.
+/// A limit that is decided in a store, or lent by one, with the key of a request under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExactLimit<'a> {
@@ -45,14 +45,16 @@ pub struct ExactLimit<'a> {
     pub block_on_exceed: Option<Duration>,
     /// Where this gate's own table would count it.
     pub place: CounterPlace,
+    /// Whether the store has a ledger of the key instead of a counter, because the limit is leased.
+    pub is_leased: bool,
 }
 
 /// Where a gate's own table counts one key of one limit. Good for the gate that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterPlace {
-    limit: u16,
-    key: KeyHash,
-    spec: SpecId,
+    pub(super) limit: u16,
+    pub(super) key: KeyHash,
+    pub(super) spec: SpecId,
 }
 
 /// A limit that this member decides itself, with the key of a request under it.
@@ -80,18 +82,34 @@ pub struct Located<'a> {
 
 impl Gate {
     /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store about them.
+    #[inline]
     pub fn exact_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         now: Timestamp,
     ) -> Vec<ExactLimit<'a>> {
-        if !self.exact_elsewhere {
-            return Vec::new();
-        }
+        if self.exact_elsewhere { self.remote(attributes.into(), now, Compiled::is_exact) } else { Vec::new() }
+    }
+
+    /// The limits of a request of which a store knows something: those it decides, and those it lends.
+    pub fn remote_limits<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        now: Timestamp,
+    ) -> Vec<ExactLimit<'a>> {
+        self.remote(attributes.into(), now, |limit| limit.is_elsewhere)
+    }
+
+    fn remote<'a>(
+        &'a self,
+        attributes: Attributes<'a>,
+        now: Timestamp,
+        is_meant: impl Fn(&Compiled) -> bool,
+    ) -> Vec<ExactLimit<'a>> {
         let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        self.names.read(attributes, &mut values);
         let limits =
-            self.limits.iter().enumerate().filter(|(_, limit)| limit.is_exact() && limit.matches(&values));
+            self.limits.iter().enumerate().filter(|(_, limit)| is_meant(limit) && limit.matches(&values));
         limits
             .filter_map(|(index, limit)| match limit.key(&values) {
                 Keyed::On(key) => {
@@ -100,7 +118,7 @@ impl Gate {
                         index,
                         name: &limit.limit.name,
                         algorithm,
-                        identity: limit.identity(),
+                        identity: if limit.is_leased() { limit.ledger_identity() } else { limit.identity() },
                         key: limit.scope.key_bytes(&values),
                         scope: self.scope_values(&limit.scope.parts, &values),
                         reason: reason_of(&limit.limit.algorithm),
@@ -111,6 +129,7 @@ impl Gate {
                             OnExceed::Refuse => None,
                         },
                         place: CounterPlace { limit: index as u16, key, spec },
+                        is_leased: limit.is_leased(),
                     })
                 }
                 Keyed::Skipped | Keyed::Lacks(_) => None,
@@ -118,7 +137,8 @@ impl Gate {
             .collect()
     }
 
-    /// The limits that match a request and are decided here: all of them, or the one called `limit`.
+    /// The limits that match a request and are decided here, by this member's own table or by its leases: all of them, or the one
+    /// called `limit`.
     pub fn local_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -127,7 +147,7 @@ impl Gate {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         let is_meant = |compiled: &&Compiled| {
-            let is_local = !(self.exact_elsewhere && compiled.is_exact());
+            let is_local = !compiled.is_elsewhere || compiled.is_leased();
             is_local
                 && limit.is_none_or(|name| name == compiled.limit.name)
                 && compiled.matches(&values)

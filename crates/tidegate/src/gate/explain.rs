@@ -103,6 +103,8 @@ pub enum DecidedBy {
     Member,
     /// In one step in the store.
     Store,
+    /// By this member, from tokens that the store has lent it.
+    Lease,
 }
 
 /// What a counter holds, and what its limit would say to a request.
@@ -216,7 +218,7 @@ impl Gate {
         now: Timestamp,
     ) -> Counting {
         let (algorithm, spec) = limit.numbers(values, now);
-        let is_elsewhere = self.exact_elsewhere && limit.is_exact();
+        let is_elsewhere = limit.is_elsewhere;
         let level = (!is_elsewhere).then(|| {
             let mut probe = Probe::of_key(index, key, algorithm, spec);
             self.assess(&mut probe, cost, now);
@@ -242,7 +244,11 @@ impl Gate {
                 OnExceed::Block(span) => Some(span),
                 OnExceed::Refuse => None,
             },
-            decided_by: if is_elsewhere { DecidedBy::Store } else { DecidedBy::Member },
+            decided_by: match is_elsewhere {
+                true if limit.is_leased() => DecidedBy::Lease,
+                true => DecidedBy::Store,
+                false => DecidedBy::Member,
+            },
             level,
         }
     }

@@ -161,6 +161,37 @@ impl Holder {
         self.lacks(terms, parts, now)
     }
 
+    /// Puts tokens back that were taken and not spent; how many found a place. Never more are in hand than the ledger knows of:
+    /// what finds no place counts as spent.
+    pub fn put_back(&mut self, terms: &Terms, cost: Cost, now: Timestamp) -> u64 {
+        self.gather(terms, now);
+        if self.is(GONE) {
+            return 0;
+        }
+        let period = period_ns(terms);
+        let most = self.most(terms, self.rate_now(terms, now), now < self.until);
+        let room = most.saturating_sub(self.level) / period;
+        let units = cost.units().min(room);
+        self.level = self.level.saturating_add(units.saturating_mul(period));
+        units
+    }
+
+    /// Whether the store is silent and nothing is left of what it lent: what is taken now is what stands in for a lease, or
+    /// nothing.
+    pub fn is_cut_off(&self, now: Timestamp) -> bool {
+        self.unanswered > 0 && now >= self.until
+    }
+
+    /// What it was asked for, in units each period; first attempts only.
+    pub fn demand(&self, terms: &Terms, now: Timestamp) -> u64 {
+        self.demand.each(terms.period(), now).into()
+    }
+
+    /// What trickles in, in units each period; 0 without a lease.
+    pub fn rate(&self, now: Timestamp) -> u64 {
+        if now < self.until { self.rate.into() } else { 0 }
+    }
+
     /// The answer where the tokens are not there.
     #[cold]
     fn lacks(&mut self, terms: &Terms, parts: u64, now: Timestamp) -> Take {
