@@ -15,7 +15,7 @@ use core::time::Duration;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
 use super::terms::{Kind, Refill, Terms, Window, micros};
-use super::{HOLDERS_MAX, LEARNING_MARGIN, NUMBER_MAX, SPACING};
+use super::{HOLDERS_MAX, LEARNING_MARGIN, LENT_MAX, NUMBER_MAX, SPACING};
 use crate::algorithm::REPORT_DEBT_LIMITS;
 use crate::cost::Cost;
 use crate::time::Timestamp;
@@ -170,33 +170,34 @@ impl Ledger {
     /// Charges `cost` at `now` whether or not there is room, as for work already done, and says how much was booked. The debt it
     /// leaves is at most [`REPORT_DEBT_LIMITS`] times the limit beyond it, and what members have in hand is theirs all
     /// the same.
+    ///
+    /// A bucket lends nothing of its burst before what is owed has drained, and of its rate only what is left of a period's
+    /// units when what is owed has been paid from them. A window lends nothing more.
     pub fn report(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
         self.with_step(now, terms, epoch, |step| {
-            let most = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX);
-            let booked = cost.units().min(most.saturating_sub(step.ledger.used));
+            // What leases are yet to release comes on top, and is less than a few of the largest grants.
+            let most = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
+            let booked = cost.units().min(most.saturating_sub(step.level()));
             step.debit(booked);
             booked
         })
     }
 
-    /// Gives `cost` back at `now`, and says how much: at most what is used and in nobody's hand.
+    /// Gives `cost` back at `now`, and says how much: at most what is used and in nobody's hand. While the ledger learns after a
+    /// loss, or its clock has stepped back, that is nothing: nobody knows what is in whose hand.
     pub fn refund(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
-        self.with_step(now, terms, epoch, |step| {
-            let units = cost.units().min(step.ledger.used.saturating_sub(step.outstanding()));
-            step.credit(units);
-            step.drop_parts(step.outstanding());
-            units
-        })
+        self.with_step(now, terms, epoch, |step| step.give_back(cost.units()))
     }
 
-    /// Forgets at `now` what is used, but for what members may still spend; what was used and is no longer.
+    /// Forgets at `now` what is used, but for what members may still spend, and says how much that was; nothing where a
+    /// [refund](Ledger::refund) gives nothing back.
     pub fn reset(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> u64 {
-        self.with_step(now, terms, epoch, |step| {
-            let units = step.ledger.used.saturating_sub(step.outstanding());
-            step.credit(units);
-            step.drop_parts(step.outstanding());
-            units
-        })
+        self.with_step(
+            now,
+            terms,
+            epoch,
+            |step| if step.is_learning() { 0 } else { step.give_back(u64::MAX) },
+        )
     }
 
     /// A step at `now` on a record that is up to date.
@@ -226,6 +227,11 @@ impl Ledger {
 
     /// Units used at `now`, those that holders may still spend included.
     pub fn used(&self, now: Timestamp, terms: &Terms) -> u64 {
+        self.at(now, terms).used
+    }
+
+    /// The record brought up to date.
+    fn at(&self, now: Timestamp, terms: &Terms) -> Self {
         let mut copy = self.clone();
         copy.renumber(terms);
         let mut step = Step { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
@@ -233,7 +239,7 @@ impl Ledger {
             Kind::Bucket(refill) => step.drain(refill),
             Kind::Window(window) => step.roll(window),
         }
-        copy.used
+        copy
     }
 
     /// Who holds what, in order of their names.
@@ -243,8 +249,60 @@ impl Ledger {
             demand: lease.demand,
             rate: lease.rate,
             held: lease.held,
-            until: Timestamp::from_nanos(lease.until_us.saturating_mul(1000)),
+            until: instant(lease.until_us),
         })
+    }
+
+    /// Whether it has a lease of `holder` on record, which an ask then renews in its place.
+    pub fn has_holder(&self, holder: HolderName) -> bool {
+        self.leases.binary_search_by_key(&holder, |lease| lease.holder).is_ok()
+    }
+
+    /// When all that is used at `now` will have drained if nothing more is lent or charged: of a window its end. `now` if nothing
+    /// is used.
+    pub fn reset_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
+        let copy = self.at(now, terms);
+        if copy.used == 0 {
+            return now;
+        }
+        let at_us = match &terms.kind {
+            Kind::Window(_) => copy.end_us,
+            Kind::Bucket(refill) => {
+                let parts = u128::from(copy.used) * u128::from(refill.per_us) - u128::from(copy.rest);
+                let drains_us = u64::try_from(parts.div_ceil(u128::from(refill.units))).unwrap_or(u64::MAX);
+                copy.at_us.saturating_add(drains_us)
+            }
+        };
+        instant(at_us).max(now)
+    }
+
+    /// When it [may be forgotten](Ledger::is_forgettable) if nothing more is lent or charged; `now` if it may be.
+    pub fn forgettable_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
+        match &terms.kind {
+            Kind::Window(_) => instant(self.end_us).max(now),
+            Kind::Bucket(_) => {
+                let ends = self.leases.iter().map(|lease| instant(lease.until_us.max(lease.prior_until_us)));
+                ends.fold(self.reset_at(now, terms), Timestamp::max)
+            }
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.leases.capacity() * size_of::<Lease>()
+    }
+
+    /// The most that [`Ledger::heap_bytes`] grows by so many asks of holders that are [not on record](Ledger::has_holder);
+    /// of `None` for a ledger that is yet to begin.
+    pub fn heap_growth(ledger: Option<&Self>, asks: usize) -> usize {
+        let (length, capacity) =
+            ledger.map_or((0, 0), |ledger| (ledger.leases.len(), ledger.leases.capacity()));
+        let needed = (length + asks).min(HOLDERS_MAX);
+        if needed <= capacity {
+            return 0;
+        }
+        // It grows twofold whenever it is full, which ends before twice what is needed, or at the first four.
+        ((2 * needed).max(4) - capacity) * size_of::<Lease>()
     }
 
     /// Whether an absent record would answer the same from `now` on, so that the store may forget this one. `epoch` is the
@@ -306,12 +364,39 @@ impl Step<'_> {
         let leases = &self.ledger.leases;
         match &self.terms.kind {
             Kind::Bucket(_) => {
-                let parts: u64 = leases.iter().map(|lease| lease.to_come(self.paid_from())).sum();
                 let in_hand: u64 = leases.iter().map(|lease| lease.in_hand(self.now_us)).sum();
-                parts.div_ceil(self.ledger.period_us) + in_hand
+                self.to_come(None).div_ceil(self.ledger.period_us) + in_hand
             }
             Kind::Window(_) => leases.iter().map(|lease| u64::from(lease.held)).sum(),
         }
+    }
+
+    /// What is used without what leases are yet to release, rounded down.
+    fn level(&self) -> u64 {
+        self.ledger.used.saturating_sub(self.to_come(None).div_ceil(self.ledger.period_us))
+    }
+
+    /// What all leases but that at `except` are yet to release, in parts of a token.
+    fn to_come(&self, except: Option<usize>) -> u64 {
+        let from_us = self.paid_from();
+        self.others(except).map(|lease| lease.to_come(from_us)).fold(0, u64::saturating_add)
+    }
+
+    fn others(&self, except: Option<usize>) -> impl Iterator<Item = &Lease> {
+        let leases = self.ledger.leases.iter().enumerate();
+        leases.filter(move |(index, _)| Some(*index) != except).map(|(_, lease)| lease)
+    }
+
+    /// Credits so much of what is in nobody's hand, and says how much.
+    fn give_back(&mut self, units: u64) -> u64 {
+        if self.is_learning() {
+            return 0;
+        }
+        let outstanding = self.outstanding();
+        let units = units.min(self.ledger.used.saturating_sub(outstanding));
+        self.credit(units);
+        self.drop_parts(outstanding);
+        units
     }
 
     fn debit(&mut self, units: u64) {
@@ -420,14 +505,20 @@ impl Lease {
         let (first_us, last_us) =
             (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us));
         let alone = if self.until_us >= self.prior_until_us { self.rate } else { self.prior_rate };
-        let both = u64::from(self.rate.max(self.prior_rate)) * first_us.saturating_sub(from_us);
-        both + u64::from(alone) * last_us.saturating_sub(from_us.max(first_us))
+        // Only a clock that has stepped back by hours makes more of it than can be counted.
+        let both = u64::from(self.rate.max(self.prior_rate)).saturating_mul(first_us.saturating_sub(from_us));
+        let then = u64::from(alone).saturating_mul(last_us.saturating_sub(from_us.max(first_us)));
+        both.saturating_add(then)
     }
 
     /// Tokens in hand.
     fn in_hand(&self, now_us: u64) -> u64 {
         if self.is_alive(now_us) { self.held.into() } else { 0 }
     }
+}
+
+const fn instant(us: u64) -> Timestamp {
+    Timestamp::from_nanos(us.saturating_mul(1000))
 }
 
 /// How long a ledger waits after a loss: until the longest lease of the former epoch has ended by the slowest clock.
@@ -445,6 +536,16 @@ impl Ledger {
 
     pub(super) fn units_used(&self) -> u64 {
         self.used
+    }
+
+    pub(super) fn is_learning(&self, now: Timestamp) -> bool {
+        self.at_us > micros(now)
+    }
+
+    /// [`Ledger::used`], of a record that may be of another epoch.
+    pub(super) fn used_in(&self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> u64 {
+        let begun = (self.epoch != epoch.number).then(|| Self::begin(terms, epoch));
+        begun.as_ref().unwrap_or(self).used(now, terms)
     }
 }
 

@@ -89,20 +89,9 @@ impl Step<'_> {
         }
     }
 
-    /// What all leases but that at `except` are yet to release, in parts of a token.
-    fn to_come(&self, except: Option<usize>) -> u64 {
-        let from_us = self.paid_from();
-        self.others(except).map(|lease| lease.to_come(from_us)).sum()
-    }
-
     /// Tokens in hand of all but the holder at `except`.
     fn in_hand(&self, except: Option<usize>) -> u64 {
         self.others(except).map(|lease| lease.in_hand(self.now_us)).sum()
-    }
-
-    fn others(&self, except: Option<usize>) -> impl Iterator<Item = &Lease> {
-        let leases = self.ledger.leases.iter().enumerate();
-        leases.filter(move |(index, _)| Some(*index) != except).map(|(_, lease)| lease)
     }
 
     /// What is left of the burst. What is to come is debited already and no part of it, but for the lease at `unpaid`, whose
@@ -110,6 +99,13 @@ impl Step<'_> {
     fn free(&self, refill: &Refill, unpaid: Option<usize>) -> u64 {
         let to_come = self.to_come(unpaid) / self.ledger.period_us;
         (refill.burst + to_come).saturating_sub(self.ledger.used)
+    }
+
+    /// What is used beyond the burst, after a report or when the burst was lowered; never by what was lent. The lease at
+    /// `unpaid` is not debited yet.
+    fn owed(&self, refill: &Refill, unpaid: usize) -> u64 {
+        let to_come = self.to_come(Some(unpaid)).div_ceil(self.ledger.period_us);
+        if self.is_learning() { 0 } else { self.ledger.used.saturating_sub(refill.burst + to_come) }
     }
 
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
@@ -191,7 +187,7 @@ impl Step<'_> {
     fn grant(&mut self, refill: &Refill, index: usize, ask: &Ask) -> Grant {
         let (now_us, period_us) = (self.now_us, self.terms.period_us);
         let leased: u64 = self.others(Some(index)).map(|lease| lease.fastest(now_us)).sum();
-        let quota = refill.quota - refill.quota / UNLEASED;
+        let quota = (refill.quota - refill.quota / UNLEASED).saturating_sub(self.owed(refill, index));
         let quota = if self.ledger.crowded_us > now_us { quota / 2 } else { quota };
         let wanted = Wanted::of(&self.ledger.leases, Some(index), ask.demand, now_us, quota);
         let mut share = if ask.demand == 0 && ask.need == 0 { 0 } else { wanted.share(ask.demand) };

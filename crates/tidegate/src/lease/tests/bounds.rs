@@ -21,9 +21,13 @@ fn troubles() -> impl Strategy<Value = Trouble> {
 
 /// Traffic that stops, bursts and moves between members.
 fn disturb(world: &mut World, seconds: u64, most: u64, cost_max: u64) {
+    disturb_for(world, seconds * 1000, most, cost_max);
+}
+
+fn disturb_for(world: &mut World, ticks: u64, most: u64, cost_max: u64) {
     let members = world.members.len() as u64;
     let mut pace = 0;
-    for tick in 0..seconds * 1000 {
+    for tick in 0..ticks {
         world.step();
         if tick % 400 == 0 {
             pace = world.chance.below(5) * most / 4;
@@ -36,6 +40,28 @@ fn disturb(world: &mut World, seconds: u64, most: u64, cost_max: u64) {
             let index = world.chance.below(members).min(world.chance.below(members)) as usize;
             let (cost, attempt) = (1 + world.chance.below(cost_max), world.chance.below(2) as u32);
             world.request(index, cost, attempt);
+        }
+    }
+}
+
+/// The same with units that come back now and then, as refunds do, and a reset now and then.
+fn disturb_with_refunds(world: &mut World, seconds: u64, most: u64, cost_max: u64) {
+    for _ in 0..seconds * 20 {
+        disturb_for(world, 50, most, cost_max);
+        match world.chance.below(40) {
+            0 => _ = world.reset(),
+            1..10 => {
+                let units = 1 + world.chance.below(most / 8 + 1);
+                // No more than was admitted is ever given back.
+                if units <= world.admitted() {
+                    world.refund(units);
+                }
+            }
+            10..13 => {
+                let units = 1 + world.chance.below(most / 4 + 1);
+                world.report(units);
+            }
+            _ => {}
         }
     }
 }
@@ -65,5 +91,29 @@ proptest! {
         let fixed = Fixed::new(limit, World::span(seconds), WindowStart::Epoch).unwrap();
         let mut world = World::new(Algorithm::Fixed(fixed), members, trouble, seed);
         disturb(&mut world, 25, (3 * limit / seconds).max(5), limit.min(3));
+    }
+
+    #[test]
+    fn what_was_given_back_makes_a_bucket_admit_as_much_more_and_nothing_else(
+        trouble in troubles(), seed: u64, members in 1..6_usize,
+        rate in prop::sample::select(vec![(1, 1), (7, 2), (10, 1), (50, 1), (300, 1), (1000, 1), (5, 600)]),
+        burst in prop::sample::select(vec![1, 2, 10, 100, 1000]),
+    ) {
+        let rate = Rate::new(rate.0, World::span(rate.1)).unwrap();
+        let bucket = Algorithm::Bucket(Bucket::new(rate, burst).unwrap());
+        let mut world = World::new(bucket, members, trouble, seed);
+        let most = 3 * (rate.units() * 1_000_000_000 / rate.per_ns()).max(2);
+        disturb_with_refunds(&mut world, 25, most, burst.min(3));
+    }
+
+    #[test]
+    fn what_was_given_back_makes_a_window_admit_as_much_more_and_nothing_else(
+        trouble in troubles(), seed: u64, members in 1..6_usize,
+        seconds in prop::sample::select(vec![1, 3, 7, 60]),
+        limit in prop::sample::select(vec![1, 5, 100, 2000]),
+    ) {
+        let fixed = Fixed::new(limit, World::span(seconds), WindowStart::Epoch).unwrap();
+        let mut world = World::new(Algorithm::Fixed(fixed), members, trouble, seed);
+        disturb_with_refunds(&mut world, 25, (3 * limit / seconds).max(5), limit.min(3));
     }
 }

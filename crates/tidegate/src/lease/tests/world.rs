@@ -314,6 +314,51 @@ impl World {
         }
     }
 
+    /// Work that was done is reported to the ledger by itself; how much was booked.
+    pub(super) fn report(&mut self, units: u64) -> u64 {
+        let now = Timestamp::from_nanos(self.now);
+        let ledger = self.ledger.get_or_insert_with(|| Ledger::begin(&self.terms, &self.epoch));
+        let before = ledger.used_in(now, &self.terms, &self.epoch);
+        let booked = ledger.report(now, &self.terms, &self.epoch, Cost::new(units).unwrap());
+        assert!(booked <= units && ledger.units_used() == before + booked, "conservation of a report");
+        booked
+    }
+
+    /// Units that were admitted are given back because they were not needed after all; how many were.
+    pub(super) fn refund(&mut self, units: u64) -> u64 {
+        self.give_back(units, |ledger, now, terms, epoch| {
+            ledger.refund(now, terms, epoch, Cost::new(units).unwrap())
+        })
+    }
+
+    /// What is used is forgotten; how much.
+    pub(super) fn reset(&mut self) -> u64 {
+        self.give_back(u64::MAX, Ledger::reset)
+    }
+
+    fn give_back(
+        &mut self,
+        most: u64,
+        how: impl FnOnce(&mut Ledger, Timestamp, &Terms, &Epoch) -> u64,
+    ) -> u64 {
+        let now = Timestamp::from_nanos(self.now);
+        let ledger = self.ledger.get_or_insert_with(|| Ledger::begin(&self.terms, &self.epoch));
+        let before = ledger.used_in(now, &self.terms, &self.epoch);
+        let units = how(ledger, now, &self.terms, &self.epoch);
+        assert!(units <= most && ledger.units_used() + units == before, "conservation of a refund");
+        assert!(
+            ledger.units_used() >= ledger.tokens_out(now) || ledger.is_learning(now),
+            "less than is in hand"
+        );
+        // Nobody spent it: it makes room for as much and no more.
+        if let Algorithm::Bucket(bucket) = &self.algorithm {
+            let parts = u128::from(units) * u128::from(bucket.rate().per_ns()) * 1000;
+            self.monitor.level = self.monitor.level.saturating_sub(parts);
+        }
+        self.in_window = self.in_window.saturating_sub(units);
+        units
+    }
+
     pub(super) fn admitted(&self) -> u64 {
         self.members.iter().map(|member| member.admitted).sum()
     }
