@@ -3,14 +3,16 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tidegate::gate::CounterPlace;
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Gate, Refusal, Timestamp};
 use tidegate_capacity::UnitsHold;
 use tidegate_overload::{InFlightPermit, Overload};
-use tidegate_store::{Batch, Kind};
+use tidegate_store::{Answer, Batch, Kind, StoreError};
 
 use crate::engine::LimitReport;
+use crate::leases::{Landing, LeaseCharge};
 use crate::together::Waiting;
 
 /// What the caller has to do next.
@@ -23,7 +25,7 @@ use crate::together::Waiting;
 pub enum Step {
     /// Answer the request.
     Decided(Decision),
-    /// Carry [`Pending::batch`] to the store and hand the answer to `Engine::resume`.
+    /// Bring what [`Pending::wants`] and hand it to `Engine::resume`.
     Ask(Box<Pending>),
     /// Wait for a place. No policy of this version queues, so no request is queued yet.
     Queued(Place),
@@ -73,6 +75,8 @@ pub struct Settled {
 pub struct Permit {
     pub(crate) home: Home,
     pub(crate) limits: tidegate::Permit,
+    /// What was taken from leases.
+    pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
     pub(crate) units: Option<UnitsHold>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) remote: Option<Box<Remote>>,
@@ -150,7 +154,8 @@ impl Drop for InFlight {
     }
 }
 
-/// A request that waits for the store. Dropping it leaves its local charges as they are, as if the answer were lost.
+/// A request that waits, for the store or for a lease. Dropping one that waits for the store leaves its local charges as they
+/// are, as if the answer were lost; one that waits for a lease holds nothing.
 ///
 /// It is resumed by the engine that began it, or by one of a later configuration.
 #[derive(Debug)]
@@ -158,9 +163,50 @@ impl Drop for InFlight {
 pub struct Pending(pub(crate) Waiting);
 
 impl Pending {
-    /// What to ask the store.
-    pub fn batch(&self) -> &Batch {
-        &self.0.batch
+    /// What it waits for.
+    pub fn wants(&self) -> Wants<'_> {
+        self.0.wants()
+    }
+
+    /// What to ask the store, if it waits for that.
+    pub fn batch(&self) -> Option<&Batch> {
+        self.0.wants().batch()
+    }
+}
+
+/// What an undecided request waits for.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing happens unless it is brought"]
+pub enum Wants<'a> {
+    /// The answer of the store to this batch. It goes on with [`Answered::Store`].
+    Store(&'a Batch),
+    /// The end of asks that are under way, which whoever drives the engine brings about; see
+    /// `Engine::poll_lease_asks`. It goes on with [`Answered::Lease`].
+    Lease(Landing<'a>),
+}
+
+impl<'a> Wants<'a> {
+    pub(crate) fn batch(self) -> Option<&'a Batch> {
+        match self {
+            Self::Store(batch) => Some(batch),
+            Self::Lease(_) => None,
+        }
+    }
+}
+
+/// What an undecided request goes on with.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is handed over at once, and most answers are the store's")]
+pub enum Answered {
+    /// The store has answered, or failed to.
+    Store(Result<Answer, StoreError>),
+    /// The asks it waited for have landed.
+    Lease,
+}
+
+impl From<Result<Answer, StoreError>> for Answered {
+    fn from(answer: Result<Answer, StoreError>) -> Self {
+        Self::Store(answer)
     }
 }
 
@@ -174,7 +220,7 @@ pub(crate) struct AfterStore {
     pub(crate) offered_at: Timestamp,
 }
 
-/// An exact limit that was asked about, in the order of the batch.
+/// A limit that the store was asked about, in the order of the batch.
 #[derive(Clone, Debug)]
 pub(crate) struct ExactName {
     pub(crate) name: String,
@@ -186,4 +232,15 @@ pub(crate) struct ExactName {
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) block_on_exceed: Option<Duration>,
     pub(crate) place: CounterPlace,
+    /// What there is to know if it is leased.
+    pub(crate) lease: Option<Box<LeaseName>>,
+}
+
+/// What there is to know of a leased limit that the store was asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseName {
+    /// The fingerprint of the key.
+    pub(crate) key: u64,
+    pub(crate) algorithm: tidegate::Algorithm,
+    pub(crate) blocked_until: Option<Timestamp>,
 }

@@ -4,6 +4,7 @@ mod carrying;
 mod explaining;
 mod joining;
 mod keeping;
+mod leasing;
 mod looking;
 mod operations;
 mod order;
@@ -28,6 +29,7 @@ pub use looking::PeekReport;
 pub use reload::{Change, LimitChange, ReloadReport};
 
 use crate::kept::KeptPermits;
+use crate::leases::{LeaseConfig, Leases};
 use crate::lineage::Lineage;
 use crate::notes::NoteError;
 use crate::overrides::{Overrides, RuntimeOverride};
@@ -43,13 +45,16 @@ pub struct EngineConfig {
     /// Whether limits with `Consistency::Exact` are decided by a store that the caller asks. Default no: the engine
     /// is then the only member there is, and decides them itself.
     pub asks_store: bool,
+    /// Whether limits with `Consistency::Leased` are spent from leases, and as whom. Default `None`: the engine is then the
+    /// only member there is, and decides them itself. Only where it [asks a store](EngineConfig::asks_store).
+    pub leases: Option<LeaseConfig>,
 }
 
 impl EngineConfig {
     /// The defaults with this seed, which must be random wherever strangers choose keys, and another at each start
     /// wherever a store remembers more than the process: names of batches and of permits are made of it.
     pub const fn seeded(seed: [u64; 4]) -> Self {
-        Self { table: TableConfig::seeded(seed), permits_max: 1 << 16, asks_store: false }
+        Self { table: TableConfig::seeded(seed), permits_max: 1 << 16, asks_store: false, leases: None }
     }
 }
 
@@ -220,6 +225,10 @@ impl EngineBuilder {
             generations: AtomicU32::new(0),
             capacity,
             overload: overload.map(Arc::new),
+            leases: config
+                .leases
+                .filter(|_| config.asks_store)
+                .map(|leases| Leases::new(leases, config.table.seed)),
             config,
         });
         let mut set = Overrides::default();
@@ -258,6 +267,7 @@ pub(crate) struct Shared {
     pub(crate) overload: Option<Arc<Overload>>,
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
+    pub(crate) leases: Option<Leases>,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,
@@ -386,13 +396,16 @@ impl Engine {
         }
     }
 
-    /// Lets kept permits expire and the control loops run. To be called when [`Tick::next`] comes; being late only
+    /// Lets kept permits expire, leases renew, and the control loops run. To be called when [`Tick::next`] comes; being late only
     /// delays what it does, and no decision waits for it.
     pub fn tick(&self, now: Timestamp) -> Tick {
         let expired = self.shared.kept.expire(now).len();
         let mut next = now.saturating_add(Self::TICK_MAX);
         if let Some(overload) = &self.shared.overload {
             next = next.min(overload.tick(now));
+        }
+        if let Some(look) = self.shared.leases.as_ref().and_then(|leases| leases.tick(now)) {
+            next = next.min(look);
         }
         if let Some(expiry) = self.shared.kept.next_expiry() {
             next = next.min(expiry);

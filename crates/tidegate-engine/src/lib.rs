@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits, charged. (3) Capacity units.
+//! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits and leases, charged. (3) Capacity units.
 //! (4) One batch for all `exact` limits, which the caller carries to the store. (5) The place in flight. A refusal
 //! anywhere gives back what was taken before it, last first; in sequence every state is then byte for byte as it was.
 
@@ -26,6 +26,7 @@ mod asking;
 mod decision;
 mod engine;
 mod kept;
+mod leases;
 mod lineage;
 mod notes;
 mod numbers;
@@ -36,12 +37,13 @@ mod stable_hash;
 mod together;
 
 pub use asking::{Asking, Progress};
-pub use decision::{Decision, Outcome, Pending, Permit, Place, Settled, Step};
+pub use decision::{Answered, Decision, Outcome, Pending, Permit, Place, Settled, Step, Wants};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, Explained, LimitChange,
     LimitReport, NamespaceConfig, PeekReport, ReloadReport, Tick,
 };
 pub use kept::{NotAPermitId, PermitId};
+pub use leases::{Landing, LeaseBatch, LeaseConfig, LeaseTotals, LeaseView};
 pub use lineage::{LINEAGE_MAX, Lineage};
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;

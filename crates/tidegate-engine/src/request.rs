@@ -1,7 +1,7 @@
 //! What the engine is asked.
 
 use tidegate::{Attributes, Class, Cost, Timestamp};
-use tidegate_capacity::Access;
+use tidegate_capacity::{Access, AccessKind};
 
 /// A request as a door describes it. Everything but the namespace and the attributes has a default.
 #[derive(Clone, Copy, Debug)]
@@ -79,5 +79,67 @@ impl<'a> Request<'a> {
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
         self.deadline = Some(deadline);
         self
+    }
+}
+
+/// The table, the key, how, and how many bytes.
+type OwnedAccess = (Box<str>, Box<[u8]>, AccessKind, u64);
+
+/// A request that outlives what its caller has lent.
+#[derive(Debug)]
+pub(crate) struct OwnedRequest {
+    namespace: Box<str>,
+    attributes: Vec<(Box<str>, Box<str>)>,
+    tenant: Option<Box<str>>,
+    cost: Cost,
+    class: Class,
+    feature: Option<Box<str>>,
+    access: Option<OwnedAccess>,
+    attempt: u32,
+    deadline: Option<Timestamp>,
+    ticket: Option<Box<str>>,
+}
+
+impl OwnedRequest {
+    pub(crate) fn new(request: &Request<'_>) -> Self {
+        let access = request.access.map(|one| (one.table.into(), one.key.into(), one.kind, one.size));
+        Self {
+            namespace: request.namespace.into(),
+            attributes: request.attributes.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            tenant: request.tenant.map(Into::into),
+            cost: request.cost,
+            class: request.class,
+            feature: request.feature.map(Into::into),
+            access,
+            attempt: request.attempt,
+            deadline: request.deadline,
+            ticket: request.ticket.map(Into::into),
+        }
+    }
+
+    /// Its attributes, for [`OwnedRequest::with`].
+    pub(crate) fn attributes(&self) -> Vec<(&str, &str)> {
+        self.attributes.iter().map(|(name, value)| (&**name, &**value)).collect()
+    }
+
+    /// The request with its attributes.
+    pub(crate) fn with<'a>(&'a self, attributes: &'a [(&'a str, &'a str)]) -> Request<'a> {
+        Request {
+            namespace: &self.namespace,
+            attributes: Attributes::new(attributes),
+            tenant: self.tenant.as_deref(),
+            cost: self.cost,
+            class: self.class,
+            feature: self.feature.as_deref(),
+            access: self.access.as_ref().map(|(table, key, kind, size)| Access {
+                table,
+                key,
+                kind: *kind,
+                size: *size,
+            }),
+            attempt: self.attempt,
+            deadline: self.deadline,
+            ticket: self.ticket.as_deref(),
+        }
     }
 }

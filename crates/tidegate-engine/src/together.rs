@@ -2,14 +2,17 @@
 
 use core::ops::Range;
 use core::slice;
+use std::sync::Arc;
 use std::vec;
 
 use smallvec::SmallVec;
 use tidegate::Refusal;
 use tidegate_store::{Batch, Operation, RequestId};
 
-use crate::decision::{AfterStore, ExactName, Permit};
+use crate::decision::{AfterStore, ExactName, Permit, Wants};
 use crate::engine::EngineError;
+use crate::leases::{Flight, Landing};
+use crate::request::{OwnedRequest, Request};
 
 /// What the caller of [`crate::Engine::admit_all`] has to do next.
 #[derive(Debug)]
@@ -18,7 +21,7 @@ use crate::engine::EngineError;
 pub enum StepAll {
     /// Answer the requests.
     Decided(DecisionAll),
-    /// Carry [`PendingAll::batch`] to the store and hand the answer to [`crate::Engine::resume_all`].
+    /// Bring what [`PendingAll::wants`] and hand it to [`crate::Engine::resume_all`].
     Ask(Box<PendingAll>),
 }
 
@@ -86,7 +89,8 @@ pub struct SettledAll {
     pub batches: Vec<Batch>,
 }
 
-/// Requests that wait for the store. Dropping them leaves their local charges as they are, as if the answer were lost.
+/// Requests that wait, for the store or for leases. Dropping those that wait for the store leaves their local charges as they are,
+/// as if the answer were lost.
 ///
 /// They are resumed by the engine that began them, or by one of a later configuration.
 #[derive(Debug)]
@@ -94,9 +98,14 @@ pub struct SettledAll {
 pub struct PendingAll(pub(crate) Waiting);
 
 impl PendingAll {
-    /// What to ask the store.
-    pub fn batch(&self) -> &Batch {
-        &self.0.batch
+    /// What they wait for.
+    pub fn wants(&self) -> Wants<'_> {
+        self.0.wants()
+    }
+
+    /// What to ask the store, if they wait for that.
+    pub fn batch(&self) -> Option<&Batch> {
+        self.0.wants().batch()
     }
 }
 
@@ -121,11 +130,38 @@ pub enum AdmitAllError {
     },
 }
 
-/// Requests, one or several, of which the store is asked something.
+/// Requests, one or several, that are not decided yet.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) batch: Batch,
-    pub(crate) then: Then,
+#[expect(clippy::large_enum_variant, reason = "it stands in a box of whoever waits")]
+pub(crate) enum Waiting {
+    /// The store is asked something.
+    Store { batch: Batch, then: Then },
+    /// The store is asked for leases.
+    Lease(Parked),
+}
+
+impl Waiting {
+    pub(crate) fn wants(&self) -> Wants<'_> {
+        match self {
+            Self::Store { batch, .. } => Wants::Store(batch),
+            Self::Lease(parked) => Wants::Lease(Landing(&parked.flights)),
+        }
+    }
+}
+
+/// Requests that hold nothing and begin anew when their leases are there.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) requests: SmallVec<[OwnedRequest; 1]>,
+    pub(crate) flights: Vec<Arc<Flight>>,
+    /// How often they have waited before.
+    pub(crate) rounds: u8,
+}
+
+impl Parked {
+    pub(crate) fn new(requests: &[Request<'_>], flights: Vec<Arc<Flight>>, rounds: u8) -> Self {
+        Self { requests: requests.iter().map(OwnedRequest::new).collect(), flights, rounds }
+    }
 }
 
 /// What an answer of the store leads to.

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
 use tidegate_engine::{
-    Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll, Permit,
-    PermitId, Progress, Request, Settled, SettledAll, Step, StepAll,
+    Answered, Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll,
+    Permit, PermitId, Progress, Request, Settled, SettledAll, Step, StepAll, Wants,
 };
 use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};
@@ -136,8 +136,8 @@ impl Desk<'_> {
     /// Talks to the store until the request is decided.
     pub(crate) async fn carry(&self, mut pending: Box<Pending>) -> Decision {
         loop {
-            let answer = self.daemon.ask(pending.batch()).await;
-            match self.in_force.engine.resume(*pending, answer, self.daemon.clock.now()) {
+            let answered = self.daemon.bring(pending.wants()).await;
+            match self.in_force.engine.resume(*pending, answered, self.daemon.clock.now()) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => pending = next,
                 Step::Queued(place) => match place {},
@@ -148,8 +148,8 @@ impl Desk<'_> {
     /// Talks to the store until requests that go ahead together are decided.
     pub(crate) async fn carry_all(&self, mut pending: Box<PendingAll>) -> DecisionAll {
         loop {
-            let answer = self.daemon.ask(pending.batch()).await;
-            match self.in_force.engine.resume_all(*pending, answer, self.daemon.clock.now()) {
+            let answered = self.daemon.bring(pending.wants()).await;
+            match self.in_force.engine.resume_all(*pending, answered, self.daemon.clock.now()) {
                 StepAll::Decided(decision) => return decision,
                 StepAll::Ask(next) => pending = next,
             }
@@ -327,6 +327,17 @@ impl Drop for Unclaimed {
 }
 
 impl Daemon {
+    /// Brings what an undecided request waits for.
+    async fn bring(&self, wants: Wants<'_>) -> Answered {
+        match wants {
+            Wants::Store(batch) => Answered::Store(self.ask(batch).await),
+            Wants::Lease(landing) => {
+                landing.await;
+                Answered::Lease
+            }
+        }
+    }
+
     /// Carries a batch to the store. A store that is late is as good as one that is gone.
     pub(crate) async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let after = self.config.bounds.store_timeout;

@@ -215,6 +215,7 @@ fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
         decided_by: match counting.decided_by {
             gate::DecidedBy::Member => DecidedBy::Member,
             gate::DecidedBy::Store => DecidedBy::Store,
+            gate::DecidedBy::Lease => DecidedBy::Lease,
         },
         blocks_for_ms: counting.blocks_for.map(millis_up),
         level: counting.level.as_ref().map(|level| LevelExplanation {

@@ -125,6 +125,7 @@ impl Settings {
             return Ok(self.later(&request, now, speech, Cause::Behind(counter)));
         }
         let step = self.engine.load().admit(&request, now).map_err(|error| fault_of(&error))?;
+        self.carry_lease_asks();
         Ok(match step {
             Step::Decided(Decision::Admit(permit)) => Begun::Decided(Verdict::Admit(Hold::new(self, permit))),
             Step::Decided(Decision::Refuse(refusal)) => {
@@ -181,7 +182,7 @@ impl Settings {
     }
 
     /// Asks the engine, and the store where it has to be asked.
-    async fn decide(self: &Arc<Self>, owned: &Owned) -> Result<Decision, Fault> {
+    async fn decide(self: &Arc<Self>, owned: &Owned, attempt: u32) -> Result<Decision, Fault> {
         let pending = {
             let pairs: SmallVec<[(&str, &str); 8]> =
                 owned.attributes.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -190,7 +191,9 @@ impl Settings {
             request.cost = owned.cost;
             request.class = owned.class;
             request.deadline = owned.deadline;
+            request.attempt = attempt;
             let step = self.engine.load().admit(&request, self.clock.now());
+            self.carry_lease_asks();
             match step.map_err(|error| fault_of(&error))? {
                 Step::Decided(decision) => return Ok(decision),
                 Step::Ask(pending) => pending,
@@ -268,7 +271,7 @@ async fn wait_for_decision(settings: &Arc<Settings>, owned: Owned, cause: Cause)
             // As many wait as may. Who has not asked yet asks now.
             return match refusal {
                 Some(refusal) => Ok(Decision::Refuse(refusal)),
-                None => settings.decide(&owned).await,
+                None => settings.decide(&owned, 0).await,
             };
         };
         let due = match refusal.as_ref().map(Refusal::retry) {
@@ -283,7 +286,7 @@ async fn wait_for_decision(settings: &Arc<Settings>, owned: Owned, cause: Cause)
         if !is_due && let Some(refusal) = refusal {
             return Ok(Decision::Refuse(refusal));
         }
-        match settings.decide(&owned).await? {
+        match settings.decide(&owned, u32::from(refusal.is_some())).await? {
             Decision::Refuse(next) if is_due && settings.is_worth_waiting(&next, give_up) => {
                 counter = Counter::of(&settings.namespace, &next);
                 refusal = Some(next);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::{Decision, Outcome, Pending, Settled, Step};
+use tidegate_engine::{Answered, Decision, Outcome, Pending, Settled, Step, Wants};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 
 use crate::layer::Settings;
@@ -21,9 +21,45 @@ impl Settings {
         }
     }
 
-    fn resume(&self, pending: Pending, answer: Result<Answer, StoreError>) -> Step {
+    /// Brings what an undecided request waits for.
+    async fn bring(&self, wants: Wants<'_>) -> Answered {
+        match wants {
+            Wants::Store(batch) => Answered::Store(self.ask(batch).await),
+            Wants::Lease(landing) => {
+                landing.await;
+                Answered::Lease
+            }
+        }
+    }
+
+    fn resume(self: &Arc<Self>, pending: Pending, answered: Answered) -> Step {
         let now = self.clock.now();
-        self.engine.load().resume(pending, answer, now)
+        let step = self.engine.load().resume(pending, answered, now);
+        self.carry_lease_asks();
+        step
+    }
+
+    /// Carries to the store what leases want to ask, without waiting for it. Called after everything that may leave an ask; so
+    /// no task of its own is needed, as without requests nobody wants a lease.
+    pub(crate) fn carry_lease_asks(self: &Arc<Self>) {
+        let asks = self.engine.load().take_lease_asks();
+        if asks.is_empty() {
+            return;
+        }
+        let runtime = tokio::runtime::Handle::try_current();
+        for asked in asks {
+            let this = Arc::clone(self);
+            let Ok(runtime) = &runtime else {
+                let at = "the store, which nobody asks outside of a runtime".to_owned();
+                let error = StoreError::Unavailable { at, sent: false, source: None };
+                self.engine.load().lease_answered(asked, Err(error), self.clock.now());
+                continue;
+            };
+            runtime.spawn(async move {
+                let answer = this.ask(asked.batch()).await;
+                this.engine.load().lease_answered(asked, answer, this.clock.now());
+            });
+        }
     }
 
     /// Tells the store what a settled permit gives back, without waiting for it; then whoever waits for that is woken.
@@ -64,9 +100,9 @@ impl Asking {
     pub(crate) async fn decide(mut self) -> Decision {
         loop {
             let pending = self.pending.as_ref().expect("only a decision or dropping takes it");
-            let answer = self.settings.ask(pending.batch()).await;
+            let answered = self.settings.bring(pending.wants()).await;
             let pending = self.pending.take().expect("it was there before");
-            match self.settings.resume(*pending, answer) {
+            match self.settings.resume(*pending, answered) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => self.pending = Some(next),
                 Step::Queued(place) => match place {},
@@ -82,8 +118,8 @@ impl Drop for Asking {
         let settings = Arc::clone(&self.settings);
         runtime.spawn(async move {
             loop {
-                let answer = settings.ask(pending.batch()).await;
-                match settings.resume(*pending, answer) {
+                let answered = settings.bring(pending.wants()).await;
+                match settings.resume(*pending, answered) {
                     Step::Decided(Decision::Admit(permit)) => {
                         let has_lent = permit.must_be_settled();
                         let now = settings.clock.now();

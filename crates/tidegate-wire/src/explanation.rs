@@ -128,6 +128,8 @@ pub enum DecidedBy {
     Member,
     /// The store.
     Store,
+    /// This member, from tokens that the store has lent it.
+    Lease,
 }
 
 /// What a counter holds.

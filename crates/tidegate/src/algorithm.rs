@@ -194,6 +194,19 @@ impl Algorithm {
         }
     }
 
+    /// When all of it is there again at the latest, if nothing else is charged after `now`: the end of a window, a full drain for
+    /// everything else. `now` for concurrency.
+    pub fn full_again(&self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Calendar(calendar) => calendar.window_bounds(now).1,
+            Self::Fixed(fixed) if fixed.start() == WindowStart::Epoch => {
+                let window = u64::try_from(fixed.window().as_nanos()).unwrap_or(u64::MAX).max(1);
+                Timestamp::from_nanos(now.as_nanos().saturating_add(window - now.as_nanos() % window))
+            }
+            other => other.window().map_or(now, |window| now.saturating_add(window)),
+        }
+    }
+
     /// When `cost` units fit, given that nothing is used any more at `reset_at` and nothing is charged before. Of windows
     /// nothing is known but their end.
     pub fn room_at(&self, cost: u64, reset_at: Timestamp) -> Timestamp {

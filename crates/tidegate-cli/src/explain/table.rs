@@ -97,8 +97,10 @@ fn because(limit: &LimitExplanation) -> String {
     if let Some(until) = &counter.until {
         let _ = write!(text, " until {until}");
     }
-    if counter.decided_by == DecidedBy::Store {
-        text.push_str("; decided in the store");
+    match counter.decided_by {
+        DecidedBy::Member => {}
+        DecidedBy::Store => text.push_str("; decided in the store"),
+        DecidedBy::Lease => text.push_str("; decided from a lease"),
     }
     if let Some(span) = counter.blocks_for_ms {
         let _ = write!(text, "; whoever exceeds it is blocked for {}", in_words(span));

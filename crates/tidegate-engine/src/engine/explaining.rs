@@ -1,13 +1,13 @@
 //! Explaining what the limits of a namespace are to a request, those that a store decides among them.
 
-use tidegate::Timestamp;
 use tidegate::gate::{Explanation, Level, Outlook, Standing};
 use tidegate::limit::OnStoreFailure;
+use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
 use super::operations::Owned;
-use super::order::{denial, exact_name, failure, is_away};
-use super::{Engine, EngineError};
+use super::order::{STORE_RETRY, denial, exact_name, failure, is_away};
+use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::ExactName;
 use crate::request::Request;
@@ -37,28 +37,35 @@ impl Engine {
     /// looked at there, by the same operation as [`Engine::peek`] uses.
     pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<Explained>, EngineError> {
         let gate = self.gate(request.namespace)?;
-        let exact = gate.exact_limits(request.attributes, now);
+        let exact = gate.remote_limits(request.attributes, now);
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
             return Ok(Progress::Done(Explained { limits, store_failure: None }));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
-        let exact: Vec<(usize, ExactName)> = exact.iter().map(|one| (one.index, exact_name(one))).collect();
+        let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
+        let exact: Vec<ExactName> = exact.iter().map(exact_name).collect();
         let request = Owned::new(request);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let mut limits = request.with(|attributes| gate.explain(attributes, request.cost, step.now));
             let (levels, store_failure) = match step.answer {
-                Ok(answer) => (levels_of(&exact, &answer), None),
+                Ok(mut answer) => {
+                    step.engine.with_leases(&exact, &mut answer.outcomes, Some(request.cost), step.now);
+                    (levels_of(&exact, &answer), None)
+                }
                 Err(error) => {
-                    let local: Vec<_> = exact.iter().map(|(_, one)| one.place).collect();
+                    let local: Vec<_> = exact.iter().map(|one| one.place).collect();
                     let here = gate.levels_located(&local, request.cost, step.now);
                     let levels = exact.iter().zip(here);
-                    let levels = levels.map(|((_, one), here)| instead(one, here, &error, step.now));
+                    let levels = levels.map(|(one, here)| {
+                        let here = step.engine.level_alone(one, request.cost, step.now).unwrap_or(here);
+                        instead(one, here, &error, step.now)
+                    });
                     (levels.collect(), Some(error.to_string()))
                 }
             };
-            for ((index, _), level) in exact.iter().zip(levels) {
+            for (index, level) in places.iter().zip(levels) {
                 if let Some(Standing::Counts(counting)) =
                     limits.get_mut(*index).map(|limit| &mut limit.standing)
                 {
@@ -70,10 +77,24 @@ impl Engine {
     }
 }
 
-fn levels_of(exact: &[(usize, ExactName)], answer: &Answer) -> Vec<Option<Level>> {
+impl Engine {
+    /// What a leased limit holds here and would say, while the store is away.
+    fn level_alone(&self, one: &ExactName, cost: Cost, now: Timestamp) -> Option<Level> {
+        let LimitReport { limit, remaining, reset_at, .. } = self.lease_alone(one, now)?;
+        let outlook = if cost.units() <= remaining {
+            Outlook::Admit
+        } else {
+            let retry = Retry::At(now.saturating_add(STORE_RETRY));
+            Outlook::Refuse { reason: Reason::StoreUnavailable, retry }
+        };
+        Some(Level::new(limit, limit - remaining, remaining, reset_at, outlook))
+    }
+}
+
+fn levels_of(exact: &[ExactName], answer: &Answer) -> Vec<Option<Level>> {
     let answered = exact.iter().zip(&answer.outcomes);
     answered
-        .map(|((_, one), outcome)| {
+        .map(|(one, outcome)| {
             let Outcome { limit, used, remaining, reset_at, .. } = *outcome;
             Some(Level::new(limit, used, remaining, reset_at, outlook(one, outcome)))
         })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tidegate::gate::ExactLimit;
 use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
@@ -59,7 +60,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<(&'a Arc<Gate>, Vec<ExactLimit<'a>>), EngineError> {
         let gate = self.gate(request.namespace)?;
-        Ok((gate, gate.exact_limits(request.attributes, now)))
+        Ok((gate, gate.remote_limits(request.attributes, now)))
     }
 
     fn look_of(
@@ -98,12 +99,17 @@ impl Engine {
             return Progress::Done(end(reports));
         }
         Progress::ask(Batch::each(self.next_batch_id(), operations), move |step, _| {
-            let mut outcomes = step.answer.as_ref().map_or(&[][..], |answer| &answer.outcomes[..]);
+            let (mut answered, failed) = match step.answer {
+                Ok(answer) => (answer.outcomes, None),
+                Err(error) => (SmallVec::new(), Some(error)),
+            };
+            let mut outcomes = &mut answered[..];
             for one in &looks[reports.len()..until] {
-                let (mine, rest) = outcomes.split_at(one.exact.len().min(outcomes.len()));
+                let (mine, rest) = outcomes.split_at_mut(one.exact.len().min(outcomes.len()));
                 outcomes = rest;
                 let mut report = one.here(step.now);
-                one.add_exact(&mut report, step.answer.as_ref().map(|_| mine), step.now);
+                step.engine.with_leases(&one.exact, mine, Some(one.request.cost), step.now);
+                one.add_exact(step.engine, &mut report, failed.as_ref().map_or(Ok(&*mine), Err), step.now);
                 reports.push(report);
             }
             Ok(step.engine.look_on(looks, reports, end, step.now))
@@ -127,7 +133,13 @@ impl Look {
     }
 
     /// What the exact limits say as well, by what the store has answered, or without it.
-    fn add_exact(&self, report: &mut PeekReport, answer: Result<&[Outcome], &StoreError>, now: Timestamp) {
+    fn add_exact(
+        &self,
+        engine: &Engine,
+        report: &mut PeekReport,
+        answer: Result<&[Outcome], &StoreError>,
+        now: Timestamp,
+    ) {
         if self.exact.is_empty() {
             return;
         }
@@ -148,7 +160,9 @@ impl Look {
                     (true, false) => Some(refusal_by(&self.gate, violated)),
                     (true, true) => None,
                 };
-                (refusal, located.limits.into_iter().map(LimitReport::from).collect())
+                let mut limits: Vec<_> = located.limits.into_iter().map(LimitReport::from).collect();
+                limits.extend(self.exact.iter().filter_map(|one| engine.lease_alone(one, now)));
+                (refusal, limits)
             }
         };
         report.refusal = report.refusal.take().or(refusal);

@@ -6,7 +6,7 @@
 use tidegate::gate::{ExactLimit, LocalLimit};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Attributes, Cost, Gate, Timestamp};
-use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, Operation, RequestId, StoreError};
+use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, StoreError};
 
 use super::looking::reports;
 use super::order::{decided_here, exact_name, is_away, key_of};
@@ -50,6 +50,7 @@ impl Engine {
         if let Some(gate) = self.home_of(permit) {
             reports.extend(gate.statuses(&permit.limits).map(LimitReport::from));
         }
+        reports.extend(Self::leased_reports(&permit.leased, permit.admitted_at()));
         reports.extend(permit.remote.iter().flat_map(|remote| remote.reports.iter().cloned()));
         reports
     }
@@ -65,7 +66,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Vec<LimitReport>>, EngineError> {
         let gate = self.gate(request.namespace)?;
-        let mut exact = gate.exact_limits(request.attributes, now);
+        let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| counts_units(one));
         if exact.is_empty() {
             let limits = gate.report(request.attributes, request.cost, now)?;
@@ -78,7 +79,10 @@ impl Engine {
         Ok(Progress::ask(batch, move |step, _| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
             let remote = match step.answer {
-                Ok(answer) => reports(&exact, &answer.outcomes),
+                Ok(mut answer) => {
+                    step.engine.with_leases(&exact, &mut answer.outcomes, None, step.now);
+                    reports(&exact, &answer.outcomes)
+                }
                 Err(error) if !is_away(&error) || exact.iter().any(refuses) => {
                     return Err(EngineError::Store(error));
                 }
@@ -119,7 +123,7 @@ impl Engine {
             }
             return Ok(Progress::Done(if is_new { Refunded::Applied } else { Refunded::AlreadyApplied }));
         }
-        let mut exact = gate.exact_limits(request.attributes, now);
+        let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| counts_units(one));
         let operations = self.operations_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
         let value = RefundNote {
@@ -170,7 +174,7 @@ impl Engine {
     /// With a store, the local limits follow when it has answered; if it does not, nothing is given back here.
     pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, EngineError> {
         let gate = self.gate(request.namespace)?;
-        let mut exact = gate.exact_limits(request.attributes, now);
+        let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| counts_units(one));
         if exact.is_empty() {
             gate.refund(request.attributes, request.cost, now);
@@ -210,7 +214,7 @@ impl Engine {
         if !self.shared.config.asks_store {
             return Ok(Progress::Done(gate.reset(request.attributes, limit, now)));
         }
-        let mut exact = gate.exact_limits(request.attributes, now);
+        let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| limit.is_none_or(|name| name == one.name));
         // Looking first says which were in use, where the batch has room for that.
         let looks = exact.len() * 2 <= Batch::OPERATIONS_MAX;
@@ -252,8 +256,9 @@ impl Engine {
             let applies = gate.block(request.attributes, limit, until, now)?;
             return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
-        let mut exact = gate.exact_limits(request.attributes, now);
-        exact.retain(|one| one.name == limit);
+        let mut exact = gate.remote_limits(request.attributes, now);
+        // A leased limit is blocked by each member for itself.
+        exact.retain(|one| one.name == limit && !one.is_leased);
         if !exact.is_empty() {
             let batch = self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?;
             return Ok(Progress::ask(batch, |step, _| {
@@ -320,6 +325,7 @@ impl Engine {
         let mut operations = Vec::with_capacity(exact.len());
         for one in exact {
             let Some(kind) = kind(one) else { continue };
+            let kind = if one.is_leased { of_ledger(kind) } else { kind };
             let key = key_of(gate, one).map_err(EngineError::KeyTooLong)?;
             operations.push(Operation::new(key, one.algorithm.clone(), kind));
         }
@@ -330,6 +336,17 @@ impl Engine {
 /// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends permits.
 fn counts_units(limit: &ExactLimit<'_>) -> bool {
     !matches!(limit.algorithm, tidegate::Algorithm::Concurrency(_))
+}
+
+/// The same done to a ledger instead of a counter.
+fn of_ledger(kind: Kind) -> Kind {
+    match kind {
+        Kind::Peek { .. } => Kind::Ledger(OnLedger::Look),
+        Kind::Report { cost } => Kind::Ledger(OnLedger::Report { cost }),
+        Kind::Refund { cost } => Kind::Ledger(OnLedger::Refund { cost }),
+        Kind::Reset => Kind::Ledger(OnLedger::Reset),
+        other => other,
+    }
 }
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {

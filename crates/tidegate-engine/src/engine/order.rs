@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use tidegate::algorithm::Verdict;
 use tidegate::gate::{CounterPlace, ExactLimit};
 use tidegate::limit::OnStoreFailure;
@@ -15,13 +15,16 @@ use tidegate_capacity::Admission;
 use tidegate_overload::Shed;
 use tidegate_store::{Batch, HolderId, Key, Kind, Operation, RequestId, StoreError};
 
+use super::leasing::{Flights, Leased, Waited};
 use super::{Engine, EngineError, LimitReport};
-use crate::decision::{Decision, ExactName, Home, InFlight, Outcome, Permit, Remote, Settled, Step};
+use crate::decision::{
+    Decision, ExactName, Home, InFlight, LeaseName, Outcome, Pending, Permit, Remote, Settled, Step,
+};
 use crate::request::Request;
-use crate::together::Question;
+use crate::together::{Parked, Question, Waiting};
 
 /// How long a caller is told to stay away when the store does not answer.
-const STORE_RETRY: Duration = Duration::from_secs(1);
+pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Decides a request, or says what to ask the store first.
@@ -29,31 +32,37 @@ impl Engine {
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
         let refused = |refusal| Step::Decided(Decision::Refuse(refusal));
-        self.hold(request, now, refused, |gate, mut holds| match self.question(0, gate, request, now) {
-            Ok(Some(question)) => Ok(self.ask_one(holds, request, question, now)),
-            Ok(None) => Ok(match self.place(&mut holds, request.namespace, request.class, now) {
-                None => Step::Decided(Decision::Admit(holds)),
-                Some(refusal) => {
+        let waits =
+            |flights| Step::Ask(Box::new(Pending(Waiting::Lease(Parked::new(&[*request], flights, 0)))));
+        self.hold(request, Waited::default(), now, refused, waits, |gate, mut holds| {
+            match self.question(0, gate, request, now) {
+                Ok(Some(question)) => Ok(self.ask_one(holds, request, question, now)),
+                Ok(None) => Ok(match self.place(&mut holds, request.namespace, request.class, now) {
+                    None => Step::Decided(Decision::Admit(holds)),
+                    Some(refusal) => {
+                        self.let_go(holds, now);
+                        refused(refusal)
+                    }
+                }),
+                Err(error) => {
                     self.let_go(holds, now);
-                    refused(refusal)
+                    Err(error)
                 }
-            }),
-            Err(error) => {
-                self.let_go(holds, now);
-                Err(error)
             }
         })
     }
 
     /// Steps 1 to 3: what is decided without asking the store, and without waiting. Goes on with what the request then holds
-    /// and the gate that gave it, or with its refusal; then it holds nothing.
+    /// and the gate that gave it, or with its refusal, or with the leases it waits for; then it holds nothing.
     #[expect(clippy::inline_always, reason = "a permit is large, and is built where it is returned only so")]
     #[inline(always)]
     pub(super) fn hold<T>(
         &self,
         request: &Request<'_>,
+        waited: Waited<'_>,
         now: Timestamp,
         refused: impl FnOnce(Refusal<'static>) -> T,
+        waits: impl FnOnce(Flights) -> T,
         held: impl FnOnce(&Arc<Gate>, Permit) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let namespace = self.find(request.namespace)?;
@@ -63,7 +72,7 @@ impl Engine {
         if let Some(refusal) = self.refuse_unseen(gate, request, now) {
             return Ok(refused(refusal));
         }
-        // (2) Local limits.
+        // (2) Local limits and leases.
         let limits = match gate.check(request.attributes, request.cost, now) {
             tidegate::Decision::Admit(permit) => permit,
             tidegate::Decision::Refuse(refusal) => {
@@ -75,10 +84,30 @@ impl Engine {
             home,
             longest_hold: longest_hold(gate, &limits),
             limits,
+            leased: SmallVec::new(),
             units: None,
             remote: None,
             in_flight: None,
         };
+        if let Some(leases) = self.leases_of(gate) {
+            match self.lease(leases, gate, request, waited, now) {
+                Ok(Leased::Held(leased)) => holds.leased = leased,
+                Ok(Leased::Refused(refusal)) => {
+                    self.withdraw(request.class, request.tenant, request.cost, now);
+                    self.let_go(holds, now);
+                    return Ok(refused(*refusal));
+                }
+                Ok(Leased::Waits(flights)) => {
+                    self.withdraw(request.class, request.tenant, request.cost, now);
+                    self.let_go(holds, now);
+                    return Ok(waits(flights));
+                }
+                Err(error) => {
+                    self.let_go(holds, now);
+                    return Err(error);
+                }
+            }
+        }
         // (3) Capacity units.
         if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
             match capacity.admit(access, now) {
@@ -162,7 +191,7 @@ impl Engine {
 
     /// Gives back what a request holds, the last first; what the store holds is left as a batch to be sent.
     pub(super) fn take_back(&self, holds: Permit, now: Timestamp) -> Option<Batch> {
-        let Permit { limits, units, remote, in_flight, .. } = holds;
+        let Permit { limits, leased, units, remote, in_flight, .. } = holds;
         drop(in_flight);
         let mut batch = None;
         if let Some(remote) = remote {
@@ -176,6 +205,9 @@ impl Engine {
         }
         if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
             capacity.give_back(units, now);
+        }
+        if !leased.is_empty() {
+            self.put_back(&leased, now);
         }
         limits.take_back(&self.shared.table, now);
         batch.filter(|batch| !batch.operations.is_empty())
@@ -200,7 +232,7 @@ impl Engine {
 
     /// Brings what was charged here to an outcome other than [`Outcome::Cancelled`]; what the store is to do.
     pub(super) fn bring(&self, permit: Permit, outcome: Outcome, now: Timestamp) -> Vec<Operation> {
-        let Permit { limits, remote, .. } = permit;
+        let Permit { limits, leased, remote, .. } = permit;
         let charged = limits.cost();
         let bring = |limits: tidegate::Permit| match outcome {
             Outcome::Cost(units) => limits.settle(&self.shared.table, units, now),
@@ -209,9 +241,15 @@ impl Engine {
             }
         };
         bring(limits);
-        let Some(remote) = remote else { return Vec::new() };
+        let mut operations = match outcome {
+            Outcome::Cost(units) if !leased.is_empty() => self.settle_leased(&leased, units, now),
+            _ => Vec::new(),
+        };
+        let Some(remote) = remote else { return operations };
         remote.fallback.map(bring);
-        remote.batch.map_or(Vec::new(), |batch| settling(&batch.operations, charged, outcome))
+        operations
+            .extend(remote.batch.iter().flat_map(|batch| settling(&batch.operations, charged, outcome)));
+        operations
     }
 
     /// What is refused before anything is charged: a request past its deadline, or one that the cursor sheds.
@@ -353,7 +391,8 @@ pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -
 
 /// Those of some exact limits that are decided here while the store is away, and where.
 pub(super) fn decided_here(exact: &[ExactName]) -> (Vec<&ExactName>, Vec<CounterPlace>) {
-    let local = exact.iter().filter(|one| one.on_store_failure == OnStoreFailure::Local);
+    let here = |one: &&ExactName| one.on_store_failure == OnStoreFailure::Local && one.lease.is_none();
+    let local = exact.iter().filter(here);
     local.map(|one| (one, one.place)).unzip()
 }
 
@@ -482,6 +521,21 @@ pub(super) fn store_failed(
     refusal
 }
 
+/// The refusal of a request that cannot be decided any more after it has waited.
+pub(super) fn undecidable(namespace: &str, why: String) -> Refusal<'static> {
+    let unknown = Violated {
+        name: Cow::Borrowed("store"),
+        reason: Reason::StoreUnavailable,
+        retry: Retry::Backoff,
+        limit: 0,
+        remaining: 0,
+        window: None,
+    };
+    let mut refusal = Refusal::new(namespace.to_owned(), ScopeValues::new(), unknown);
+    refusal.detail = Some(Cow::Owned(why));
+    refusal
+}
+
 /// The refusal by these limits, the one that binds longest first.
 pub(super) fn refusal_by(
     gate: &Gate,
@@ -520,6 +574,13 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
         on_store_failure: limit.on_store_failure,
         block_on_exceed: limit.block_on_exceed,
         place: limit.place,
+        lease: limit.is_leased.then(|| {
+            Box::new(LeaseName {
+                key: limit.place.key(),
+                algorithm: limit.algorithm.clone(),
+                blocked_until: limit.blocked_until,
+            })
+        }),
         scope: limit.scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
     }
 }

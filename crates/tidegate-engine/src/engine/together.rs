@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tidegate::{Class, Refusal, Timestamp};
-use tidegate_store::{Answer, Batch, Operation, Outcome as Answered, StoreError};
+use tidegate_store::{Answer, Batch, Operation, StoreError};
 
 use super::Engine;
+use super::leasing::{Flights, Leased, Waited};
 use super::order::{
-    block_exceeded, charge_instead, denied_by_store, hold_of, is_charged, refuses, report_of,
+    block_exceeded, charge_instead, denied_by_store, hold_of, is_charged, refuses, report_of, undecidable,
 };
-use crate::decision::{AfterStore, Decision, Outcome, Pending, Permit, Remote, Step};
-use crate::request::Request;
+use crate::decision::{AfterStore, Answered, Decision, Outcome, Pending, Permit, Remote, Step};
+use crate::request::{OwnedRequest, Request};
 use crate::together::{
-    AdmitAllError, DecisionAll, Party, PendingAll, Permits, Question, SettledAll, StepAll, Then, Waiting,
+    AdmitAllError, DecisionAll, Parked, Party, PendingAll, Permits, Question, SettledAll, StepAll, Then,
+    Waiting,
 };
 
 /// Refusals, each with the place of its request.
@@ -28,6 +30,8 @@ type Refused = Vec<(usize, Refusal<'static>)>;
 enum Begun {
     /// It holds what it needs, and perhaps the store is to be asked something.
     Holds(Option<Question>),
+    /// It waits for leases.
+    Waits(Flights),
     Refused(Refusal<'static>),
 }
 
@@ -44,18 +48,41 @@ impl Engine {
     ///
     /// An error names the request that could not be decided, and means that nothing was charged.
     pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<StepAll, AdmitAllError> {
+        self.admit_after(requests, Waited::default(), now)
+    }
+
+    /// [`Engine::admit_all`] for requests that have waited for leases.
+    fn admit_after(
+        &self,
+        requests: &[Request<'_>],
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Result<StepAll, AdmitAllError> {
         if requests.len() > Self::TOGETHER_MAX {
             return Err(AdmitAllError::TooMany { given: requests.len() });
         }
         let mut permits: SmallVec<[Permit; 1]> = SmallVec::with_capacity(requests.len());
         let mut questions: SmallVec<[Question; 1]> = SmallVec::new();
         for (at, request) in requests.iter().enumerate() {
-            let begun = self.hold(request, now, Begun::Refused, |gate, holds| {
+            let begun = self.hold(request, waited, now, Begun::Refused, Begun::Waits, |gate, holds| {
                 permits.push(holds);
                 self.question(at, gate, request, now).map(Begun::Holds)
             });
             match begun {
                 Ok(Begun::Holds(question)) => questions.extend(question),
+                Ok(Begun::Waits(mut flights)) => {
+                    for before in &requests[..at] {
+                        self.withdraw(before.class, before.tenant, before.cost, now);
+                    }
+                    let batches = self.take_back_all(permits, now);
+                    debug_assert!(batches.is_empty(), "the store was not asked");
+                    // Those that follow ask at the same time.
+                    for after in &requests[at + 1..] {
+                        flights.extend(self.ask_ahead(after, waited, now));
+                    }
+                    let parked = Parked::new(requests, flights, waited.rounds);
+                    return Ok(StepAll::Ask(Box::new(PendingAll(Waiting::Lease(parked)))));
+                }
                 Ok(Begun::Refused(refusal)) => {
                     for before in &requests[..at] {
                         self.withdraw(before.class, before.tenant, before.cost, now);
@@ -84,14 +111,9 @@ impl Engine {
         Ok(self.ask(Party { permits, after, questions, asked: 0..0 }, now))
     }
 
-    /// Goes on with requests after the store has answered, or failed to.
-    pub fn resume_all(
-        &self,
-        pending: PendingAll,
-        answer: Result<Answer, StoreError>,
-        now: Timestamp,
-    ) -> StepAll {
-        self.go_on(pending.0, answer, now)
+    /// Goes on with requests after what they waited for has come, or failed to.
+    pub fn resume_all(&self, pending: PendingAll, answered: impl Into<Answered>, now: Timestamp) -> StepAll {
+        self.go_on(pending.0, answered.into(), now)
     }
 
     /// Settles permits that were given together, all with the same outcome: as [`Engine::settle`] does each, but with as
@@ -109,9 +131,47 @@ impl Engine {
         SettledAll { batches: batches.map(batch).collect() }
     }
 
-    /// Goes on with a request after the store has answered, or failed to.
-    pub fn resume(&self, pending: Pending, answer: Result<Answer, StoreError>, now: Timestamp) -> Step {
-        one(self.go_on(pending.0, answer, now))
+    /// Goes on with a request after what it waited for has come, or failed to.
+    pub fn resume(&self, pending: Pending, answered: impl Into<Answered>, now: Timestamp) -> Step {
+        one(self.go_on(pending.0, answered.into(), now))
+    }
+
+    /// Lets a request ask for its leases that another makes wait; what it then waits for as well.
+    fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
+        let Ok(gate) = self.gate(request.namespace) else { return Flights::new() };
+        let Some(leases) = self.leases_of(gate) else { return Flights::new() };
+        match self.lease(leases, gate, request, waited, now) {
+            Ok(Leased::Waits(flights)) => flights,
+            Ok(Leased::Held(held)) => {
+                self.put_back(&held, now);
+                Flights::new()
+            }
+            Ok(Leased::Refused(_)) | Err(_) => Flights::new(),
+        }
+    }
+
+    /// Begins anew with requests whose leases have been asked for.
+    fn begin_anew(&self, parked: &Parked, now: Timestamp) -> StepAll {
+        let attributes: Vec<_> = parked.requests.iter().map(OwnedRequest::attributes).collect();
+        let requests: SmallVec<[Request<'_>; 1]> =
+            parked.requests.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
+        let waited = Waited { rounds: parked.rounds + 1, landed: &parked.flights };
+        match self.admit_after(&requests, waited, now) {
+            Ok(step) => step,
+            // What it was asked under is gone meanwhile, as after a reload.
+            Err(error) => {
+                let (at, source) = match error {
+                    AdmitAllError::Request { at, source } => (at, source.to_string()),
+                    other @ AdmitAllError::TooMany { .. } => (0, other.to_string()),
+                };
+                let mut refusals = Vec::new();
+                refusals.resize_with(requests.len(), || None);
+                if let Some(request) = requests.get(at) {
+                    refusals[at] = Some(undecidable(request.namespace, source));
+                }
+                StepAll::Decided(DecisionAll::Refuse(refusals))
+            }
+        }
     }
 
     /// Asks the store about one request.
@@ -161,11 +221,23 @@ impl Engine {
         };
         let batch = Batch::all_or_nothing(question.id, operations);
         party.asked = first..until;
-        StepAll::Ask(Box::new(PendingAll(Waiting { batch, then: Then::Admit(party) })))
+        StepAll::Ask(Box::new(PendingAll(Waiting::Store { batch, then: Then::Admit(party) })))
     }
 
-    fn go_on(&self, waiting: Waiting, answer: Result<Answer, StoreError>, now: Timestamp) -> StepAll {
-        let Waiting { batch, then } = waiting;
+    fn go_on(&self, waiting: Waiting, answered: Answered, now: Timestamp) -> StepAll {
+        let (batch, then) = match waiting {
+            Waiting::Store { batch, then } => (batch, then),
+            Waiting::Lease(parked) => return self.begin_anew(&parked, now),
+        };
+        let answer = match answered {
+            Answered::Store(answer) => answer,
+            // Whoever drives the engine has not asked the store: nothing is known.
+            Answered::Lease => Err(StoreError::Unavailable {
+                at: "the store, which was not asked".to_owned(),
+                sent: false,
+                source: None,
+            }),
+        };
         let mut party = match then {
             Then::Admit(party) => party,
             // What could not be taken back stays charged: less is admitted, never more.
@@ -316,7 +388,11 @@ impl Party {
 }
 
 /// For each operation of a batch that `requests` have together, whether another of them has charged its key as well.
-fn shared_keys(operations: &[Operation], outcomes: &[Answered], requests: usize) -> SmallVec<[bool; 4]> {
+fn shared_keys(
+    operations: &[Operation],
+    outcomes: &[tidegate_store::Outcome],
+    requests: usize,
+) -> SmallVec<[bool; 4]> {
     let mut shared: SmallVec<[bool; 4]> = smallvec![false; operations.len()];
     if requests < 2 {
         return shared;
@@ -339,9 +415,10 @@ fn shared_keys(operations: &[Operation], outcomes: &[Answered], requests: usize)
 fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<Batch>) -> StepAll {
     match more.next() {
         None => StepAll::Decided(DecisionAll::Refuse(refusals)),
-        Some(batch) => {
-            StepAll::Ask(Box::new(PendingAll(Waiting { batch, then: Then::Refuse { refusals, more } })))
-        }
+        Some(batch) => StepAll::Ask(Box::new(PendingAll(Waiting::Store {
+            batch,
+            then: Then::Refuse { refusals, more },
+        }))),
     }
 }
 

@@ -102,6 +102,9 @@ fn build_gate(
     if shared.config.asks_store {
         builder = builder.exact_in_store();
     }
+    if shared.leases.is_some() {
+        builder = builder.leased_elsewhere();
+    }
     let mut by_identity = HashMap::new();
     for limit in &limits {
         let counts_as = lineage.counts_as(namespace, &limit.name).unwrap_or(&limit.name);

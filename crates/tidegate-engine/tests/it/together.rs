@@ -35,8 +35,8 @@ fn decide(world: &World, requests: &[Request<'_>]) -> (DecisionAll, Vec<Batch>) 
         match step {
             StepAll::Decided(decision) => return (decision, asked),
             StepAll::Ask(pending) => {
-                asked.push(pending.batch().clone());
-                let answer = world.ask(pending.batch());
+                asked.push(pending.batch().unwrap().clone());
+                let answer = world.ask(pending.batch().unwrap());
                 step = world.engine.resume_all(*pending, answer, world.now());
             }
         }

@@ -108,7 +108,7 @@ impl World {
             match step {
                 Step::Decided(decision) => return decision,
                 Step::Ask(pending) => {
-                    let answer = self.ask(pending.batch());
+                    let answer = self.ask(pending.batch().unwrap());
                     step = self.engine.resume(*pending, answer, self.now());
                 }
                 Step::Queued(place) => match place {},

@@ -181,8 +181,9 @@ pub(crate) async fn decide_in_time(
     let room = &daemon.proxy.waiting;
     let config = &in_force.routes.config;
     let mut stopping = daemon.stopping.clone();
+    let mut request = *request;
     let mut standing = room
-        .line_before(request, in_force)
+        .line_before(&request, in_force)
         .and_then(|counter| room.stand(counter, request.class, willing.head_bytes, config));
     loop {
         // Heard from here on, so that what is given back while the engine is asked is not missed.
@@ -192,7 +193,7 @@ pub(crate) async fn decide_in_time(
         let mut come_back = willing.until;
         let is_over = daemon.clock.now() >= willing.until || *stopping.borrow();
         if first || is_over {
-            let refusal = match decide_apart(daemon, in_force, request).await? {
+            let refusal = match decide_apart(daemon, in_force, &request).await? {
                 Decision::Refuse(refusal) if !is_over => refusal,
                 decided => return Ok(decided),
             };
@@ -201,6 +202,8 @@ pub(crate) async fn decide_in_time(
                 return Ok(Decision::Refuse(refusal));
             };
             come_back = at;
+            // What asks again is no new demand.
+            request.attempt = request.attempt.max(1);
             let counter = Counter::of(&refusal);
             if standing.as_ref().is_none_or(|standing| standing.counter != counter) {
                 // Out of the old line before into the new one, or one request would count twice.

@@ -47,6 +47,8 @@ pub struct ExactLimit<'a> {
     pub place: CounterPlace,
     /// Whether the store has a ledger of the key instead of a counter, because the limit is leased.
     pub is_leased: bool,
+    /// Of a leased limit the first instant at which its key is no longer blocked here, if it is; others are blocked in the store.
+    pub blocked_until: Option<Timestamp>,
 }
 
 /// Where a gate's own table counts one key of one limit. Good for the gate that gave it.
@@ -55,6 +57,13 @@ pub struct CounterPlace {
     pub(super) limit: u16,
     pub(super) key: KeyHash,
     pub(super) spec: SpecId,
+}
+
+impl CounterPlace {
+    /// The key as a seeded fingerprint; see [`super::LeasedLimit::key`].
+    pub const fn key(self) -> u64 {
+        self.key.0
+    }
 }
 
 /// A limit that this member decides itself, with the key of a request under it.
@@ -88,7 +97,11 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         now: Timestamp,
     ) -> Vec<ExactLimit<'a>> {
-        if self.exact_elsewhere { self.remote(attributes.into(), now, Compiled::is_exact) } else { Vec::new() }
+        if self.exact_elsewhere {
+            self.remote(attributes.into(), now, Compiled::is_exact)
+        } else {
+            Vec::new()
+        }
     }
 
     /// The limits of a request of which a store knows something: those it decides, and those it lends.
@@ -130,6 +143,7 @@ impl Gate {
                         },
                         place: CounterPlace { limit: index as u16, key, spec },
                         is_leased: limit.is_leased(),
+                        blocked_until: self.blocked_here(limit, key, now),
                     })
                 }
                 Keyed::Skipped | Keyed::Lacks(_) => None,

@@ -6,6 +6,7 @@ use core::time::Duration;
 use smallvec::SmallVec;
 
 use super::Gate;
+use super::build::Compiled;
 use super::decide::reason_of;
 use super::elsewhere::CounterPlace;
 use crate::algorithm::Algorithm;
@@ -13,6 +14,7 @@ use crate::attributes::Attributes;
 use crate::limit::{Mode, OnExceed, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues};
 use crate::scope::{Keyed, Values};
+use crate::table::KeyHash;
 use crate::time::Timestamp;
 
 /// A limit of a request that is spent from a lease.
@@ -89,8 +91,6 @@ impl Gate {
             }
             let Keyed::On(key) = limit.key(&values) else { continue };
             let (algorithm, spec) = limit.numbers(&values, now);
-            // Relaxed: as where limits are decided here.
-            let is_watched = limit.has_blocks.load(Ordering::Relaxed);
             leased.push(LeasedLimit {
                 index: index as u16,
                 name: &limit.limit.name,
@@ -102,11 +102,19 @@ impl Gate {
                     OnExceed::Block(span) => Some(span),
                     OnExceed::Refuse => None,
                 },
-                blocked_until: if is_watched { self.blocked_until(key, now) } else { None },
+                blocked_until: self.blocked_here(limit, key, now),
                 place: CounterPlace { limit: index as u16, key, spec },
             });
         }
         leased
+    }
+
+    /// Until when the key of a leased limit is blocked, if it is.
+    #[inline]
+    pub(super) fn blocked_here(&self, limit: &Compiled, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
+        // Relaxed: as where limits are decided here.
+        let is_watched = limit.is_leased() && limit.has_blocks.load(Ordering::Relaxed);
+        if is_watched { self.blocked_until(key, now) } else { None }
     }
 
     /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in a store.

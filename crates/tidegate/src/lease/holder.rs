@@ -176,10 +176,25 @@ impl Holder {
         units
     }
 
-    /// Whether the store is silent and nothing is left of what it lent: what is taken now is what stands in for a lease, or
-    /// nothing.
-    pub fn is_cut_off(&self, now: Timestamp) -> bool {
-        self.unanswered > 0 && now >= self.until
+    /// Whole tokens in hand as of when it was asked last.
+    pub fn left(&self, terms: &Terms) -> u64 {
+        self.level / period_ns(terms)
+    }
+
+    /// Whether the last ask was not answered.
+    pub const fn is_unanswered(&self) -> bool {
+        self.unanswered > 0
+    }
+
+    /// Whether the store is silent and what it lent is over, or of a window spent: more than what stands in for a lease is not
+    /// to be had without it.
+    pub fn lacks_store(&self, terms: &Terms, now: Timestamp) -> bool {
+        self.is_unanswered() && (now >= self.until || matches!(terms.kind, Kind::Window(_)))
+    }
+
+    /// Whether something still trickles in at `at` if the store stays silent until then.
+    pub fn goes_on(&self, terms: &Terms, at: Timestamp) -> bool {
+        self.rate_now(terms, at) > 0
     }
 
     /// What it was asked for, in units each period; first attempts only.

@@ -1,0 +1,336 @@
+//! Step 2, the leases: limits that this member spends from what the store has lent it.
+//!
+//! A request holds nothing while it waits for a lease: everything is given back, and when the ask has landed it begins anew,
+//! as another attempt, so that it is not counted as demand twice. So a slow store never keeps a counter charged for
+//! somebody who waits.
+
+use core::task::{Context, Poll};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate::algorithm::Verdict;
+use tidegate::gate::LeasedLimit;
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate_store::{Answer, Key, Kind, OnLedger, Operation, Outcome, StoreError};
+
+use super::order::STORE_RETRY;
+use super::{Engine, EngineError, LimitReport};
+use crate::decision::ExactName;
+use crate::leases::{About, Asked, Flight, LeaseBatch, LeaseCharge, LeaseTotals, LeaseView, Leases, Taken};
+use crate::request::Request;
+
+/// How often a request waits for leases before it is refused instead: once for the ask, and again where others were faster.
+pub(super) const ROUNDS_MAX: u8 = 3;
+
+/// What the leases of a request say.
+pub(super) enum Leased {
+    /// All have what it costs.
+    Held(SmallVec<[LeaseCharge; 1]>),
+    /// One has not; nothing is held.
+    Refused(Box<Refusal<'static>>),
+    /// The store is asked first; nothing is held.
+    Waits(Flights),
+}
+
+pub(super) type Flights = Vec<Arc<Flight>>;
+
+/// What a request has waited for so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Waited<'a> {
+    pub(super) rounds: u8,
+    pub(super) landed: &'a [Arc<Flight>],
+}
+
+/// Why one leased limit refuses.
+struct Refusing<'a> {
+    limit: LeasedLimit<'a>,
+    reason: Reason,
+    retry: Retry,
+    left: u64,
+}
+
+impl Engine {
+    /// Whether any limit of a gate is spent from leases.
+    #[inline]
+    pub(super) fn leases_of(&self, gate: &Gate) -> Option<&Leases> {
+        if gate.has_leased() { self.shared.leases.as_ref() } else { None }
+    }
+
+    /// Takes what a request costs from the leases of its keys: from all, or from none.
+    pub(super) fn lease(
+        &self,
+        leases: &Leases,
+        gate: &Gate,
+        request: &Request<'_>,
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Result<Leased, EngineError> {
+        let limits = gate.leased_limits(request.attributes, now);
+        let mut held = SmallVec::<[LeaseCharge; 1]>::new();
+        let mut flights = Flights::new();
+        let mut refusing = Vec::new();
+        let mut result = Ok(());
+        for limit in &limits {
+            if let Some(until) = limit.blocked_until {
+                refusing.push(Refusing {
+                    limit: *limit,
+                    reason: Reason::Blocked,
+                    retry: Retry::At(until),
+                    left: 0,
+                });
+                continue;
+            }
+            let asked = Asked {
+                limit,
+                cost: request.cost,
+                attempt: if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt },
+                landed: waited.landed,
+                must_decide: waited.rounds >= ROUNDS_MAX,
+            };
+            let (reason, retry, left) = match leases.take(&asked, now, || about(gate, limit, request)) {
+                Ok(Taken::All(charge)) => {
+                    held.push(charge);
+                    continue;
+                }
+                Ok(Taken::Waits(flight)) => {
+                    flights.push(flight);
+                    continue;
+                }
+                Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
+                Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
+                Ok(Taken::Away(about)) if limit.on_store_failure == OnStoreFailure::Allow => {
+                    let charge = LeaseCharge { about, cost: None, left: 0, shadow_refused: false };
+                    held.push(charge);
+                    continue;
+                }
+                Ok(Taken::Away(_)) => {
+                    (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY)), 0)
+                }
+                Ok(Taken::Full { until }) => {
+                    if self.shared.config.table.when_full == tidegate::WhenFull::Admit {
+                        continue;
+                    }
+                    (Reason::TableFull, Retry::At(until), 0)
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            };
+            if limit.is_shadow {
+                if let Ok(about) = about(gate, limit, request) {
+                    let about = Arc::new(about);
+                    held.push(LeaseCharge { about, cost: None, left, shadow_refused: true });
+                }
+                continue;
+            }
+            refusing.push(Refusing { limit: *limit, reason, retry, left });
+        }
+        let refusing: Vec<_> = refusing.into_iter().filter(|one| !one.limit.is_shadow).collect();
+        if result.is_ok() && refusing.is_empty() && flights.is_empty() {
+            return Ok(Leased::Held(held));
+        }
+        self.put_back(&held, now);
+        result?;
+        if refusing.is_empty() {
+            return Ok(Leased::Waits(flights));
+        }
+        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, request, now))))
+    }
+
+    /// Puts back everything that was taken for a request that does not go ahead.
+    pub(super) fn put_back(&self, held: &[LeaseCharge], now: Timestamp) {
+        let Some(leases) = &self.shared.leases else { return };
+        for charge in held.iter().rev() {
+            if let Some(cost) = charge.cost {
+                leases.put_back(charge, cost.units(), now);
+            }
+        }
+    }
+
+    /// Brings what was taken to what the request truly cost; what the store is to do, where leases do not have it.
+    pub(super) fn settle_leased(&self, held: &[LeaseCharge], units: u64, now: Timestamp) -> Vec<Operation> {
+        let Some(leases) = &self.shared.leases else { return Vec::new() };
+        let mut operations = Vec::new();
+        for charge in held {
+            let Some(cost) = charge.cost else { continue };
+            let surplus = cost.units().saturating_sub(units);
+            let surplus = surplus - if surplus > 0 { leases.put_back(charge, surplus, now) } else { 0 };
+            let missing = units.saturating_sub(cost.units());
+            let refund = Cost::new(surplus).map(|cost| OnLedger::Refund { cost });
+            let report = Cost::new(missing).map(|cost| OnLedger::Report { cost });
+            if let Some(what) = refund.or(report) {
+                let About { key, algorithm, .. } = &*charge.about;
+                operations.push(Operation::new(key.clone(), algorithm.clone(), Kind::Ledger(what)));
+            }
+        }
+        operations
+    }
+
+    /// What leased limits had left when a permit was given.
+    pub(super) fn leased_reports(
+        held: &[LeaseCharge],
+        now: Timestamp,
+    ) -> impl Iterator<Item = LimitReport> + '_ {
+        held.iter().map(move |charge| {
+            let algorithm = &charge.about.algorithm;
+            LimitReport {
+                name: charge.about.limit.to_string(),
+                limit: algorithm.limit(),
+                remaining: charge.left.min(algorithm.limit()),
+                reset_at: algorithm.full_again(now),
+                window: algorithm.window(),
+                shadow_refused: charge.shadow_refused,
+            }
+        })
+    }
+
+    /// Brings what the store says of ledgers to what this member can do: its own tokens are left, too, and there is room for
+    /// `cost` or not.
+    pub(super) fn with_leases(
+        &self,
+        names: &[ExactName],
+        outcomes: &mut [Outcome],
+        cost: Option<Cost>,
+        now: Timestamp,
+    ) {
+        for (name, outcome) in names.iter().zip(outcomes) {
+            let Some(lease) = &name.lease else { continue };
+            let in_hand = self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(lease.key, now));
+            outcome.remaining = outcome.remaining.saturating_add(in_hand).min(outcome.limit);
+            outcome.used = outcome.used.saturating_sub(in_hand);
+            outcome.blocked_until = lease.blocked_until;
+            let Some(cost) = cost.map(Cost::units) else { continue };
+            if let Some(until) = lease.blocked_until {
+                outcome.verdict = Verdict::Wait { until };
+            } else if cost > outcome.limit {
+                outcome.verdict = Verdict::Never { largest: outcome.limit };
+            } else if cost > outcome.remaining {
+                outcome.verdict = Verdict::Wait { until: lease.algorithm.room_at(cost, outcome.reset_at) };
+            }
+        }
+    }
+
+    /// What this member has in hand of a leased limit, while the store does not say more.
+    pub(super) fn lease_alone(&self, name: &ExactName, now: Timestamp) -> Option<LimitReport> {
+        let lease = name.lease.as_ref()?;
+        let in_hand = self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(lease.key, now));
+        Some(LimitReport {
+            name: name.name.clone(),
+            limit: name.limit,
+            remaining: in_hand.min(name.limit),
+            reset_at: lease.algorithm.full_again(now),
+            window: name.window,
+            shadow_refused: false,
+        })
+    }
+
+    /// What the leases of this member want to ask the store: each batch is to be carried there, and what became of it handed to
+    /// [`Engine::lease_answered`], also if it failed. Pending until there is something; then the context's waker is woken.
+    /// One caller at a time. Never ready where nothing is leased.
+    ///
+    /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see [`Engine::take_lease_asks`] for
+    /// those who look for them after each of these.
+    pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<Vec<LeaseBatch>> {
+        match &self.shared.leases {
+            Some(leases) => leases.poll_asks(context, || self.next_batch_id()),
+            None => Poll::Pending,
+        }
+    }
+
+    /// What the leases of this member want to ask the store by now, as [`Engine::poll_lease_asks`]; usually nothing, which costs
+    /// next to nothing to find out.
+    pub fn take_lease_asks(&self) -> Vec<LeaseBatch> {
+        let leases = self.shared.leases.as_ref();
+        leases.map_or(Vec::new(), |leases| leases.take_asks(|| self.next_batch_id()))
+    }
+
+    /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
+    pub fn lease_answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
+        if let Some(leases) = &self.shared.leases {
+            leases.answered(asked, answer, now);
+        }
+    }
+
+    /// Gives all leases back, when the member stops: the batches to carry to the store. What they bring does not matter, but is
+    /// handed to [`Engine::lease_answered`] all the same for those who wait. A lease that is not given back
+    /// ends by itself within a period; tokens of a window that are not are lost until the window ends.
+    pub fn leave_leases(&self, now: Timestamp) -> Vec<LeaseBatch> {
+        self.shared.leases.as_ref().map_or(Vec::new(), |leases| leases.leave(now, || self.next_batch_id()))
+    }
+
+    /// Says how many members share the store, as far as is known; what a key without a lease may spend while the store is
+    /// silent follows from it. 1 until it is said.
+    pub fn set_members(&self, members: u32) {
+        if let Some(leases) = &self.shared.leases {
+            leases.set_members(members);
+        }
+    }
+
+    /// The leases of this member with the most demand, at most `max`, and the tokens that all of them have in hand. Looks at
+    /// every lease: for people, not for each request.
+    pub fn leases(&self, max: usize, now: Timestamp) -> (Vec<LeaseView>, u64) {
+        self.shared.leases.as_ref().map_or((Vec::new(), 0), |leases| leases.views(max, now))
+    }
+
+    /// All leases of this member in sum; `None` where nothing is leased.
+    pub fn lease_totals(&self) -> Option<LeaseTotals> {
+        self.shared.leases.as_ref().map(Leases::totals)
+    }
+}
+
+/// What a lease of this key is of.
+fn about(gate: &Gate, limit: &LeasedLimit<'_>, request: &Request<'_>) -> Result<About, EngineError> {
+    let name = gate.store_name(limit, request.attributes);
+    let key = Key::new(gate.namespace(), &name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
+    let scope = name.scope.iter().map(|(name, value)| (Box::from(&**name), Box::from(&**value)));
+    Ok(About {
+        number: limit.key(),
+        key,
+        algorithm: limit.algorithm.clone(),
+        namespace: gate.namespace().into(),
+        limit: limit.name.into(),
+        scope: scope.collect(),
+    })
+}
+
+/// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which blocks for that are blocked.
+fn refused_by(
+    gate: &Gate,
+    mut refusing: Vec<Refusing<'_>>,
+    request: &Request<'_>,
+    now: Timestamp,
+) -> Refusal<'static> {
+    for one in &mut refusing {
+        if let (Some(span), true) = (one.limit.block_on_exceed, one.reason == one.limit.reason) {
+            let until = now.saturating_add(span);
+            if gate.block_leased(&one.limit, until, now) {
+                (one.reason, one.retry) = (Reason::Blocked, Retry::At(until));
+            }
+        }
+    }
+    refusing.sort_by(|one, other| Retry::longest_first(one.retry, other.retry));
+    let is_away = refusing[0].reason == Reason::StoreUnavailable;
+    let scope = gate.store_name(&refusing[0].limit, request.attributes).scope;
+    let scope = scope
+        .into_iter()
+        .map(|(name, value)| (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned())));
+    let scope = scope.collect();
+    let mut violated = refusing.into_iter().map(|one| Violated {
+        name: Cow::Owned(one.limit.name.to_owned()),
+        reason: one.reason,
+        retry: one.retry,
+        limit: one.limit.algorithm.limit(),
+        remaining: one.left.min(one.limit.algorithm.limit()),
+        window: one.limit.algorithm.window(),
+    });
+    let first = violated.next().expect("only called when some limit refuses");
+    let mut refusal = Refusal::new(gate.namespace().to_owned(), scope, first);
+    refusal.violated.extend(violated);
+    if is_away {
+        refusal.detail = Some(Cow::Borrowed("the store that lends this limit did not answer"));
+    }
+    refusal
+}

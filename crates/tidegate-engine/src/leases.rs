@@ -1,0 +1,517 @@
+//! The leases of this member: a holder for each key it meets, what the holders want to ask the store, and who waits for it.
+//!
+//! **One ask for all who wait.** Requests never talk to the store about a lease. They leave the ask in an outbox and wait for
+//! its [`Flight`] to land; whoever drives the engine empties the outbox, carries many asks in one batch, and brings the
+//! answers back. So a hot key combines here, and a request that goes away leaves nothing undone.
+//!
+//! **Bounds.** At most [`LeaseConfig::holders_max`] holders. Each stands in a queue by the instant at which to look at it
+//! again: to renew, or to drop it once nothing would be lost. When all places are taken and none can be dropped, a key
+//! without a holder is answered as one that finds no place in the table of keys.
+
+mod flight;
+mod slot;
+mod view;
+
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate::gate::LeasedLimit;
+use tidegate::lease::{Ask, Grant, Holder, Safe, Take, Terms};
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Cost, Timestamp};
+use tidegate_store::{Answer, Batch, Kind, OnLedger, Operation, RequestId, StoreError};
+
+pub(crate) use self::flight::Flight;
+pub use self::flight::Landing;
+pub(crate) use self::slot::About;
+use self::slot::Slot;
+pub use self::view::{LeaseTotals, LeaseView};
+
+/// How a member holds leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseConfig {
+    /// This run of this member: a number that no other run of any member has. Draw it at random.
+    pub member: u64,
+    /// How many keys may have a lease here at once. Default 1 048 576, about 300 bytes each while it is used; at least 1.
+    pub holders_max: usize,
+}
+
+impl LeaseConfig {
+    /// The default bound, for this run of this member.
+    pub const fn of(member: u64) -> Self {
+        Self { member, holders_max: 1 << 20 }
+    }
+}
+
+/// Holders are spread over at most so many locks.
+const SHARDS_MAX: usize = 64;
+
+/// How many holders a lock is made for before there is another.
+const SHARD_HOLDERS: usize = 256;
+
+/// The shortest time after which a holder is looked at again.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+
+/// How many holders are looked at to make room for one more.
+const RECLAIM_STEPS: usize = 8;
+
+/// Several asks on their way to the store, in one batch. Carry [`LeaseBatch::batch`] there and hand the answer, or the error, to
+/// [`crate::Engine::lease_answered`]: one that is dropped instead leaves its keys waiting for it.
+#[derive(Debug)]
+#[must_use = "keys wait for the answer"]
+pub struct LeaseBatch {
+    batch: Batch,
+    dues: Vec<Due>,
+}
+
+impl LeaseBatch {
+    /// What to ask the store.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// How many keys it asks about.
+    pub fn asks(&self) -> usize {
+        self.dues.len()
+    }
+}
+
+/// An ask that is to be sent.
+#[derive(Debug)]
+struct Due {
+    about: Arc<About>,
+    ask: Ask,
+    flight: Arc<Flight>,
+}
+
+/// What was taken from a lease.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseCharge {
+    pub(crate) about: Arc<About>,
+    /// What it took; none of a shadow limit that would have refused, or of one that admits while the store is away.
+    pub(crate) cost: Option<Cost>,
+    /// Whole tokens in hand afterwards.
+    pub(crate) left: u64,
+    pub(crate) shadow_refused: bool,
+}
+
+/// What a lease says of a request.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// All of it is taken.
+    All(LeaseCharge),
+    /// An ask is under way: try again when it has landed.
+    Waits(Arc<Flight>),
+    Wait {
+        until: Timestamp,
+        left: u64,
+    },
+    /// It is more than the limit ever has.
+    Never,
+    /// The store is silent, and what it lent is used up.
+    Away(Arc<About>),
+    /// There is no place for another holder before then.
+    Full {
+        until: Timestamp,
+    },
+}
+
+/// All holders of a member.
+pub(crate) struct Leases {
+    config: LeaseConfig,
+    shards: Box<[Mutex<Shard>]>,
+    held: AtomicUsize,
+    incarnations: AtomicU32,
+    /// How many members there are, as far as is known.
+    members: AtomicU32,
+    outbox: Mutex<Outbox>,
+    /// Whether there may be something in the outbox.
+    has_asks: AtomicBool,
+    terms: Mutex<HashMap<(u32, OnStoreFailure), Arc<Terms>>>,
+    asks: AtomicU64,
+    unanswered: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shard {
+    slots: HashMap<u64, Slot, ahash::RandomState>,
+    /// When to look at each holder again, the next one first. Entries that are no longer a slot's own mean nothing.
+    looks: BinaryHeap<Reverse<(Timestamp, u64)>>,
+}
+
+#[derive(Debug, Default)]
+struct Outbox {
+    dues: Vec<Due>,
+    /// Who empties it.
+    waker: Option<Waker>,
+}
+
+/// A request that comes to its lease.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) limit: &'a LeasedLimit<'a>,
+    pub(crate) cost: Cost,
+    pub(crate) attempt: u32,
+    /// What it has waited for, if it has.
+    pub(crate) landed: &'a [Arc<Flight>],
+    /// Whether it has waited so often that it must not again.
+    pub(crate) must_decide: bool,
+}
+
+impl Leases {
+    pub(crate) fn new(config: LeaseConfig, seed: [u64; 4]) -> Self {
+        let names = ahash::RandomState::with_seeds(seed[2], seed[0], seed[1], seed[3]);
+        let count = (config.holders_max / SHARD_HOLDERS).clamp(1, SHARDS_MAX).next_power_of_two();
+        let shard =
+            || Mutex::new(Shard { slots: HashMap::with_hasher(names.clone()), looks: BinaryHeap::new() });
+        Self {
+            config,
+            shards: (0..count).map(|_| shard()).collect(),
+            held: AtomicUsize::new(0),
+            incarnations: AtomicU32::new(1),
+            members: AtomicU32::new(1),
+            outbox: Mutex::default(),
+            has_asks: AtomicBool::new(false),
+            terms: Mutex::default(),
+            asks: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
+        }
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
+        // Its own bits: the table inside takes the others.
+        let at = (key >> 40) as usize & (self.shards.len() - 1);
+        lock(&self.shards[at])
+    }
+
+    /// Takes the cost of a request from the lease of its key. `about` says which key of the store it is, for a key without one.
+    pub(crate) fn take<E>(
+        &self,
+        asked: &Asked<'_>,
+        now: Timestamp,
+        about: impl FnOnce() -> Result<About, E>,
+    ) -> Result<Taken, E> {
+        let key = asked.limit.key();
+        if let Some(flight) = asked.landed.iter().find(|flight| flight.key() == key)
+            && flight.take(asked.cost.units())
+        {
+            let about = flight.about();
+            return Ok(Taken::All(LeaseCharge {
+                about,
+                cost: Some(asked.cost),
+                left: 0,
+                shadow_refused: false,
+            }));
+        }
+        let mut shard = self.shard(key);
+        let shard = &mut *shard;
+        if !shard.slots.contains_key(&key)
+            && let Err(until) = self.make_room(shard, now)
+        {
+            return Ok(Taken::Full { until });
+        }
+        let slot = match shard.slots.entry(key) {
+            Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(place) => {
+                let terms = self.terms_of(asked.limit);
+                // Relaxed: only the number must be new. It wraps long after the former holder of a key is forgotten.
+                let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+                let slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about()?));
+                self.held.fetch_add(1, Ordering::Relaxed);
+                place.insert(slot)
+            }
+        };
+        if slot.numbers != asked.limit.numbers() || slot.failure != asked.limit.on_store_failure {
+            slot.renumber(asked.limit, self.terms_of(asked.limit));
+        }
+        let attempt = asked.attempt;
+        let taken = match slot.holder.take(&slot.terms, asked.cost, attempt, now) {
+            Take::Taken { renew } => {
+                let left = slot.holder.left(&slot.terms);
+                if renew {
+                    self.send(slot, 0, now);
+                }
+                Taken::All(LeaseCharge {
+                    about: Arc::clone(&slot.about),
+                    cost: Some(asked.cost),
+                    left,
+                    shadow_refused: false,
+                })
+            }
+            Take::Never { .. } => Taken::Never,
+            Take::Wait { until, renew } => {
+                if renew {
+                    self.send(slot, 0, now);
+                }
+                if slot.holder.lacks_store(&slot.terms, now) && !slot.gives(until) {
+                    Taken::Away(Arc::clone(&slot.about))
+                } else {
+                    Taken::Wait { until, left: slot.holder.left(&slot.terms) }
+                }
+            }
+            Take::Ask | Take::Pending if asked.must_decide => {
+                let until = now.saturating_add(tidegate::lease::SPACING);
+                Taken::Wait { until, left: slot.holder.left(&slot.terms) }
+            }
+            Take::Ask => {
+                self.send(slot, asked.cost.units(), now);
+                slot.flight.clone().map_or(Taken::Away(Arc::clone(&slot.about)), Taken::Waits)
+            }
+            Take::Pending => slot.flight.clone().map_or(Taken::Away(Arc::clone(&slot.about)), Taken::Waits),
+        };
+        if slot.flight.is_none() && slot.look_at == Timestamp::MAX {
+            // A holder that was never asked for anything the ledger could give is dropped soon.
+            shard.look_again(key, now.saturating_add(LOOK_MIN));
+        }
+        Ok(taken)
+    }
+
+    /// Puts back what was taken and not spent; how many units found a place.
+    pub(crate) fn put_back(&self, charge: &LeaseCharge, units: u64, now: Timestamp) -> u64 {
+        let Some(cost) = Cost::new(units) else { return 0 };
+        let mut shard = self.shard(charge.about.number);
+        let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return 0 };
+        slot.holder.put_back(&slot.terms, cost, now)
+    }
+
+    /// Whole tokens in hand of a key.
+    pub(crate) fn tokens(&self, key: u64, now: Timestamp) -> u64 {
+        self.shard(key).slots.get(&key).map_or(0, |slot| slot.holder.tokens(&slot.terms, now))
+    }
+
+    /// Leaves an ask in the outbox.
+    fn send(&self, slot: &mut Slot, need: u64, now: Timestamp) {
+        let Some(ask) = slot.holder.ask(&slot.terms, self.config.member, need, now) else { return };
+        let flight = Arc::new(Flight::new(Arc::clone(&slot.about)));
+        slot.flight = Some(Arc::clone(&flight));
+        slot.look_at = Timestamp::MAX;
+        self.post(Due { about: Arc::clone(&slot.about), ask, flight });
+    }
+
+    fn post(&self, due: Due) {
+        self.asks.fetch_add(1, Ordering::Relaxed);
+        let waker = {
+            let mut outbox = lock(&self.outbox);
+            outbox.dues.push(due);
+            self.has_asks.store(true, Ordering::Relaxed);
+            outbox.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// All that is in the outbox, in as few batches as there may be.
+    pub(crate) fn take_asks(&self, id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+        // Relaxed: whoever has left an ask looks for it afterwards, or wakes whoever does.
+        if !self.has_asks.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut outbox = lock(&self.outbox);
+        self.has_asks.store(false, Ordering::Relaxed);
+        let dues = core::mem::take(&mut outbox.dues);
+        drop(outbox);
+        batches(dues, id)
+    }
+
+    /// The same, waiting until there is something.
+    pub(crate) fn poll_asks(
+        &self,
+        context: &mut Context<'_>,
+        id: impl FnMut() -> RequestId,
+    ) -> Poll<Vec<LeaseBatch>> {
+        {
+            let mut outbox = lock(&self.outbox);
+            if outbox.dues.is_empty() {
+                outbox.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
+        let batches = self.take_asks(id);
+        if batches.is_empty() {
+            // Somebody else was faster.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(batches)
+    }
+
+    /// Takes in what became of asks.
+    pub(crate) fn answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
+        let mut grants = match answer {
+            Ok(answer) => answer.grants,
+            Err(_) => Vec::new(),
+        }
+        .into_iter();
+        for due in asked.dues {
+            let grant = grants.next().flatten();
+            self.land(&due, grant.as_ref(), now);
+        }
+    }
+
+    fn land(&self, due: &Due, grant: Option<&Grant>, now: Timestamp) {
+        let mut units = 0;
+        {
+            let key = due.about.number;
+            let mut shard = self.shard(key);
+            if let Some(slot) = shard.slots.get_mut(&key)
+                && slot.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(flight, &due.flight))
+            {
+                slot.flight = None;
+                if let Some(grant) = grant {
+                    units = slot.holder.granted(&slot.terms, grant, now);
+                } else {
+                    self.unanswered.fetch_add(1, Ordering::Relaxed);
+                    slot.holder.lost(self.members.load(Ordering::Relaxed), now);
+                }
+                let at = slot.next_look(now);
+                shard.look_again(key, at);
+            }
+        }
+        due.flight.land(units);
+    }
+
+    /// Looks at the holders whose time has come: some ask, some are dropped. When the next is to be looked at.
+    pub(crate) fn tick(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut next = None;
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            while let Some(key) = shard.next_due(now) {
+                self.look(&mut shard, key, now);
+            }
+            let at = shard.looks.peek().map(|Reverse((at, _))| *at);
+            next = next.into_iter().chain(at).min();
+        }
+        next
+    }
+
+    /// Looks at one holder; whether it is dropped.
+    fn look(&self, shard: &mut Shard, key: u64, now: Timestamp) -> bool {
+        let Some(slot) = shard.slots.get_mut(&key) else { return false };
+        if slot.can_go(now) {
+            shard.slots.remove(&key);
+            self.held.fetch_sub(1, Ordering::Relaxed);
+            return true;
+        }
+        if slot.holder.is_due(&slot.terms, now) {
+            self.send(slot, 0, now);
+        } else {
+            let at = slot.next_look(now);
+            shard.look_again(key, at);
+        }
+        false
+    }
+
+    /// Makes room for one more holder in a shard, or says when there may be.
+    fn make_room(&self, shard: &mut Shard, now: Timestamp) -> Result<(), Timestamp> {
+        // Relaxed: the bound may be missed by as many as there are threads.
+        if self.held.load(Ordering::Relaxed) < self.config.holders_max.max(1) {
+            return Ok(());
+        }
+        for _ in 0..RECLAIM_STEPS {
+            let Some(key) = shard.next_due(now) else { break };
+            if self.look(shard, key, now) {
+                return Ok(());
+            }
+        }
+        let next = shard.looks.peek().map(|Reverse((at, _))| *at);
+        Err(next.unwrap_or(now.saturating_add(Terms::PERIOD)).max(now.saturating_add(LOOK_MIN)))
+    }
+
+    /// Gives all leases back, for good: the last asks of this member. Keys that are asked for afterwards get new ones.
+    pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+        let mut dues = core::mem::take(&mut lock(&self.outbox).dues);
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.looks.clear();
+            let slots: Vec<Slot> = shard.slots.drain().map(|(_, slot)| slot).collect();
+            self.held.fetch_sub(slots.len(), Ordering::Relaxed);
+            for mut slot in slots {
+                let ask = slot.holder.leave(&slot.terms, self.config.member, now);
+                let flight =
+                    slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
+                dues.push(Due { about: slot.about, ask, flight });
+            }
+        }
+        batches(dues, id)
+    }
+
+    pub(crate) fn set_members(&self, members: u32) {
+        self.members.store(members.max(1), Ordering::Relaxed);
+    }
+
+    fn terms_of(&self, limit: &LeasedLimit<'_>) -> Arc<Terms> {
+        let mut known = lock(&self.terms);
+        let terms = known.entry((limit.numbers(), limit.on_store_failure)).or_insert_with(|| {
+            let terms = Terms::of(limit.algorithm, Timestamp::MIN);
+            let terms = terms.expect("a gate takes only limits that can be leased");
+            Arc::new(match limit.on_store_failure {
+                OnStoreFailure::Local => terms,
+                _ => terms.with_safe(Safe::Zero).with_fallback(Duration::ZERO),
+            })
+        });
+        Arc::clone(terms)
+    }
+}
+
+/// As few batches as there may be.
+fn batches(dues: Vec<Due>, mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+    let mut batches = Vec::with_capacity(dues.len().div_ceil(Batch::OPERATIONS_MAX));
+    let mut dues = dues.into_iter().peekable();
+    while dues.peek().is_some() {
+        let dues: Vec<Due> = dues.by_ref().take(Batch::OPERATIONS_MAX).collect();
+        let operation = |due: &Due| {
+            let kind = Kind::Ledger(OnLedger::Ask(due.ask));
+            Operation::new(due.about.key.clone(), due.about.algorithm.clone(), kind)
+        };
+        batches.push(LeaseBatch { batch: Batch::each(id(), dues.iter().map(operation)), dues });
+    }
+    batches
+}
+
+impl Shard {
+    /// Has a holder looked at again at `at`.
+    fn look_again(&mut self, key: u64, at: Timestamp) {
+        if let Some(slot) = self.slots.get_mut(&key) {
+            slot.look_at = at;
+            self.looks.push(Reverse((at, key)));
+        }
+    }
+
+    /// The next holder whose time has come by `now`.
+    fn next_due(&mut self, now: Timestamp) -> Option<u64> {
+        while let Some(Reverse((at, key))) = self.looks.peek().copied() {
+            if at > now {
+                return None;
+            }
+            self.looks.pop();
+            if let Some(slot) = self.slots.get_mut(&key)
+                && slot.look_at == at
+            {
+                slot.look_at = Timestamp::MAX;
+                return Some(key);
+            }
+        }
+        None
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves every map whole: each change is one insertion or removal.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Leases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leases")
+            .field("config", &self.config)
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! One holder with what this member knows about its key.
+
+use std::sync::Arc;
+
+use tidegate::gate::LeasedLimit;
+use tidegate::lease::{Holder, Terms};
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Algorithm, Timestamp};
+use tidegate_store::Key;
+
+use super::LOOK_MIN;
+use super::flight::Flight;
+
+/// What a lease is of.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// The fingerprint of the key, by which this member finds it.
+    pub(crate) number: u64,
+    /// What the store calls it.
+    pub(crate) key: Key,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) limit: Box<str>,
+    /// The attributes of the key with their values.
+    pub(crate) scope: Box<[(Box<str>, Box<str>)]>,
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) holder: Holder,
+    pub(super) terms: Arc<Terms>,
+    /// Which numbers the terms are of, and what happens without the store.
+    pub(super) numbers: u32,
+    pub(super) failure: OnStoreFailure,
+    pub(super) about: Arc<About>,
+    /// The ask under way.
+    pub(super) flight: Option<Arc<Flight>>,
+    /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
+    pub(super) look_at: Timestamp,
+}
+
+impl Slot {
+    pub(super) fn new(holder: Holder, limit: &LeasedLimit<'_>, terms: Arc<Terms>, about: Arc<About>) -> Self {
+        Self {
+            holder,
+            terms,
+            numbers: limit.numbers(),
+            failure: limit.on_store_failure,
+            about,
+            flight: None,
+            look_at: Timestamp::MAX,
+        }
+    }
+
+    /// Goes on by other numbers of the same limit. An ask under way is still about the old ones, which the next puts right.
+    pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>) {
+        self.numbers = limit.numbers();
+        self.failure = limit.on_store_failure;
+        self.terms = terms;
+        self.about = Arc::new(About {
+            number: self.about.number,
+            key: self.about.key.clone(),
+            algorithm: limit.algorithm.clone(),
+            namespace: Arc::clone(&self.about.namespace),
+            limit: limit.name.into(),
+            scope: self.about.scope.clone(),
+        });
+    }
+
+    /// Whether a wait until then is for something that comes without the store.
+    pub(super) fn gives(&self, until: Timestamp) -> bool {
+        until < Timestamp::MAX && self.holder.goes_on(&self.terms, until)
+    }
+
+    /// Whether nothing would be lost if it were dropped.
+    pub(super) fn can_go(&self, now: Timestamp) -> bool {
+        // Without the store, what is left of the last grant is worth keeping as long as somebody asks for it.
+        let is_wanted = self.holder.is_unanswered() && self.holder.demand(&self.terms, now) > 0;
+        self.flight.is_none() && self.holder.is_idle(now) && !is_wanted
+    }
+
+    /// When to look at it again.
+    pub(super) fn next_look(&self, now: Timestamp) -> Timestamp {
+        let at = self.holder.wake_at().unwrap_or_else(|| self.holder.until().max(now));
+        at.max(now.saturating_add(LOOK_MIN))
+    }
+}
