@@ -2,7 +2,7 @@
 //!
 //! Slots are charged in order, each in one step. Where one refuses, those before it are given back by undoing, which is exact for
 //! what nobody charged on top; a neighbour may for a moment be refused for a charge that is then given back, never the
-//! reverse. What cannot be undone (refunds, resets, blocks, releases) is only done after all slots have been asked whether they would
+//! reverse. What cannot be undone (refunds, resets, blocks, releases, what ledgers do) is only done after all slots have been asked whether they would
 //! refuse. A failure in between leaves a charge: its outcome is unknown, as the error says, and the count `stranded` grows.
 //!
 //! Everything a batch asks has an id that follows from its own, so that a batch sent again meets the answers it met.
@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::Timestamp;
+use tidegate::lease::Grant;
 use tidegate::limit::Mode;
-use tidegate_store::{Answer, Batch, BatchMode, Kind, NoteChange, Outcome, RequestId, StoreError};
+use tidegate_store::{Answer, Batch, BatchMode, Kind, NoteChange, OnLedger, Outcome, RequestId, StoreError};
 
 use crate::answer::Decided;
 use crate::call::{Asked, derived};
@@ -43,7 +44,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, S
     }
     // Before anything is done: whether all of it can be.
     for operation in &batch.operations {
-        shared.known.of(&operation.algorithm)?;
+        shared.known.of(operation)?;
     }
     Across { shared, batch, parts }.run().await
 }
@@ -86,7 +87,8 @@ impl Across<'_> {
         let may_refuse = kinds().any(|(kind, mode)| {
             mode == Mode::Enforce && matches!(kind, Kind::Check { .. } | Kind::Acquire { .. })
         });
-        let is_final = kinds().any(|(kind, _)| !kind.may_charge() && !matches!(kind, Kind::Peek { .. }));
+        let looks = |kind| matches!(kind, Kind::Peek { .. } | Kind::Ledger(OnLedger::Look));
+        let is_final = kinds().any(|(kind, _)| !kind.may_charge() && !looks(kind));
         if all_or_nothing && may_refuse && is_final {
             let tried = self.try_all(TRIED_BEFORE).await?;
             if tried.refused {
@@ -182,11 +184,19 @@ impl Across<'_> {
             .iter()
             .map(|operation| Outcome::unused(operation.algorithm.limit(), now))
             .collect();
+        // Those of the operations that asked, with their places.
+        let mut granted = Vec::<(usize, Option<Grant>)>::new();
         for (part, answer) in self.parts.iter().zip(answers) {
+            let mut grants = answer.grants.iter();
             for (index, outcome) in part.indices.iter().zip(&answer.outcomes) {
                 outcomes[*index] = *outcome;
+                if let Kind::Ledger(OnLedger::Ask(_)) = self.batch.operations[*index].kind {
+                    granted.extend(grants.next().map(|grant| (*index, *grant)));
+                }
             }
         }
+        granted.sort_by_key(|(index, _)| *index);
         Answer::new(outcomes, answers.iter().any(|answer| answer.refused), now)
+            .with_grants(granted.into_iter().map(|(_, grant)| grant).collect())
     }
 }

@@ -6,10 +6,13 @@
 
 use tidegate::algorithm::{Counter, State, Verdict};
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_store::{Answer, Kind, Note, NoteChange, NoteKind, Operation, Outcome, RequestId, StoreError};
+use tidegate_store::{
+    Answer, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
+};
 
 use crate::bytes::Reader;
 use crate::call::Asked;
+use crate::ledger;
 use crate::numbers::{Numbers, from_micros, whole};
 
 /// What became of one batch.
@@ -58,7 +61,20 @@ fn decided(mut reader: Reader<'_>, asked: &Asked) -> Option<Decided> {
     }
     let mut disagreed = 0;
     let mut outcomes = smallvec::SmallVec::new();
+    let mut grants = Vec::new();
     for (operation, numbers) in operations.iter().zip(&asked.numbers) {
+        if let Kind::Ledger(on) = &operation.kind {
+            let [units, used, free_at] = ledger::read(&mut reader)?;
+            let mut outcome = Outcome::unused(operation.algorithm.limit(), now);
+            (outcome.units, outcome.used, outcome.reset_at) =
+                (whole(units), whole(used), from_micros(free_at));
+            outcome.remaining = outcome.limit.saturating_sub(outcome.used);
+            outcomes.push(outcome);
+            if matches!(on, OnLedger::Ask(_)) {
+                ledger::read_grant(&mut reader, &mut grants)?;
+            }
+            continue;
+        }
         let told = Told::read(&mut reader)?;
         let outcome = told.outcome(operation, numbers, refused, now);
         disagreed += u64::from(!told.admitted && outcome.verdict == Verdict::Admit);
@@ -81,7 +97,7 @@ fn decided(mut reader: Reader<'_>, asked: &Asked) -> Option<Decided> {
         }
         notes_before.reverse();
     }
-    Some(Decided { answer: Answer::new(outcomes, refused, now), notes_before, disagreed })
+    Some(Decided { answer: Answer::new(outcomes, refused, now).with_grants(grants), notes_before, disagreed })
 }
 
 /// A note as it is kept, and the microsecond at which it ends.

@@ -9,9 +9,10 @@ use redis::Value;
 use smallvec::SmallVec;
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Timestamp};
-use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, Operation, RequestId, StoreError};
+use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
 use crate::bytes::{Reader, Writer};
+use crate::ledger;
 use crate::names::{Names, Place};
 use crate::numbers::{Known, Numbers, Shape, count, to_micros};
 
@@ -32,14 +33,8 @@ pub(crate) struct Asked {
 impl Asked {
     /// `batch`, which was [checked](Batch::check), or [`StoreError::Unsupported`].
     pub(crate) fn new(batch: Batch, known: &Known) -> Result<Self, StoreError> {
-        if batch.operations.iter().any(|one| matches!(one.kind, Kind::Ledger(_))) {
-            return Err(StoreError::Unsupported { what: "ledgers".to_owned() });
-        }
-        let numbers = batch
-            .operations
-            .iter()
-            .map(|operation| known.of(&operation.algorithm))
-            .collect::<Result<_, _>>()?;
+        let numbers =
+            batch.operations.iter().map(|operation| known.of(operation)).collect::<Result<_, _>>()?;
         let mut hasher = Fnv::default();
         batch.hash(&mut hasher);
         let remembered = !batch.is_forgettable();
@@ -67,6 +62,12 @@ impl Asked {
         let alone = self.batch.mode == BatchMode::AllOrNothing && self.batch.notes.is_empty() && !self.tries;
         let checks = matches!(operation.kind, Kind::Check { .. }) && operation.mode == Mode::Enforce;
         (alone && checks && self.numbers[0].shape != Shape::Usage).then_some(operation)
+    }
+
+    /// How many of its operations ask a ledger.
+    pub(crate) fn asks(&self) -> usize {
+        let operations = self.batch.operations.iter();
+        operations.filter(|operation| matches!(operation.kind, Kind::Ledger(OnLedger::Ask(_)))).count()
     }
 
     /// How much it counts against the bound of a call.
@@ -114,8 +115,10 @@ pub(crate) struct Setting<'a> {
     pub(crate) kept: Duration,
     /// The marker seen before, if any.
     pub(crate) seen: &'a [u8],
-    /// The marker to write where there is none.
+    /// The id of the marker to write where there is none.
     pub(crate) fresh: &'a [u8],
+    /// Whether the loss that the marker seen before speaks of is acknowledged.
+    pub(crate) acknowledges: bool,
 }
 
 /// The keys and arguments of a call.
@@ -202,6 +205,7 @@ impl Call {
             .map(|w| w.around(setting.about))
             .collect();
         header.short(builder.specs.len() as u16).short(windows.len() as u16);
+        header.byte(u8::from(setting.acknowledges));
         let mut args = vec![header.into_bytes(), setting.seen.to_vec(), setting.fresh.to_vec()];
         args.extend(builder.specs.iter().map(|numbers| numbers.spec.to_vec()));
         args.extend(windows.iter().map(|windows| windows.to_vec()));
@@ -280,7 +284,10 @@ impl Builder<'_> {
         numbers: &Arc<Numbers>,
         bytes: &mut Writer,
     ) {
-        let key = self.key(self.names.counter(&operation.key));
+        let key = self.key(match operation.kind {
+            Kind::Ledger(_) => self.names.ledger(&operation.key),
+            _ => self.names.counter(&operation.key),
+        });
         let spec = self.spec(numbers);
         let (first, second) = match operation.algorithm {
             Algorithm::Calendar(_) => (self.windows(spec), 0),
@@ -301,7 +308,8 @@ impl Builder<'_> {
             Kind::Release { .. } => 7,
             Kind::Reset => 8,
             Kind::Block { .. } => 9,
-            // `Asked::new` has nothing to say about it, and the script would not know it.
+            Kind::Ledger(ref operation) => ledger::kind(operation),
+            // None of this version.
             _ => 0,
         };
         bytes.byte(kind).byte(u8::from(operation.mode == Mode::Shadow));
@@ -320,6 +328,7 @@ impl Builder<'_> {
             Kind::Block { until } => {
                 bytes.double(to_micros(until));
             }
+            Kind::Ledger(ref operation) => ledger::write(operation, bytes),
             _ => {}
         }
     }

@@ -89,6 +89,11 @@ impl Names {
         self.in_slot(slot(key), "c:", key.as_bytes())
     }
 
+    /// The ledger of a key: a string.
+    pub(crate) fn ledger(&self, key: &Key) -> Vec<u8> {
+        self.in_slot(slot(key), "g:", key.as_bytes())
+    }
+
     /// The instants of a rolling limit: a list.
     pub(crate) fn instants(&self, key: &Key) -> Vec<u8> {
         self.in_slot(slot(key), "l:", key.as_bytes())
@@ -151,6 +156,7 @@ mod tests {
         let place = Place::Slot(slot(&key));
         for name in [
             names.counter(&key),
+            names.ledger(&key),
             names.instants(&key),
             names.expiries(&key),
             names.holders(&key),

@@ -14,9 +14,10 @@ use tidegate::algorithm::{
 };
 use tidegate::ring::RING_DEBT_LIMITS;
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_store::StoreError;
+use tidegate_store::{Kind, Operation, StoreError};
 
 use crate::bytes::Writer;
+use crate::ledger;
 
 /// The largest limit, with the debt a check may add, that is counted: 2^46 units. With the debt that reports may add it
 /// stays below 2^53, up to which the script counts exactly.
@@ -152,7 +153,7 @@ fn nanos(span: Duration) -> u64 {
 }
 
 /// A span in microseconds, in which the server's clock counts.
-fn micros(span: Duration) -> Result<f64, String> {
+pub(crate) fn micros(span: Duration) -> Result<f64, String> {
     let nanos = nanos(span);
     if nanos.is_multiple_of(1000) {
         return Ok(count(nanos / 1000));
@@ -161,7 +162,7 @@ fn micros(span: Duration) -> Result<f64, String> {
 }
 
 /// How many bits a window leaves to count with, from the error that names the largest limit.
-fn count_bits<T>(made: &Result<T, AlgorithmError>) -> u32 {
+pub(crate) fn count_bits<T>(made: &Result<T, AlgorithmError>) -> u32 {
     match made {
         Err(AlgorithmError::LimitTooLarge { largest, .. }) => largest.count_ones(),
         // No window counts to the end of 64 bits.
@@ -176,7 +177,7 @@ fn count_max(limit: u64, bits: u32) -> f64 {
 
 fn write_bucket(bucket: &Bucket, spec: &mut Writer) -> Shape {
     let rate = bucket.rate();
-    let divisor = gcd(rate.units(), rate.per_ns());
+    let divisor = gcd(rate.units().into(), rate.per_ns().into()) as u64;
     let (units, per_ns) = (rate.units() / divisor, rate.per_ns() / divisor);
     // At the instant 0 the state after a charge of one unit is the ticks of one unit.
     let unit = bucket.decide(State::EMPTY, Cost::ONE, Timestamp::MIN).1.to_bits();
@@ -216,7 +217,7 @@ fn multiplier(numerator: u128, denominator: u64) -> u128 {
     (whole << 108) + (upper << 44) + rest.div_ceil(by)
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -234,7 +235,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    fn new(twin: Calendar, bits: u32) -> Self {
+    pub(crate) fn new(twin: Calendar, bits: u32) -> Self {
         let nothing: Arc<[u8]> = Arc::new([]);
         Self { twin, bits, told: Mutex::new((Timestamp::MIN, Timestamp::MIN, nothing)) }
     }
@@ -294,17 +295,37 @@ pub(crate) fn from_micros(micros: f64) -> Timestamp {
     }
 }
 
-/// Limits by their algorithm, so that each is worked out once.
+/// Limits by their algorithm, so that each is worked out once: as counters have them, and as ledgers do.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashMap<Algorithm, Arc<Numbers>>>);
+pub(crate) struct Known {
+    counters: Mutex<HashMap<Algorithm, Arc<Numbers>>>,
+    ledgers: Mutex<HashMap<Algorithm, Arc<Numbers>>>,
+}
 
 impl Known {
-    pub(crate) fn of(&self, algorithm: &Algorithm) -> Result<Arc<Numbers>, StoreError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The numbers by which an operation is decided.
+    pub(crate) fn of(&self, operation: &Operation) -> Result<Arc<Numbers>, StoreError> {
+        match operation.kind {
+            Kind::Ledger(_) => Self::find(&self.ledgers, &operation.algorithm, ledger::numbers),
+            _ => self.of_counter(&operation.algorithm),
+        }
+    }
+
+    /// The numbers of a counter.
+    pub(crate) fn of_counter(&self, algorithm: &Algorithm) -> Result<Arc<Numbers>, StoreError> {
+        Self::find(&self.counters, algorithm, Numbers::of)
+    }
+
+    fn find(
+        known: &Mutex<HashMap<Algorithm, Arc<Numbers>>>,
+        algorithm: &Algorithm,
+        make: impl FnOnce(&Algorithm) -> Result<Numbers, String>,
+    ) -> Result<Arc<Numbers>, StoreError> {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(numbers) = known.get(algorithm) {
             return Ok(Arc::clone(numbers));
         }
-        let numbers = Numbers::of(algorithm).map_err(|what| StoreError::Unsupported { what })?;
+        let numbers = make(algorithm).map_err(|what| StoreError::Unsupported { what })?;
         let numbers = Arc::new(numbers);
         if known.len() >= KNOWN_MAX {
             known.clear();

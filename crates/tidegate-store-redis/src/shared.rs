@@ -23,6 +23,7 @@ use crate::call::{Asked, Call, Setting};
 use crate::config::{Clock, OnLoss, RedisConfig, without_credentials};
 use crate::error::{Fault, OpenError, told};
 use crate::link::Link;
+use crate::marker::Marker;
 use crate::names::{Names, Place};
 use crate::numbers::Known;
 use crate::script::Sha;
@@ -87,9 +88,11 @@ impl Sent {
 
 #[derive(Debug)]
 struct Epochs {
-    /// The marker to write where there is none. Another one each time, so that other members notice a loss too.
+    /// The id of the marker to write where there is none. Another one each time, so that other members notice a loss too.
     fresh: u128,
     seen: HashMap<Place, Vec<u8>>,
+    /// Markers that speak of a loss which is acknowledged, until the next call there has said so.
+    acknowledged: HashMap<Place, Vec<u8>>,
     loss: Option<Loss>,
 }
 
@@ -121,6 +124,7 @@ impl Shared {
             epochs: Mutex::new(Epochs {
                 fresh: u128::from_be_bytes(random),
                 seen: HashMap::new(),
+                acknowledged: HashMap::new(),
                 loss: None,
             }),
             opened: Instant::now(),
@@ -138,6 +142,7 @@ impl Shared {
         RedisStats {
             calls: read(&self.counts.calls),
             batches: read(&self.counts.batches),
+            asks: read(&self.counts.asks),
             waiting: lock(&self.lanes).waiting,
             failed: read(&self.counts.failed),
             left_alone: read(&self.counts.left_alone),
@@ -155,7 +160,12 @@ impl Shared {
     }
 
     pub(crate) fn acknowledge_loss(&self) -> Option<Loss> {
-        lock(&self.epochs).loss.take()
+        let mut epochs = lock(&self.epochs);
+        epochs.acknowledged.clear();
+        let Epochs { seen, acknowledged, .. } = &mut *epochs;
+        let flagged = seen.iter().filter(|(_, marker)| Marker::of(marker).is_after_loss);
+        acknowledged.extend(flagged.map(|(place, marker)| (*place, marker.clone())));
+        epochs.loss.take()
     }
 
     /// About what the store's clock shows.
@@ -282,6 +292,7 @@ impl Shared {
     async fn carry(&self, place: Place, group: Vec<Waiting>) {
         add(&self.counts.batches, group.len() as u64);
         let asked: Vec<_> = group.iter().map(|waiting| &waiting.asked).collect();
+        add(&self.counts.asks, asked.iter().map(|asked| asked.asks() as u64).sum());
         let answers = match self.call(place, &asked).await {
             Ok((call, replies)) => {
                 let replies = call.answers(&replies, asked.len());
@@ -313,9 +324,11 @@ impl Shared {
     async fn call(&self, place: Place, asked: &[&Asked]) -> Result<(Call, Vec<Value>), Failed> {
         // Once for an epoch that is another one, once for a clock that shows another window.
         for _ in 0..3 {
-            let (seen, fresh) = {
+            let (seen, fresh, acknowledges) = {
                 let epochs = lock(&self.epochs);
-                (epochs.seen.get(&place).cloned().unwrap_or_default(), format!("{:032x}", epochs.fresh))
+                let seen = epochs.seen.get(&place).cloned().unwrap_or_default();
+                let acknowledges = epochs.acknowledged.get(&place) == Some(&seen);
+                (seen, format!("{:032x}", epochs.fresh), acknowledges)
             };
             let given = match &self.config.clock {
                 Clock::Server => None,
@@ -329,6 +342,7 @@ impl Shared {
                 kept: self.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX),
                 seen: &seen,
                 fresh: fresh.as_bytes(),
+                acknowledges,
             };
             let call = Call::of(asked, &self.names, place, &setting);
             add(&self.counts.calls, 1);
@@ -345,10 +359,8 @@ impl Shared {
             lock(&self.breaker).succeeded();
             match status {
                 0 => {
-                    if seen.is_empty() {
-                        let mut epochs = lock(&self.epochs);
-                        epochs.fresh = epochs.fresh.wrapping_add(1);
-                        epochs.seen.entry(place).or_insert_with(|| marker.clone());
+                    if *marker != seen {
+                        lock(&self.epochs).meet(place, &seen, marker);
                     }
                     return Ok((call, parts.split_off(3)));
                 }
@@ -372,17 +384,36 @@ impl Shared {
             Place::Server => None,
             Place::Slot(slot) => Some(slot),
         };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let loss = Loss { slot, expected: text(seen), found: text(found) };
+        let id = |bytes: &[u8]| String::from_utf8_lossy(Marker::of(bytes).id).into_owned();
+        let loss = Loss { slot, expected: id(seen), found: id(found) };
         let mut epochs = lock(&self.epochs);
         // Several calls may find the same.
-        if epochs.seen.get(&place).is_none_or(|known| known == seen) {
+        if epochs.seen.get(&place).is_none_or(|known| Marker::of(known).id == Marker::of(seen).id) {
             epochs.seen.insert(place, fresh.to_vec());
+            epochs.acknowledged.remove(&place);
             epochs.fresh = epochs.fresh.wrapping_add(1);
             epochs.loss.get_or_insert_with(|| loss.clone());
             add(&self.counts.lost, 1);
         }
         loss
+    }
+}
+
+impl Epochs {
+    /// Takes note of the marker found at `place` by a call that expected `seen`: the first there, or another epoch without
+    /// a loss, which is nothing to speak of.
+    fn meet(&mut self, place: Place, seen: &[u8], found: &[u8]) {
+        if seen.is_empty() {
+            self.fresh = self.fresh.wrapping_add(1);
+        }
+        let known = self.seen.entry(place).or_insert_with(|| found.to_vec());
+        // Calls that were under way together may be answered in any order.
+        if Marker::of(found).follows(Marker::of(known)) {
+            *known = found.to_vec();
+        }
+        if self.acknowledged.get(&place).is_some_and(|marker| marker != known) {
+            self.acknowledged.remove(&place);
+        }
     }
 }
 

@@ -12,6 +12,8 @@ pub struct RedisStats {
     pub calls: u64,
     /// Batches sent in them.
     pub batches: u64,
+    /// Asks of ledgers among them.
+    pub asks: u64,
     /// Operations waiting to be sent now, at most [`RedisConfig::queue`](crate::RedisConfig::queue).
     pub waiting: usize,
     /// Calls that were not answered in time or at all.
@@ -38,9 +40,9 @@ pub struct RedisStats {
 pub struct Loss {
     /// The slot it was found in, for a cluster.
     pub slot: Option<u16>,
-    /// The epoch it should have.
+    /// The id of the epoch it should have.
     pub expected: String,
-    /// The epoch it has; empty if it had none.
+    /// The id of the epoch it has; empty if it had none.
     pub found: String,
 }
 
@@ -49,6 +51,7 @@ pub struct Loss {
 pub(crate) struct Counts {
     pub(crate) calls: AtomicU64,
     pub(crate) batches: AtomicU64,
+    pub(crate) asks: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) left_alone: AtomicU64,
     pub(crate) stranded: AtomicU64,

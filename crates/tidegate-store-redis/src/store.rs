@@ -114,6 +114,6 @@ impl Store for RedisStore {
     }
 
     fn supports(&self, algorithm: &Algorithm) -> bool {
-        self.shared.known.of(algorithm).is_ok()
+        self.shared.known.of_counter(algorithm).is_ok()
     }
 }

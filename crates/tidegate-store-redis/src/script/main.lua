@@ -1,29 +1,23 @@
 -- The call itself.
 
-local marker = call('GET', KEYS[1])
-if marker ~= ARGV[2] then
-  local seen = ARGV[2] ~= ''
+marker = call('GET', KEYS[1])
+if marker ~= ARGV[2] or acknowledges == 1 then
   local found = marker
-  if not found then
-    found = ARGV[3]
-    call('SET', KEYS[1], found)
-  end
   -- What this member has counted is gone: it says so, and nothing is decided yet.
-  if seen then return { LOST, now, marker or '' , found } end
-  marker = found
+  if meet_marker(found) then return { LOST, now, found or '', marker } end
 end
 
 for index = 1, window_count do
   local bytes, at = ARGV[3 + spec_count + index], 1
-  local first, ends
+  local first, ends, starts
   while at <= #bytes do
     local number, from, to
     number, from, to, at = read('>ddd', bytes, at)
-    if from <= now and now < to then first, ends = number, to end
+    if from <= now and now < to then first, ends, starts = number, to, from end
   end
   -- The member's clock is too far from this one: it names others.
   if not first then return { NO_WINDOW, now, marker } end
-  windows[index] = { first, ends }
+  windows[index] = { first, ends, starts }
 end
 
 -- The names of the answers, which are asked for at once, stand right behind the beginning of each batch (0 is none), or with
@@ -57,6 +51,7 @@ for index, record in pairs(counters) do
   if record.changed then save(index, record) end
 end
 save_unsaved()
+if ledgers_made then ledgers_made.save_all() end
 for index, known in pairs(answered) do
   if known and known.changed then general().save_answer(index, known) end
 end

@@ -5,8 +5,8 @@
 -- clock tells them. The state of a bucket is larger: it is a pair of a high and a low half of 32 bits.
 --
 -- Arguments. KEYS[1] is the marker of the epoch; the other keys are named by their index. ARGV[1] is the header, ARGV[2] the
--- marker this member has seen (empty: none yet), ARGV[3] the one to write where there is none; then follow the numbers
--- of limits, the windows of calendars, and the batches.
+-- marker this member has seen (empty: none yet), ARGV[3] the id of one to write where there is none; then follow the
+-- numbers of limits, the windows of calendars, and the batches.
 --
 -- The answer is { status, now, marker, one string a batch }.
 local T32, T53 = 4294967296, 9007199254740992
@@ -22,7 +22,7 @@ local ALL_OR_NOTHING, EACH, TRY = 0, 1, 2
 -- The layout of what is kept. Another one is never written over.
 local LAYOUT = 1
 
-local given, latest, kept_ms, spec_count, window_count = read('>dddI2I2', ARGV[1])
+local given, latest, kept_ms, spec_count, window_count, acknowledges = read('>dddI2I2B', ARGV[1])
 local now = given
 if given == 0 then
   local time = call('TIME')
@@ -148,5 +148,5 @@ local algorithms = {}
 --   usage(n, v)             units used, and when none will be
 --   snapshot(v), restore(v, saved)
 
--- The window of each calendar that holds now: its number and its end.
+-- The window of each calendar that holds now: its number, its end and its begin.
 local windows = {}

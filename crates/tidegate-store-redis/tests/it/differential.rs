@@ -28,10 +28,10 @@ const SECOND: u64 = 1000 * MS;
 const DAY: u64 = 86_400 * SECOND;
 
 /// `SplitMix64`.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -39,15 +39,15 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    fn once(&mut self, in_so_many: u64) -> bool {
+    pub(crate) fn once(&mut self, in_so_many: u64) -> bool {
         self.below(in_so_many) == 0
     }
 
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as u64) as usize]
     }
 }
@@ -291,7 +291,7 @@ impl Player {
 }
 
 /// An instant as a clock of microseconds tells it.
-fn told(instant: Timestamp) -> Timestamp {
+pub(crate) fn told(instant: Timestamp) -> Timestamp {
     Timestamp::from_nanos(instant.as_nanos().checked_next_multiple_of(1000).unwrap_or(u64::MAX))
 }
 
@@ -308,7 +308,7 @@ fn told_answer(mut answer: Answer) -> Answer {
 }
 
 /// An error with all that caused it.
-fn chain(error: &StoreError) -> String {
+pub(crate) fn chain(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

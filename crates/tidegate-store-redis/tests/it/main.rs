@@ -8,4 +8,5 @@ mod engine;
 mod failing;
 mod gathering;
 mod keeping;
+mod ledgers;
 mod locked;

@@ -1,0 +1,120 @@
+//! What the script is told of leased limits and of those who ask for a part of them, and what it grants.
+
+use core::time::Duration;
+
+use tidegate::algorithm::{Calendar, REPORT_DEBT_LIMITS, WindowStart};
+use tidegate::lease::{Ask, Grant, Terms};
+use tidegate::{Algorithm, Timestamp};
+use tidegate_store::OnLedger;
+
+use crate::bytes::{Reader, Writer};
+use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, whole};
+
+/// The largest integer that the script counts exactly, and the most that one holder is lent.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+const LENT_MAX: u64 = (1 << 31) - 1;
+
+/// After a loss a ledger waits for this part of a period longer than the longest lease.
+const LEARNING_MARGIN: u64 = 16;
+
+/// What the script has to know of `algorithm` to lend it, or what it cannot do.
+pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
+    // The window is that of the server's clock, so the script finds it by itself.
+    let terms = Terms::of(algorithm, Timestamp::MIN).map_err(|error| error.to_string())?;
+    let period = u64::try_from(terms.period().as_micros()).unwrap_or(u64::MAX);
+    let mut spec = Writer::default();
+    let mut windows = None;
+    spec.byte(match algorithm {
+        Algorithm::Bucket(_) => 7,
+        Algorithm::Fixed(_) => 8,
+        _ => 9,
+    });
+    spec.double(count(terms.largest()));
+    // What leases are yet to release comes on top of what is reported.
+    let deepest = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
+    spec.double(count(deepest));
+    spec.double(count(period)).double(count((NUMBER_MAX / period).min(LENT_MAX)));
+    spec.double(count(period + period / LEARNING_MARGIN));
+    match algorithm {
+        Algorithm::Bucket(bucket) => {
+            // Units a microsecond, in lowest terms.
+            let (units, per_ns) =
+                (u128::from(bucket.rate().units()) * 1000, u128::from(bucket.rate().per_ns()));
+            let divisor = gcd(units, per_ns);
+            let whole = |number: u128| count(u64::try_from(number).unwrap_or(u64::MAX));
+            spec.double(whole(units / divisor)).double(whole(per_ns / divisor)).double(count(terms.quota()));
+        }
+        Algorithm::Fixed(fixed) => {
+            spec.double(micros(fixed.window())?).byte(u8::from(fixed.start() == WindowStart::FirstHit));
+        }
+        Algorithm::Calendar(calendar) => {
+            let bits = count_bits(&Calendar::new(u64::MAX, calendar.unit(), calendar.zone()));
+            let twin =
+                Calendar::new(1, calendar.unit(), calendar.zone()).map_err(|error| error.to_string())?;
+            windows = Some(Windows::new(twin.with_week_start(calendar.week_start()), bits));
+            // Nothing that the script reads: it tells calendars apart.
+            spec.byte(calendar.unit() as u8).byte(calendar.week_start() as u8);
+            spec.bytes(calendar.zone().as_bytes());
+        }
+        _ => {}
+    }
+    Ok(Numbers { spec: spec.into_bytes().into(), shape: Shape::Usage, windows })
+}
+
+/// The number under which the script knows an operation.
+pub(crate) fn kind(operation: &OnLedger) -> u8 {
+    match operation {
+        OnLedger::Ask(_) => 11,
+        OnLedger::Look => 12,
+        OnLedger::Report { .. } => 13,
+        OnLedger::Refund { .. } => 14,
+        OnLedger::Reset => 15,
+    }
+}
+
+/// What the script has to know of an operation besides.
+pub(crate) fn write(operation: &OnLedger, bytes: &mut Writer) {
+    match operation {
+        OnLedger::Ask(ask) => write_ask(ask, bytes),
+        OnLedger::Report { cost } | OnLedger::Refund { cost } => {
+            bytes.double(count(cost.units()));
+        }
+        OnLedger::Look | OnLedger::Reset => {}
+    }
+}
+
+fn write_ask(ask: &Ask, bytes: &mut Writer) {
+    bytes.long(ask.holder.member).int(ask.holder.incarnation);
+    for number in [ask.seq, ask.acked, ask.epoch, ask.rate, ask.left, ask.returned, ask.unused, ask.demand] {
+        bytes.int(number);
+    }
+    bytes.double(count(ask.need)).byte(u8::from(ask.is_leaving));
+}
+
+/// Units moved, units used, and the microsecond from which on none will be.
+pub(crate) fn read(reader: &mut Reader<'_>) -> Option<[f64; 3]> {
+    reader.doubles()
+}
+
+/// Reads what an ask was granted, if it was answered, and adds it to `grants`.
+pub(crate) fn read_grant(reader: &mut Reader<'_>, grants: &mut Vec<Option<Grant>>) -> Option<()> {
+    if reader.byte()? == 0 {
+        grants.push(None);
+        return Some(());
+    }
+    let span = |micros: f64| Duration::from_micros(whole(micros));
+    grants.push(Some(Grant {
+        seq: reader.int()?,
+        epoch: reader.int()?,
+        lump: reader.int()?,
+        held: reader.int()?,
+        rate: reader.int()?,
+        ttl: span(reader.double()?),
+        fallback: reader.int()?,
+        keep: reader.int()?,
+        members: reader.int()?,
+        is_scarce: reader.byte()? == 1,
+        again: span(reader.double()?),
+    }));
+    Some(())
+}

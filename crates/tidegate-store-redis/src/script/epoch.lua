@@ -1,0 +1,42 @@
+-- The marker of the epoch: `<id>.<number>.<began>.<flag>`. The id says which life of the store it is, and a loss is told by it alone.
+-- The number is that of the epoch that ledgers count in; the flag is 1 where something may have been lost at its beginning. A
+-- marker that is only an id is of a time without epochs: its number is 1, and it began in 1970.
+
+-- The marker that counts in this call.
+local marker
+
+local function read_marker(bytes)
+  local id, number, began, flag = string.match(bytes, '^([^.]*)%.(%d+)%.(%d+)%.([01])$')
+  if id then return id, tonumber(number), tonumber(began), flag == '1' end
+  return bytes, 1, 0, false
+end
+
+-- Sees to the marker where it is not the one this member has seen, or where a loss is acknowledged. Whether this member has
+-- counted something that is gone.
+local function meet_marker(found)
+  local seen = ARGV[2]
+  local function begin_epoch(id, number, flag)
+    marker = id .. string.format('.%.0f.%.0f.', min(number, T32 - 1), now) .. flag
+    call('SET', KEYS[1], marker)
+  end
+  marker = found
+  local number_now = max(1, floor(now / 1000000))
+  if seen == '' then
+    if not found then begin_epoch(ARGV[3], number_now, 0) end
+    return false
+  end
+  local seen_id, seen_number = read_marker(seen)
+  local id, number, is_after_loss = ARGV[3], 0, false
+  if found then
+    local _
+    id, number, _, is_after_loss = read_marker(found)
+    if id == seen_id then
+      -- Only what this member has seen is acknowledged.
+      if acknowledges == 1 and found == seen and is_after_loss then begin_epoch(id, number + 1, 0) end
+      return false
+    end
+  end
+  -- Whoever wrote it may have taken the store for new.
+  if not is_after_loss then begin_epoch(id, max(number, seen_number, number_now) + 1, 1) end
+  return true
+end

@@ -1,0 +1,368 @@
+-- Who is lent how much: a bucket's ledger, and a window's. Each is made when a call first needs it, with what ledgers have in common.
+-- Of all leases but that of the holder that asks only sums count, so each ask goes through them once.
+
+local function bucket_ledger(m)
+  local k = {}
+  local UNLEASED, AGAIN, TRICKLE_MIN, FIRST, DEPTH, SHARE_BITS = 64, 16, 4, 3, 100000, 22
+
+  -- What is yet to trickle in after `from`, at most, in parts of a token by the period.
+  local function to_come(lease, from)
+    local first, last = min(lease.ends, lease.prior_ends), max(lease.ends, lease.prior_ends)
+    local alone = lease.ends >= lease.prior_ends and lease.rate or lease.prior_rate
+    return max(lease.rate, lease.prior_rate) * max(0, first - from) + alone * max(0, last - max(from, first))
+  end
+
+  local function in_hand(lease)
+    return max(lease.ends, lease.prior_ends) > now and lease.held or 0
+  end
+
+  -- How many units drain in `elapsed`, more than `used` if all do, and the rest.
+  local function drains(elapsed, units, per_us, rest, used)
+    local over = fmod(elapsed, per_us)
+    local whole = (elapsed - over) / per_us
+    local drained = whole * units
+    if whole > 0 and drained >= used then return drained, 0 end
+    local product = over * units + rest
+    if product < T53 then
+      rest = fmod(product, per_us)
+      return drained + (product - rest) / per_us, rest
+    end
+    -- As on paper, eight bits of the units at a time, the highest first. `per_us` is below 2^45.
+    local quotient, remainder = 0, 0
+    for place = 6, 0, -1 do
+      local digit = floor(units / 256 ^ place) % 256
+      local shifted, partial = remainder * 256, over * digit
+      local above, below = fmod(shifted, per_us), fmod(partial, per_us)
+      quotient = quotient * 256 + (shifted - above) / per_us + (partial - below) / per_us
+      remainder = above + below
+      if remainder >= per_us then quotient, remainder = quotient + 1, remainder - per_us end
+    end
+    remainder = remainder + rest
+    if remainder >= per_us then quotient, remainder = quotient + 1, remainder - per_us end
+    return drained + quotient, remainder
+  end
+
+  -- Nothing drains below what holders may still spend.
+  local function hold_up(g, least)
+    if g.used < least then g.used = least end
+    m.drop_parts(g, least)
+  end
+
+  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is `sums.own`.
+  local function drain(g, n, holder)
+    local elapsed = now - g.at
+    if elapsed > 0 then
+      local drained, rest = drains(elapsed, n.units, n.per_us, g.rest, g.used)
+      g.at = now
+      if drained >= g.used then g.used, g.rest = 0, 0 else g.used, g.rest = g.used - drained, rest end
+    end
+    local sums = { own = false, to_come = 0, in_hand = 0, fastest = 0, members = 1, demand = 0 }
+    local leases, paid, count, kept = g.leases, g.at, #g.leases, 0
+    if paid < now then paid = now end
+    for place = 1, count do
+      local lease = leases[place]
+      if lease.ends <= now and lease.prior_ends <= now then
+        g.spent = (g.spent + lease.held) % T32
+      else
+        kept = kept + 1
+        if kept ~= place then leases[kept] = lease end
+        if lease.holder == holder then
+          sums.own = lease
+        else
+          local last = lease.ends > now and lease.rate or 0
+          local prior = lease.prior_ends > now and lease.prior_rate or 0
+          sums.to_come = sums.to_come + to_come(lease, paid)
+          sums.in_hand = sums.in_hand + lease.held
+          sums.fastest = sums.fastest + max(last, prior)
+          sums.members = sums.members + 1
+          sums.demand = sums.demand + lease.demand
+        end
+      end
+    end
+    for place = kept + 1, count do leases[place] = nil end
+    local own = sums.own
+    local parts, held = sums.to_come, sums.in_hand
+    if own then parts, held = parts + to_come(own, paid), held + own.held end
+    sums.coming = ceil(parts / g.period_us)
+    sums.least = sums.coming + held
+    hold_up(g, sums.least)
+    return sums, paid
+  end
+
+  -- Brings the record to now. What holders may still spend, and what of it is yet to come.
+  function k.step(g, n)
+    local sums = drain(g, n, false)
+    return sums.least, sums.coming
+  end
+
+  function k.free_at(g, n)
+    if g.used == 0 then return now end
+    local parts = g.used * n.per_us - g.rest
+    if parts < T53 then return g.at + ceil(parts / n.units) end
+    local wide = big()
+    parts = wide.minus(wide.times(wide.of(g.used), wide.of(n.per_us)), wide.of(g.rest))
+    return g.at + wide.about(wide.over(parts, wide.of(n.units)))
+  end
+
+  -- When an absent record would say the same at the latest.
+  function k.forgettable_at(g, n)
+    local last = max(g.crowded, m.full_at(n), g.at + g.used * n.per_us / n.units)
+    for _, lease in ipairs(g.leases) do last = max(last, lease.ends, lease.prior_ends) end
+    return last
+  end
+
+  -- Debits and credits so many parts of a token by the period, exactly.
+  local function debit_parts(g, parts)
+    if parts > g.dust then
+      local units = ceil((parts - g.dust) / g.period_us)
+      g.dust = g.dust + units * g.period_us
+      g.used = g.used + units
+    end
+    g.dust = g.dust - min(parts, g.dust)
+  end
+
+  local function credit_parts(g, parts)
+    parts = parts + g.dust
+    g.dust = fmod(parts, g.period_us)
+    m.credit(g, (parts - g.dust) / g.period_us)
+  end
+
+  local function is_claim(g, ask) return ask.epoch < g.epoch and g.at > now end
+
+  -- What is left of the burst; `parts` are to come of those that are debited.
+  local function free(g, n, parts) return max(0, n.limit + floor(parts / g.period_us) - g.used) end
+
+  -- Takes over what the holder says about its lease, which ends with this.
+  local function settle(g, sums, paid, lease, ask)
+    local coming = to_come(lease, paid)
+    local released = floor(max(0, to_come(lease, lease.since) - coming) / g.period_us)
+    lease.place = false
+    credit_parts(g, coming)
+    if ask.acked == lease.seq and ask.epoch == g.epoch then
+      lease.prior_rate, lease.prior_ends = lease.rate, lease.ends
+    else
+      m.credit(g, lease.lump)
+      lease.held = lease.held - lease.lump
+    end
+    lease.rate, lease.ends, lease.lump = 0, 0, 0
+
+    local gone = max(0, lease.held - ask.left)
+    local returned = min((ask.returned - lease.returned) % T32, gone)
+    m.credit(g, returned)
+    g.spent = (g.spent + gone - returned) % T32
+    lease.held = is_claim(g, ask) and ask.left or min(ask.left, lease.held)
+
+    local unused = min((ask.unused - lease.unused) % T32, released)
+    lease.returned, lease.unused = ask.returned, ask.unused
+    local spent = (g.spent - lease.spent) % T32
+    local least = ceil(sums.to_come / g.period_us) + sums.in_hand + lease.held + spent
+    m.credit(g, min(unused, max(0, g.used - least)))
+    if unused > 0 then m.drop_parts(g, least) end
+  end
+
+  local function part(whole, demand, total)
+    local _, bits = math.frexp(total)
+    local scale = 2 ^ max(0, bits - SHARE_BITS)
+    local over = floor(total / scale)
+    if over == 0 then return 0 end
+    return floor(whole * floor(demand / scale) / over)
+  end
+
+  local function is_too_slow(n, rate) return rate * DEPTH < n.period_us end
+
+  -- Gives the holder a new lease.
+  local function grant(g, n, sums, paid, lease, ask)
+    local is_learning, demand, need, members = g.at > now, ask.demand, ask.need, sums.members
+    local owed = is_learning and 0 or max(0, g.used - n.limit - ceil(sums.to_come / g.period_us))
+    local quota = max(0, n.quota - floor(n.quota / UNLEASED) - owed)
+    if g.crowded > now then quota = floor(quota / 2) end
+    local total = sums.demand + demand
+    local wanted, share = m.headroom(total), 0
+    local is_scarce = wanted >= quota
+    if demand > 0 or need > 0 then
+      if is_scarce then
+        share = part(quota, demand, total)
+      else
+        local half = floor((quota - wanted) / 2)
+        share = m.headroom(demand) + floor(half / (members + 1)) + part(half, demand, total)
+      end
+    end
+    if is_learning then share = min(share, ask.rate) end
+    local rate = min(share, max(0, quota - sums.fastest))
+
+    local left = lease.held
+    local left_over = is_learning and 0 or free(g, n, sums.to_come)
+    local most = floor(left_over / (members + 1))
+    local unknown = most
+    if need == 0 then unknown = demand > 0 and is_too_slow(n, rate) and 1 or 0 end
+    local want = max(0, demand - rate, need, unknown)
+    local lump = min(max(0, want - left), max(most, min(need, left_over)), max(0, n.lent_max - left))
+
+    local has_changed = floor(lease.demand / 2) > demand or floor(demand / 2) > lease.demand
+    local shorter = 2 ^ max(FIRST + 1 - ask.seq, has_changed and 2 or 0)
+    local ttl = floor(n.period_us / shorter)
+    if floor(rate / shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
+    lease.rate, lease.ends, lease.seq, lease.demand, lease.place = rate, now + ttl, ask.seq, demand, false
+    local coming = to_come(lease, paid)
+    debit_parts(g, coming)
+    g.used = g.used + lump
+    lease.lump, lease.spent, lease.since = lump, g.spent, paid
+    lease.held = lease.held + lump
+    local parts, held = sums.to_come + coming, lease.held
+    hold_up(g, ceil(parts / g.period_us) + sums.in_hand + in_hand(lease))
+
+    is_scarce = is_scarce and free(g, n, parts) <= min(floor(n.limit / 8), floor(quota / AGAIN))
+    local again = max(floor(n.period_us / AGAIN), m.SPACING)
+    if need <= held then
+      if rate == 0 or rate + floor(share / 8) >= share then again = ask.seq > FIRST and m.SPACING or 0 end
+    elseif is_learning then
+      again = max(g.at - now, m.SPACING)
+    end
+    return m.grant(g, ask, lump, held, rate, ttl, min(rate, floor(quota / members)), floor(n.limit / (members + 1)),
+      members, is_scarce, again), lump
+  end
+
+  -- The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
+  local function spot(g, n, sums, ask)
+    g.crowded = now + n.period_us
+    local fits = ask.need <= free(g, n, sums.to_come) and ask.need <= n.lent_max and g.at <= now
+    local lump = fits and ask.need or 0
+    g.used = g.used + lump
+    g.spent = (g.spent + lump) % T32
+    return m.grant(g, ask, lump, 0, 0, 0, 0, 0, max(#g.leases, 1), true, fits and 0 or floor(n.period_us / AGAIN)), lump
+  end
+
+  function k.ask(g, n, ask)
+    local sums, paid = drain(g, n, ask.holder)
+    local lease = sums.own
+    if lease then
+      if ask.seq <= lease.seq then return m.repeated(g, lease, ask) end
+      settle(g, sums, paid, lease, ask)
+    elseif ask.is_leaving then
+      return nil
+    elseif #g.leases >= m.HOLDERS_MAX then
+      return spot(g, n, sums, ask)
+    else
+      lease = m.begin_lease(g, ask, paid)
+      if is_claim(g, ask) then lease.held = ask.left end
+    end
+    if ask.is_leaving then
+      m.remove(g, lease)
+      return m.nothing(g, ask, 0), 0
+    end
+    return grant(g, n, sums, paid, lease, ask)
+  end
+
+  return k
+end
+
+local function window_ledger(m)
+  local k = {}
+  local SHORTER, START = 4, 256
+
+  -- Begins the window that lasts now, if the one that was counted has ended. What holders have in hand, also those whose
+  -- lease has ended, as they may say that it was not spent.
+  function k.step(g, n)
+    if now >= g.ends then g.leases, g.used, g.ends = {}, 0, max(n.ends, now + 1) end
+    local held = 0
+    for _, lease in ipairs(g.leases) do held = held + lease.held end
+    return held, 0
+  end
+
+  function k.free_at(g, n) return g.used == 0 and now or g.ends end
+
+  function k.forgettable_at(g, n) return g.ends end
+
+  local function is_alive(lease) return lease.ends > now or lease.prior_ends > now end
+
+  -- A place for a holder that has none, if need be that of the lease that ended first.
+  local function place(g, ask)
+    if #g.leases >= m.HOLDERS_MAX then
+      local gone, gone_at
+      for _, lease in ipairs(g.leases) do
+        local ends = max(lease.ends, lease.prior_ends)
+        if not gone or ends < gone_at or (ends == gone_at and lease.held < gone.held) then gone, gone_at = lease, ends end
+      end
+      if gone_at > now then return false end
+      m.remove(g, gone)
+    end
+    return m.begin_lease(g, ask, now)
+  end
+
+  -- Takes over what the holder says about its tokens.
+  local function settle(g, lease, ask)
+    if ask.acked ~= lease.seq or ask.epoch ~= g.epoch then
+      m.credit(g, lease.lump)
+      lease.held = lease.held - lease.lump
+    end
+    local gone = max(0, lease.held - ask.left)
+    m.credit(g, min((ask.returned - lease.returned) % T32, gone))
+    lease.lump, lease.returned, lease.unused, lease.place = 0, ask.returned, ask.unused, false
+    lease.held = min(ask.left, lease.held)
+  end
+
+  local function grant(g, n, own, ask)
+    local members, total, others_hold, others_spend = 1, ask.demand, false, false
+    for _, lease in ipairs(g.leases) do
+      if lease ~= own then
+        local alive = is_alive(lease)
+        if alive then members, total = members + 1, total + lease.demand end
+        if lease.held > 0 then others_hold, others_spend = true, others_spend or alive end
+      end
+    end
+    local need, free = ask.need, max(0, n.limit - g.used)
+    local share = max(floor(free / (2 * members)), 1)
+    local left = own and own.held or 0
+    local start = need > 0 and min(share, floor(n.limit / START)) or 0
+    local want = max(m.headroom(ask.demand), need, start)
+    local is_scarce = want > share + left
+    local ttl = min(is_scarce and floor(n.period_us / SHORTER) or n.period_us, g.ends - now)
+    -- What waits is served in full or not at all, however small the share.
+    local needed = max(0, need - left)
+    if needed > free then needed = 0 end
+    local lump = min(max(min(max(0, want - left), share), needed), max(0, n.lent_max - left), free)
+    if not own then lump = need <= lump and need or 0 end
+    g.used = g.used + lump
+    local again = 0
+    if lump + left < need then
+      again = g.ends - now
+      if others_spend then
+        again = min(floor(n.period_us / 16), again)
+      elseif others_hold then
+        again = min(n.learning_us, again)
+      end
+      again = max(again, m.SPACING)
+    end
+    local held = 0
+    if own then
+      own.prior_rate, own.prior_ends = 0, max(own.ends, own.prior_ends)
+      own.lump, own.seq, own.demand, own.place = lump, ask.seq, ask.demand, false
+      own.held, own.ends, own.since = own.held + lump, now + ttl, now
+      held = own.held
+    end
+    return m.grant(g, ask, lump, held, 0, own and ttl or 0, 0, share, members, is_scarce, again), lump
+  end
+
+  function k.ask(g, n, ask)
+    if now >= g.ends then k.step(g, n) end
+    local own = false
+    for _, lease in ipairs(g.leases) do
+      if lease.holder == ask.holder then own = lease end
+    end
+    if own then
+      if ask.seq <= own.seq then return m.repeated(g, own, ask) end
+      settle(g, own, ask)
+    elseif ask.is_leaving then
+      return nil
+    else
+      own = place(g, ask)
+    end
+    if ask.is_leaving then
+      m.remove(g, own)
+      return m.nothing(g, ask, 0), 0
+    end
+    return grant(g, n, own, ask)
+  end
+
+  return k
+end

@@ -1,0 +1,612 @@
+//! Ledgers that the script keeps, beside `tidegate::lease::Ledger` run on the same instants: what is granted, what is said to be
+//! used, and what is kept are the same to the unit.
+//!
+//! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders leave, come again and speak of
+//! former epochs; the numbers of limits change, the clock stands, jumps and steps back, and epochs begin. `TIDEGATE_DIFFERENTIAL`
+//! says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::mem::{Discriminant, discriminant};
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
+use tidegate::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
+use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_store::{Answer, Batch, Key, Kind, OnLedger, Operation, RequestId, Store, StoreError};
+use tidegate_store_redis::RedisStore;
+
+use crate::differential::{Random, chain, told};
+use crate::engine::{Hands, Server, skip};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const DAY: u64 = 86_400 * SECOND;
+const START: u64 = 20_840 * DAY;
+
+/// How far the clock steps back at most, in nanoseconds, and how many holders a key has.
+#[derive(Clone, Copy)]
+struct Manner {
+    back: u64,
+    holders: u64,
+    keys: u64,
+    /// Whether all of them come at about the same time, to few limits.
+    is_crowd: bool,
+}
+
+fn bucket(units: u64, per: u64, burst: u64) -> Algorithm {
+    let rate = Rate::new(units, Duration::from_nanos(per)).unwrap();
+    Algorithm::Bucket(Bucket::new(rate, burst).unwrap())
+}
+
+fn fixed(limit: u64, window: u64, start: WindowStart) -> Algorithm {
+    Algorithm::Fixed(Fixed::new(limit, Duration::from_nanos(window), start).unwrap())
+}
+
+fn calendar(limit: u64, unit: CivilUnit, zone: &str) -> Algorithm {
+    Algorithm::Calendar(Calendar::new(limit, unit, zone).unwrap())
+}
+
+/// Limits that keys change between: the same with other numbers.
+fn families(manner: Manner) -> Vec<Vec<Algorithm>> {
+    let (aligned, first) = (WindowStart::Epoch, WindowStart::FirstHit);
+    let huge = Terms::LIMIT_MAX;
+    let mut families = vec![
+        vec![bucket(1000, SECOND, 1000), bucket(1000, SECOND, 40), bucket(300, SECOND, 2000)],
+        vec![bucket(7, 300 * MS, 12), bucket(1, 3 * SECOND, 3), bucket(50, SECOND, 1)],
+        vec![bucket(20_000, SECOND, 5), bucket(19_997, 999 * MS, 100_000)],
+        // Ratios as long as they get.
+        vec![bucket(999_999_999_989, 365 * DAY, 900_000_000_000), bucket(31_535_999_999_967, 365 * DAY, 77)],
+        vec![
+            fixed(100, 10 * SECOND, aligned),
+            fixed(150, 10 * SECOND, aligned),
+            fixed(5, 3 * SECOND, aligned),
+        ],
+        vec![fixed(100, 9 * SECOND, first), fixed(30, 9 * SECOND, first), fixed(1000, 4 * SECOND, first)],
+        vec![fixed(10_000, DAY, aligned), fixed(huge, 366 * DAY, aligned), fixed(0, DAY, aligned)],
+        vec![
+            calendar(60, CivilUnit::Minute, "UTC"),
+            calendar(500, CivilUnit::Hour, "Europe/Berlin"),
+            calendar(10_000, CivilUnit::Day, "America/New_York"),
+        ],
+        vec![
+            bucket(1000, SECOND, 1000),
+            fixed(300, 10 * SECOND, aligned),
+            calendar(900, CivilUnit::Minute, "UTC"),
+        ],
+        vec![calendar(huge / 2, CivilUnit::Year, "Asia/Kathmandu"), calendar(90, CivilUnit::Week, "UTC")],
+    ];
+    if manner.is_crowd {
+        return vec![
+            families.swap_remove(6),
+            vec![bucket(100_000, SECOND, 100_000), bucket(3000, SECOND, 900)],
+        ];
+    }
+    if manner.back == 0 {
+        // As fast as anything that is lent. What is to come of it, seen from long before, is more than can be counted.
+        families.push(vec![
+            bucket(8_999_999_999_999_999, 365 * DAY, huge),
+            bucket(360_000_000, SECOND, 1 << 50),
+            bucket(1_000_000, SECOND, 1 << 44),
+        ]);
+    }
+    families
+}
+
+/// A holder as far as its asks go.
+#[derive(Clone, Copy)]
+struct Member {
+    last: Ask,
+    tokens: u64,
+    taken_over: u32,
+    rate: u32,
+}
+
+struct Player {
+    random: Random,
+    manner: Manner,
+    families: Vec<Vec<Algorithm>>,
+    members: HashMap<(Key, u64), Member>,
+    /// With the kind of algorithm: another one begins another ledger.
+    ledgers: HashMap<Key, (Discriminant<Algorithm>, Ledger)>,
+    now: u64,
+    ids: u128,
+    epoch: Epoch,
+}
+
+fn begin(member: u64, incarnation: u32) -> Member {
+    let last = Ask {
+        holder: HolderName { member: member.wrapping_mul(0x9e37_79b9_7f4a_7c15), incarnation },
+        seq: 0,
+        acked: 0,
+        epoch: 0,
+        rate: 0,
+        left: 0,
+        returned: u32::MAX - incarnation % 3,
+        unused: u32::MAX - 7,
+        demand: 0,
+        need: 0,
+        is_leaving: false,
+    };
+    Member { last, tokens: 0, taken_over: 0, rate: 0 }
+}
+
+/// Units moved, units used, and when none will be.
+type Usage = (u64, u64, Timestamp);
+
+impl Player {
+    fn turn(&mut self) {
+        let micros = |nanos: u64| nanos.div_ceil(1000) * 1000;
+        if self.manner.is_crowd && !self.random.once(300) {
+            self.now += micros(self.random.below(MS));
+            return;
+        }
+        let back = if self.manner.back > 0 { micros(self.random.below(self.manner.back)) } else { 0 };
+        self.now = match self.random.below(200) {
+            0..70 => self.now,
+            70..140 => self.now + micros(self.random.below(200 * MS)),
+            140..180 => self.now + micros(self.random.below(3 * SECOND)),
+            180..186 => self.now + micros(self.random.below(20 * SECOND)),
+            186 => self.now + micros(self.random.below(2 * 3600 * SECOND)),
+            187 => self.now + micros(self.random.below(DAY)),
+            188 => self.now / (60 * SECOND) * 60 * SECOND + 60 * SECOND - 1000,
+            189..193 => self.now - back,
+            _ => self.now + 1000,
+        };
+    }
+
+    fn ask(&mut self, key: &Key, scale: u64) -> Ask {
+        let random = &mut self.random;
+        let place = random.below(self.manner.holders);
+        let member = self.members.entry((key.clone(), place)).or_insert_with(|| begin(place, 1));
+        let mut ask = member.last;
+        match random.below(100) {
+            // The same again, as far as it was sent.
+            0..10 if ask.seq > 0 => return ask,
+            10..14 if ask.seq > 1 => {
+                ask.seq -= 1;
+                return ask;
+            }
+            14..17 => {
+                *member = begin(place, ask.holder.incarnation + 1);
+                ask = member.last;
+            }
+            // What no holder says.
+            17..20 if !self.manner.is_crowd => {
+                let any = |random: &mut Random| (random.next() >> random.below(64)) as u32;
+                ask.seq = ask.seq.saturating_add(1 + any(random) % 3);
+                (ask.acked, ask.epoch, ask.rate) = (any(random), any(random), any(random));
+                (ask.left, ask.returned, ask.unused) = (any(random), any(random), any(random));
+                (ask.demand, ask.need) = (any(random), random.next() >> random.below(64));
+                member.last = ask;
+                return ask;
+            }
+            _ => {}
+        }
+        ask.seq += 1;
+        ask.acked = member.taken_over;
+        if random.once(8) {
+            ask.acked = ask.acked.saturating_sub(1);
+        }
+        ask.epoch = match random.below(12) {
+            0 => 0,
+            1 => self.epoch.number.saturating_sub(1),
+            2 => self.epoch.number + 1,
+            _ => self.epoch.number,
+        };
+        ask.rate = member.rate;
+        let spent = random.below(member.tokens + 1);
+        let returned = random.below(member.tokens - spent + 1);
+        member.tokens -= spent + returned;
+        ask.left = member.tokens as u32;
+        ask.returned = ask.returned.wrapping_add(returned as u32);
+        if random.once(2) {
+            ask.unused = ask.unused.wrapping_add(random.below(u64::from(member.rate) + 2) as u32);
+        }
+        ask.demand = match random.below(6) {
+            0 => 0,
+            1 | 2 => ask.demand,
+            _ => random.below(scale.saturating_mul(2).min(1 << 32)) as u32,
+        };
+        ask.need = match random.below(8) {
+            0..4 => 0,
+            4..6 => 1,
+            6 => 1 + random.below(scale.max(1)),
+            _ if self.manner.is_crowd => 2,
+            _ => random.next() >> random.below(64),
+        };
+        ask.is_leaving = random.once(40);
+        member.last = ask;
+        ask
+    }
+
+    fn operation(&mut self) -> Operation {
+        let family = self.random.below(self.families.len() as u64) as usize;
+        let algorithm = if self.random.once(9) {
+            self.random.pick(&self.families[family]).clone()
+        } else {
+            self.families[family][0].clone()
+        };
+        let key = Key::new("ledgers", &[family as u8], &[self.random.below(self.manner.keys) as u8]).unwrap();
+        let terms = Terms::of(&algorithm, Timestamp::from_nanos(self.now)).unwrap();
+        let scale = if terms.quota() > 0 { terms.quota() } else { terms.largest().max(1) };
+        // Less than there is, so that somebody without a place finds something.
+        let scale = if self.manner.is_crowd { 1 + scale / 1000 } else { scale };
+        let cost = match self.random.below(20) {
+            0 => u64::MAX,
+            1..4 => 1 + self.random.below(terms.largest().saturating_mul(4).max(1)),
+            _ => 1 + self.random.below(scale / 4 + 1),
+        };
+        let cost = Cost::new(cost).unwrap();
+        let on = match self.random.below(100) {
+            0..78 => OnLedger::Ask(self.ask(&key, scale)),
+            78..84 => OnLedger::Look,
+            84..89 if !self.manner.is_crowd => OnLedger::Report { cost },
+            84..97 => OnLedger::Refund { cost },
+            _ => OnLedger::Reset,
+        };
+        Operation::new(key, algorithm, Kind::Ledger(on))
+    }
+
+    fn batch(&mut self) -> Batch {
+        self.ids += 1;
+        let count = [1, 1, 1, 2, 4][self.random.below(5) as usize];
+        let mut operations: Vec<_> = (0..count).map(|_| self.operation()).collect();
+        let id = RequestId(0x7469_6465_0000_0000_0000_0000_0000_0000 + self.ids);
+        if self.random.once(12) {
+            // Refused by the last one, and nothing of it may be left.
+            let never = fixed(0, SECOND, WindowStart::Epoch);
+            let check = Kind::Check { cost: Cost::ONE };
+            operations.push(Operation::new(Key::new("ledgers", b"never", b"").unwrap(), never, check));
+            return Batch::all_or_nothing(id, operations);
+        }
+        if self.random.once(3) { Batch::all_or_nothing(id, operations) } else { Batch::each(id, operations) }
+    }
+
+    /// What the pure code does, and what it would answer: for each operation of a ledger units moved, units used and when none
+    /// will be, and the grants.
+    fn expected(&mut self, batch: &Batch) -> (Vec<Usage>, Vec<Option<Grant>>) {
+        let now = Timestamp::from_nanos(self.now);
+        let is_refused = batch.operations.iter().any(|one| matches!(one.kind, Kind::Check { .. }));
+        let (mut outcomes, mut grants) = (Vec::new(), Vec::new());
+        for operation in &batch.operations {
+            let Kind::Ledger(on) = operation.kind else { continue };
+            let terms = Terms::of(&operation.algorithm, now).unwrap();
+            let kind = discriminant(&operation.algorithm);
+            if is_refused || on == OnLedger::Look {
+                let known = self.ledgers.get(&operation.key);
+                let known =
+                    known.filter(|known| known.0 == kind && known.1.epoch() == self.epoch.number).cloned();
+                let ledger = known.map_or_else(|| Ledger::begin(&terms, &self.epoch), |known| known.1);
+                outcomes.push((0, ledger.used(now, &terms), ledger.reset_at(now, &terms)));
+                grants.extend(matches!(on, OnLedger::Ask(_)).then_some(None));
+                continue;
+            }
+            let begun = || (kind, Ledger::begin(&terms, &self.epoch));
+            let known = self.ledgers.entry(operation.key.clone()).or_insert_with(begun);
+            if known.0 != kind {
+                *known = begun();
+            }
+            let ledger = &mut known.1;
+            let units = match &on {
+                OnLedger::Ask(ask) => {
+                    let grant = ledger.ask(now, &terms, &self.epoch, ask).grant;
+                    grants.push(grant);
+                    grant.map_or(0, |grant| u64::from(grant.lump))
+                }
+                OnLedger::Report { cost } => ledger.report(now, &terms, &self.epoch, *cost),
+                OnLedger::Refund { cost } => ledger.refund(now, &terms, &self.epoch, *cost),
+                OnLedger::Reset => ledger.reset(now, &terms, &self.epoch),
+                OnLedger::Look => 0,
+            };
+            outcomes.push((units, ledger.used(now, &terms), ledger.reset_at(now, &terms)));
+        }
+        (outcomes, grants)
+    }
+
+    /// Most answers arrive.
+    fn learn(&mut self, batch: &Batch, grants: &[Option<Grant>]) {
+        let mut grants = grants.iter();
+        for operation in &batch.operations {
+            let Kind::Ledger(OnLedger::Ask(ask)) = operation.kind else { continue };
+            let Some(Some(grant)) = grants.next() else { continue };
+            let places = 0..self.manner.holders;
+            let arrives = !self.random.once(6);
+            for place in places {
+                let member = self.members.get_mut(&(operation.key.clone(), place));
+                let Some(member) = member.filter(|member| member.last.holder == ask.holder) else { continue };
+                if arrives && grant.seq == member.last.seq && member.taken_over < grant.seq {
+                    member.taken_over = grant.seq;
+                    member.tokens = u64::from(grant.held).min(member.tokens + u64::from(grant.lump));
+                    member.rate = grant.rate;
+                }
+            }
+        }
+    }
+}
+
+/// The numbers in a record of the pure code, which are written seven bits a byte.
+fn pure_numbers(ledger: &Ledger) -> Vec<u64> {
+    let (mut numbers, mut number, mut shift) = (Vec::new(), 0, 0);
+    for byte in &ledger.to_bytes()[1..] {
+        number |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if *byte < 0x80 {
+            numbers.push(number);
+            (number, shift) = (0, 0);
+        }
+    }
+    numbers
+}
+
+/// How many bytes each number of the script's record takes: of the head, and of each lease.
+const HEAD: [usize; 10] = [4, 8, 8, 8, 8, 8, 8, 8, 4, 8];
+const LEASE: [usize; 14] = [8, 4, 4, 4, 4, 4, 4, 8, 4, 8, 8, 4, 4, 4];
+
+/// Whether a number of eight bytes is no double: the name of a member.
+const fn is_name(place: usize, of: usize) -> bool {
+    place == 0 && of == LEASE.len()
+}
+
+/// The same of a record of the script.
+fn kept_numbers(bytes: &[u8]) -> Vec<u64> {
+    assert!(bytes[0] == 1 && (7..10).contains(&bytes[1]), "the layout, and the kind of limit");
+    let (mut numbers, mut rest, mut widths) = (Vec::new(), &bytes[2..], &HEAD[..]);
+    while !rest.is_empty() {
+        for (place, width) in widths.iter().enumerate() {
+            let (number, after) = rest.split_at(*width);
+            rest = after;
+            numbers.push(match <[u8; 8]>::try_from(number) {
+                Ok(long) if is_name(place, widths.len()) => u64::from_be_bytes(long),
+                #[expect(
+                    clippy::cast_sign_loss,
+                    reason = "every number is whole and not negative, which is asserted"
+                )]
+                Ok(double) => {
+                    let double = f64::from_be_bytes(double);
+                    assert!(double >= 0.0 && double.fract() == 0.0, "{double} is no number of a ledger");
+                    double as u64
+                }
+                Err(_) => u32::from_be_bytes(number.try_into().unwrap()).into(),
+            });
+        }
+        widths = &LEASE[..];
+    }
+    numbers
+}
+
+/// The record that the script would keep of `numbers`.
+fn kept_bytes(kind: u8, numbers: &[u64]) -> Vec<u8> {
+    let (mut bytes, mut rest, mut widths) = (vec![1, kind], numbers, &HEAD[..]);
+    while !rest.is_empty() {
+        for (place, width) in widths.iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+            match width {
+                4 => bytes.extend((rest[place] as u32).to_be_bytes()),
+                _ if is_name(place, widths.len()) => bytes.extend(rest[place].to_be_bytes()),
+                _ => bytes.extend((rest[place] as f64).to_be_bytes()),
+            }
+        }
+        rest = &rest[widths.len()..];
+        widths = &LEASE[..];
+    }
+    bytes
+}
+
+fn name_of(client: &mut redis::Connection, key: &Key) -> Vec<u8> {
+    let names: Vec<Vec<u8>> = redis::cmd("KEYS").arg("tidegate:{*}g:*").query(client).unwrap();
+    names.into_iter().find(|name| name.ends_with(key.as_bytes())).unwrap()
+}
+
+type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + 'a>>;
+
+fn marker(client: &mut redis::Connection) -> (String, Epoch) {
+    let marker: String = redis::cmd("GET").arg("tidegate:epoch").query(client).unwrap();
+    let parts: Vec<_> = marker.split('.').collect();
+    let began = Timestamp::from_nanos(parts[2].parse::<u64>().unwrap() * 1000);
+    (parts[0].to_owned(), Epoch { number: parts[1].parse().unwrap(), began, is_after_loss: parts[3] == "1" })
+}
+
+async fn play(server: &Server, operations: usize, seed: u64, manner: Manner) {
+    let hands = Hands::default();
+    let mut config = server.config();
+    config.clock = hands.clock();
+    // In order: one call after the other.
+    config.calls = 1;
+    let store = RedisStore::open(config).unwrap();
+    let mut client = server.client();
+    hands.set(Timestamp::from_nanos(START));
+    store.now().await.unwrap();
+    let (id, epoch) = marker(&mut client);
+    assert_eq!(
+        epoch,
+        Epoch { number: (START / SECOND) as u32, began: Timestamp::from_nanos(START), is_after_loss: false }
+    );
+    let mut player = Player {
+        random: Random(seed),
+        manner,
+        families: families(manner),
+        members: HashMap::new(),
+        ledgers: HashMap::new(),
+        // Buckets begin empty.
+        now: START + 3 * SECOND,
+        ids: 0,
+        epoch,
+    };
+    let mut names = HashMap::<Key, Vec<u8>>::new();
+    let (mut done, mut asks, mut granted, mut learned, mut without_place) = (0, 0, 0, 0, 0);
+    while done < operations {
+        player.turn();
+        if player.random.once(700) {
+            // Another epoch, seldom one after a loss.
+            let number = player.epoch.number + 1;
+            let began = player.now.max(START) / 1000;
+            let is_after_loss = player.random.once(2);
+            let text = format!("{id}.{number}.{began}.{}", u8::from(is_after_loss));
+            let _: () = redis::cmd("SET").arg("tidegate:epoch").arg(text).query(&mut client).unwrap();
+            player.epoch = Epoch { number, began: Timestamp::from_nanos(began * 1000), is_after_loss };
+            learned += usize::from(is_after_loss);
+        }
+        let now = Timestamp::from_nanos(player.now);
+        hands.set(now);
+        let count = [1, 1, 2, 5][player.random.below(4) as usize];
+        let batches: Vec<_> = (0..count).map(|_| player.batch()).collect();
+        let futures: Vec<Asking<'_>> =
+            batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>).collect();
+        let answers = join_all(futures).await;
+        for (batch, answer) in batches.iter().zip(answers) {
+            let answer = answer.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", chain(&error)));
+            let (outcomes, grants) = player.expected(batch);
+            let place = format!("after {done} operations of seed {seed:#x}, at {}: {batch:#?}", player.now);
+            assert_eq!(answer.grants, grants, "{place}");
+            assert_eq!((answer.store_now, answer.outcomes.len()), (now, batch.operations.len()), "{place}");
+            let of_ledgers = answer.outcomes.iter().zip(&batch.operations);
+            let of_ledgers = of_ledgers.filter(|(_, one)| matches!(one.kind, Kind::Ledger(_)));
+            for (((outcome, operation), (units, used, reset_at)), index) in of_ledgers.zip(outcomes).zip(0..)
+            {
+                let limit = operation.algorithm.limit();
+                let moved = (outcome.verdict, outcome.limit, outcome.units, outcome.used, outcome.remaining);
+                let expected = (Verdict::Admit, limit, units, used, limit.saturating_sub(used));
+                assert_eq!(moved, expected, "operation {index}, {place}");
+                // From the year 2255 on the script says never.
+                let reset_at = told(reset_at);
+                let reset_at =
+                    if reset_at.as_nanos() / 1000 < (1 << 53) - 1 { reset_at } else { Timestamp::MAX };
+                assert_eq!(outcome.reset_at, reset_at, "operation {index}, {place}");
+            }
+            done += batch.operations.len();
+            asks += answer.grants.len();
+            granted +=
+                answer.grants.iter().flatten().filter(|grant| grant.lump > 0 || grant.rate > 0).count();
+            let spots = answer.grants.iter().flatten().filter(|grant| grant.ttl.is_zero() && grant.lump > 0);
+            without_place += spots.count();
+            player.learn(batch, &answer.grants);
+        }
+        for operation in batches.iter().flat_map(|batch| &batch.operations) {
+            let Some((_, ledger)) = player.ledgers.get(&operation.key) else { continue };
+            let name =
+                names.entry(operation.key.clone()).or_insert_with(|| name_of(&mut client, &operation.key));
+            let kept: Vec<u8> = redis::cmd("GET").arg(&*name).query(&mut client).unwrap();
+            assert_eq!(
+                kept_numbers(&kept),
+                pure_numbers(ledger),
+                "after {done} operations of seed {seed:#x}, at {}: {:?} in {batches:#?}",
+                player.now,
+                operation.key
+            );
+        }
+    }
+    let stats = store.stats();
+    assert_eq!((stats.disagreed, stats.lost, stats.asks), (0, 0, asks as u64), "{stats:?}");
+    assert!(stats.calls < stats.batches, "nothing was gathered: {stats:?}");
+    assert!(
+        granted * if manner.is_crowd { 50 } else { 5 } > asks,
+        "{granted} of {asks} asks were granted something"
+    );
+    assert!(without_place > 0 || !manner.is_crowd, "everybody found a place");
+    println!(
+        "{done} operations of seed {seed:#x}, {asks} asks, {granted} granted something, {learned} losses, {without_place} without a place"
+    );
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap())
+}
+
+/// Plays in its own server, so many of `TIDEGATE_DIFFERENTIAL` operations.
+fn run(test: &str, in_gate: u64, part: u64, manner: Manner) {
+    let Some(server) = Server::start(&[]) else { return skip(test) };
+    let operations = number("TIDEGATE_DIFFERENTIAL").map_or(in_gate, |all| all / part) as usize;
+    let seed = number("TIDEGATE_DIFFERENTIAL_SEED").unwrap_or(0x6c65_6467);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(play(&server, operations, seed, manner));
+}
+
+#[test]
+fn the_script_lends_as_the_pure_code() {
+    run(
+        "the_script_lends_as_the_pure_code",
+        10_000,
+        2,
+        Manner { back: 0, holders: 6, keys: 3, is_crowd: false },
+    );
+}
+
+#[test]
+fn the_script_lends_as_the_pure_code_while_the_clock_steps_back() {
+    let name = "the_script_lends_as_the_pure_code_while_the_clock_steps_back";
+    run(name, 7000, 3, Manner { back: 2 * SECOND, holders: 6, keys: 3, is_crowd: false });
+}
+
+#[test]
+fn the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours() {
+    let name = "the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours";
+    run(name, 3000, 8, Manner { back: 3 * 3600 * SECOND, holders: 3, keys: 2, is_crowd: false });
+}
+
+#[test]
+fn more_holders_than_have_a_place_are_served_as_by_the_pure_code() {
+    let name = "more_holders_than_have_a_place_are_served_as_by_the_pure_code";
+    run(name, 3000, 25, Manner { back: 0, holders: 700, keys: 1, is_crowd: true });
+}
+
+/// Every call brings the period of this version; a record of another is brought to it.
+#[test]
+fn rates_of_another_period_are_brought_to_this_one() {
+    let Some(server) = Server::start(&[]) else {
+        return skip("rates_of_another_period_are_brought_to_this_one");
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let hands = Hands::default();
+        let mut config = server.config();
+        config.clock = hands.clock();
+        let store = RedisStore::open(config).unwrap();
+        let mut client = server.client();
+        hands.set(Timestamp::from_nanos(START));
+        store.now().await.unwrap();
+        let (_, epoch) = marker(&mut client);
+        let mut random = Random(11);
+        for round in 0..200_u64 {
+            let algorithm = match round % 3 {
+                0 => bucket(2_000_000 + random.below(1000), SECOND, 1 << 40),
+                1 => bucket(1 + random.below(2000), SECOND, 1 + random.below(500)),
+                _ => fixed(1000, DAY, WindowStart::Epoch),
+            };
+            let mut now = START + SECOND + random.below(1000) * MS;
+            let terms = Terms::of(&algorithm, Timestamp::from_nanos(now)).unwrap();
+            let period = Duration::from_micros(4_000_000 + random.below(56_000_000));
+            let other = terms.clone().with_period(period).unwrap();
+            let kind = if round % 3 == 2 { 8 } else { 7 };
+            let mut ledger = Ledger::begin(&terms, &epoch);
+            for place in 0..=random.below(5) {
+                for seq in 1..4 {
+                    let demand = random.below(terms.quota().max(10)) as u32;
+                    let ask =
+                        Ask { seq, acked: seq - 1, epoch: epoch.number, demand, ..begin(place, 1).last };
+                    now += random.below(300) * MS;
+                    ledger.ask(Timestamp::from_nanos(now), &other, &epoch, &ask);
+                }
+            }
+            let key = Key::new("ledgers", b"period", &round.to_be_bytes()).unwrap();
+            let on = |on| Operation::new(key.clone(), algorithm.clone(), Kind::Ledger(on));
+            hands.set(Timestamp::from_nanos(now));
+            let id = RequestId(u128::from(round) + 1);
+            store.run(&Batch::each(id, [on(OnLedger::Reset)])).await.unwrap();
+            let name = name_of(&mut client, &key);
+            let _: () = redis::cmd("SET")
+                .arg(&name)
+                .arg(kept_bytes(kind, &pure_numbers(&ledger)))
+                .query(&mut client)
+                .unwrap();
+            let ask = Ask { seq: 4, acked: 3, epoch: epoch.number, need: 1, demand: 7, ..begin(0, 1).last };
+            let answer = store.run(&Batch::each(id, [on(OnLedger::Ask(ask))])).await.unwrap();
+            let expected = ledger.ask(Timestamp::from_nanos(now), &terms, &epoch, &ask).grant;
+            assert_eq!(answer.grants, [expected], "round {round}, from {period:?}");
+            let kept: Vec<u8> = redis::cmd("GETDEL").arg(&name).query(&mut client).unwrap();
+            assert_eq!(kept_numbers(&kept), pure_numbers(&ledger), "round {round}, from {period:?}");
+        }
+    });
+}
