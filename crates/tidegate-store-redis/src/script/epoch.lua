@@ -31,12 +31,18 @@ local function meet_marker(found)
     local _
     id, number, _, is_after_loss = read_marker(found)
     if id == seen_id then
-      -- Only what this member has seen is acknowledged.
-      if acknowledges == 1 and found == seen and is_after_loss then begin_epoch(id, number + 1, 0) end
+      if number < seen_number then
+        -- A failover has brought an earlier one back, and holders do not listen to an epoch that has passed.
+        marker = seen
+        call('SET', KEYS[1], seen)
+      elseif acknowledges == 1 and found == seen and is_after_loss then
+        -- Only what this member has seen is acknowledged.
+        begin_epoch(id, number + 1, 0)
+      end
       return false
     end
   end
-  -- Whoever wrote it may have taken the store for new.
-  if not is_after_loss then begin_epoch(id, max(number, seen_number, number_now) + 1, 1) end
+  -- Whoever wrote it may have taken the store for new, or have known earlier epochs only.
+  if not is_after_loss or number <= seen_number then begin_epoch(id, max(number, seen_number, number_now) + 1, 1) end
   return true
 end

@@ -13,12 +13,12 @@ use crate::conformance::Harness;
 use crate::engine::{Server, patient, skip};
 
 /// Six servers that know each other; the first three are primaries.
-struct Cluster {
+pub(crate) struct Cluster {
     nodes: Vec<Server>,
 }
 
 impl Cluster {
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let arguments = [
             "--cluster-enabled",
             "yes",
@@ -78,7 +78,7 @@ impl Cluster {
         self.ask(node, &["INFO"])
     }
 
-    fn config(&self) -> RedisConfig {
+    pub(crate) fn config(&self) -> RedisConfig {
         let mut config = patient(RedisConfig::new(self.nodes.iter().take(2).map(Server::url)));
         config.cluster = true;
         config

@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod differential;
 mod engine;
+mod epochs;
 mod failing;
 mod gathering;
 mod keeping;
