@@ -6,7 +6,9 @@ use tidegate_store::{Note, NoteKind};
 
 use crate::error::Failure;
 
-/// The format this version writes. A change of the tables or of what stands in them is a new number.
+/// The format this version writes. A change of the tables or of what stands in them is a new number; not another layout of one
+/// counter, as each begins with the number of its own. Ledgers came as such: an older version opens the file and says of them, and
+/// of nothing else, that it cannot read them.
 pub(crate) const FORMAT: u32 = 1;
 
 /// Ways from older formats, each to the next number.

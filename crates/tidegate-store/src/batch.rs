@@ -277,6 +277,14 @@ pub enum OnLedger {
 }
 
 impl Kind {
+    /// What a holder asks, if one does.
+    pub const fn ask(self) -> Option<Ask> {
+        match self {
+            Self::Ledger(OnLedger::Ask(ask)) => Some(ask),
+            _ => None,
+        }
+    }
+
     /// Whether it may leave a charge that an [`Kind::Undo`] takes back.
     pub const fn may_charge(self) -> bool {
         matches!(self, Self::Check { .. } | Self::Report { .. } | Self::Acquire { .. })

@@ -17,13 +17,14 @@
 //!
 //! What is counted is compared, operation by operation, with a model: for limits whose state is one word the pure
 //! functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits lists so plain that they can be
-//! seen to be right. The model shares no code with the memory store. Random lists come from a seed that a failure names.
+//! seen to be right; for ledgers [`tidegate::lease::Ledger`]. The model shares no code with the memory store. Random lists come from a seed that a failure names.
 //!
 //! The suite starts threads and needs no particular executor; it waits by [`ConformanceStore::block_on`].
 
 mod contract;
 mod counting;
 mod keys;
+mod ledgers;
 mod lists;
 mod model;
 mod notes;
@@ -47,6 +48,7 @@ use tidegate::Timestamp;
 pub use self::contract::*;
 pub use self::counting::*;
 pub use self::keys::*;
+pub use self::ledgers::*;
 pub use self::lists::*;
 pub use self::notes::*;
 pub use self::operations::*;
@@ -243,6 +245,15 @@ macro_rules! __conformance_cases {
             // keys
             keys_that_look_alike_when_joined_are_different_counters
             keys_of_any_bytes_and_the_longest_keys_are_counted
+            // ledgers
+            bucket_ledgers_lend_as_the_pure_code_does
+            fixed_window_ledgers_lend_as_the_pure_code_does
+            calendar_ledgers_lend_as_the_pure_code_does
+            a_ledger_of_too_many_holders_serves_them_as_the_pure_code_does
+            a_repeated_ask_gets_the_same_grant_and_changes_nothing
+            asks_in_one_batch_are_answered_in_their_order
+            an_ask_takes_effect_with_the_notes_beside_it
+            a_refused_batch_leaves_every_ledger_as_it_was
             // notes
             notes_are_kept_by_kind_and_name
             a_refused_batch_leaves_every_note_as_it_was
@@ -262,6 +273,7 @@ macro_rules! __conformance_cases {
             what_was_counted_survives_a_restart
             what_was_answered_survives_a_restart
             what_was_noted_survives_a_restart
+            what_was_lent_survives_a_restart
         }
     };
 }

@@ -19,13 +19,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate::lease::Epoch;
 use tidegate::{Algorithm, Timestamp, WhenFull};
 
 use self::answers::{Answers, Remembered};
 use self::notes::{Notes, Room};
 use self::shelf::Shelf;
 pub use crate::record::Unreadable;
-use crate::record::{Made, Numbers, Record};
+use crate::record::{Made, Moment, Numbers, Record};
 use crate::step::{self, Done, Few, Keyed, Slot};
 use crate::{Answer, Batch, Key, Kind, MemoryConfig, MemoryStats, Note, NoteKind, StoreError};
 
@@ -42,6 +43,7 @@ pub struct Keeper {
     /// Whether the last batch found no room for what is not written.
     waits_for_writing: bool,
     numbers: Numbers,
+    epoch: Epoch,
 }
 
 /// What has changed since it was last written: all of it goes to the disk in one step, or none.
@@ -133,8 +135,24 @@ impl Keeper {
             full: 0,
             waits_for_writing: false,
             numbers: Numbers::new(config.seed),
+            epoch: Self::FIRST_EPOCH,
             config,
         }
+    }
+
+    /// The epoch of a keeper that was not told another: the first, of a store that was always there. One that holds nothing has
+    /// lent nothing, so a limit of which it has no ledger is full.
+    pub const FIRST_EPOCH: Epoch = Epoch { number: 1, began: Timestamp::MIN, is_after_loss: false };
+
+    /// Begins another epoch: ledgers of earlier ones begin anew, each when it is next asked. For keepers that have lost what they
+    /// held, or that simulate it; counters and notes do not look at it. Default [`Keeper::FIRST_EPOCH`].
+    pub fn begin_epoch(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+    }
+
+    /// The epoch that lasts.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Whether it can decide `algorithm`.
@@ -248,9 +266,6 @@ impl Keeper {
         {
             return Err(StoreError::Unsupported { what: format!("{} limits", operation.algorithm.name()) });
         }
-        if batch.operations.iter().any(|one| matches!(one.kind, Kind::Ledger(_))) {
-            return Err(StoreError::Unsupported { what: "ledgers".to_owned() });
-        }
         self.waits_for_writing = false;
         self.notes.forget_expired(now);
         self.answers.forget_old(now);
@@ -266,9 +281,10 @@ impl Keeper {
 
         let charges = self.charges(batch);
         let records: Few<_> = keyed.distinct.iter().map(|key| self.shelf.get(key)).collect();
-        let plan = step::plan(&keyed, &records, &charges, now);
+        let at = Moment { now, epoch: self.epoch };
+        let plan = step::plan(&keyed, &records, &charges, at);
         if plan.refused || self.notes.refuses(batch, now) {
-            let answer = plan.refusal(&keyed, &records, now);
+            let answer = plan.refusal(&keyed, &records, at);
             self.answers.remember(batch, Remembered::new(&answer, Few::new()), now);
             return Ok(Ran { answer, again: false, changed: false });
         }
@@ -287,7 +303,7 @@ impl Keeper {
             slots.push(Slot { record: self.shelf.take(key), has_room: has_room || *growth == 0 });
         }
         let were: Few<bool> = slots.iter().map(|slot| slot.record.is_some()).collect();
-        let Done { answer, made } = step::carry_out(&keyed, &mut slots, &charges, now);
+        let Done { answer, made } = step::carry_out(&keyed, &mut slots, &charges, at);
         let mut changed = !batch.notes.is_empty();
         for (at, (key, slot)) in keyed.distinct.iter().zip(slots).enumerate() {
             // What was only peeked at, what was refused in a batch of each, and what is still nothing need not be written.

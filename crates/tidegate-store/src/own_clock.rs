@@ -147,10 +147,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
+    use tidegate::lease::{Ask, HolderName};
     use tidegate::{Algorithm, Cost, Rate};
 
     use super::*;
-    use crate::{Key, MemoryConfig, MemoryStore, Operation, RequestId};
+    use crate::{Key, MemoryConfig, MemoryStore, OnLedger, Operation, RequestId};
 
     /// A store whose clock is an hour ahead of ours, and both clocks.
     struct World {
@@ -246,6 +247,33 @@ mod tests {
         assert_eq!(now_or_never(store.notes(NoteKind::Refund)).unwrap(), notes);
         world.pass(Duration::from_mins(1));
         assert_eq!(now_or_never(store.notes(NoteKind::Refund)).unwrap(), notes[1..]);
+    }
+
+    #[test]
+    fn a_grant_says_how_long_and_not_until_when_so_it_passes_as_it_is() {
+        let world = World::new();
+        let store = world.store();
+        let ask = Ask {
+            holder: HolderName { member: 1, incarnation: 1 },
+            seq: 1,
+            acked: 0,
+            epoch: 0,
+            rate: 0,
+            left: 0,
+            returned: 0,
+            unused: 0,
+            demand: 0,
+            need: 1,
+            is_leaving: false,
+        };
+        let batch = Batch { id: RequestId(5), ..world.one(Kind::Ledger(OnLedger::Ask(ask))) };
+        let answer = now_or_never(store.run(&batch)).unwrap();
+        let inside = now_or_never(store.store.run(&Batch { id: RequestId(6), ..batch })).unwrap();
+        let (grant, again) = (answer.grants[0].unwrap(), inside.grants[0].unwrap());
+        assert_eq!((grant.lump, grant.ttl, grant.epoch), (1, again.ttl, 1));
+        assert!(!grant.ttl.is_zero());
+        assert_eq!((answer.store_now, answer.grants.len()), (NOW, 1));
+        assert!(answer.outcomes[0].reset_at > NOW);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! as a gate in memory would. Rolling limits keep the instants of their units, concurrency limits their permits. A record
 //! that holds nothing is the same as none.
 
+mod lent;
 mod permit_set;
 mod stored;
 mod unit_log;
@@ -16,8 +17,10 @@ use core::mem::discriminant;
 use std::sync::Arc;
 
 use tidegate::algorithm::{Charged, State, Verdict};
+use tidegate::lease::Ledger;
 use tidegate::{Algorithm, Cost, Timestamp};
 
+pub(crate) use self::lent::Moment;
 use self::permit_set::{Acquired, PermitSet};
 pub(crate) use self::stored::Numbers;
 pub use self::stored::Unreadable;
@@ -41,6 +44,8 @@ enum Usage {
     Word(State),
     Units(UnitLog),
     Permits(PermitSet),
+    /// Lent to members. Boxed, since it is as large as the rest of the record and few keys have one.
+    Ledger(Box<Ledger>),
 }
 
 impl Usage {
@@ -142,7 +147,7 @@ impl Record {
         match self.usage {
             Usage::Word(state) if *self.algorithm == *algorithm => state,
             Usage::Word(state) => word::carry_over(algorithm, state, &self.algorithm, now),
-            Usage::Units(_) | Usage::Permits(_) => State::EMPTY,
+            Usage::Units(_) | Usage::Permits(_) | Usage::Ledger(_) => State::EMPTY,
         }
     }
 
@@ -186,16 +191,17 @@ impl Record {
         now: Timestamp,
     ) -> Applied {
         let verdict = self.verdict(operation, now);
-        if verdict != Verdict::Admit || matches!(operation.kind, Kind::Peek { .. }) {
+        if verdict != Verdict::Admit || matches!(operation.kind, Kind::Peek { .. } | Kind::Ledger(_)) {
             return Applied { verdict, ..Applied::NOTHING };
         }
         match operation.kind {
             // An undo may come with the numbers of the charge, which are no longer in force if others came since.
             Kind::Reset | Kind::Block { .. } | Kind::Peek { .. } | Kind::Undo { .. } => {}
-            _ if discriminant(&*self.algorithm) == discriminant(&operation.algorithm) => {
+            _ if self.counts_as(&operation.algorithm) => {
                 self.take_numbers(&operation.algorithm, now);
             }
-            // Another algorithm starts anew with its first charge; a block is on the key and stays.
+            // Another algorithm, or a counter where there was a ledger, starts anew with its first charge; a block is on the key
+            // and stays.
             kind if kind.may_charge() => {
                 let blocked_until = self.blocked_until;
                 *self = Self { blocked_until, ..Self::new(operation.algorithm.clone(), by) };
@@ -227,6 +233,11 @@ impl Record {
             }
             Kind::Peek { .. } | Kind::Ledger(_) => Applied::NOTHING,
         }
+    }
+
+    /// Whether it is a counter of the algorithm, by whatever numbers.
+    fn counts_as(&self, algorithm: &Algorithm) -> bool {
+        discriminant(&*self.algorithm) == discriminant(algorithm) && !matches!(self.usage, Usage::Ledger(_))
     }
 
     /// Counts by the numbers of `algorithm`, the same one, from now on; what is used stays used.
@@ -354,6 +365,7 @@ impl Record {
             Usage::Word(state) => *state == State::EMPTY,
             Usage::Units(log) => log.is_empty(),
             Usage::Permits(permits) => permits.is_empty(),
+            Usage::Ledger(_) => false,
         };
         unused && self.blocked_until == Timestamp::MIN
     }
@@ -364,6 +376,7 @@ impl Record {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.used(rolling.window(), now) == 0,
             (_, Usage::Permits(permits)) => permits.held(now) == 0,
             (algorithm, Usage::Word(state)) => word::is_drained(algorithm, *state, now),
+            (algorithm, Usage::Ledger(ledger)) => lent::is_forgettable(ledger, algorithm, now),
             _ => true,
         };
         unused && self.blocked(now).is_none()
@@ -371,12 +384,17 @@ impl Record {
 
     /// When it is drained if nothing else happens; `now` if it is.
     pub(crate) fn drained_at(&self, now: Timestamp) -> Timestamp {
-        self.status(&self.algorithm, now).reset_at.max(self.blocked_until)
+        let unused_at = match &self.usage {
+            Usage::Ledger(ledger) => lent::forgettable_at(ledger, &self.algorithm, now),
+            _ => self.status(&self.algorithm, now).reset_at,
+        };
+        unused_at.max(self.blocked_until)
     }
 
     /// Takes it up again after the clock was seen to step back: what lies further ahead than use explains is brought
     /// back as far as it does, so that a clock that was wrong for a while keeps no key out for longer. Never admits
-    /// more. See [`tidegate::algorithm::Counter::on_load`].
+    /// more. See [`tidegate::algorithm::Counter::on_load`]. A ledger stays as it is: it lends nothing before the clock has come
+    /// to where it was, and its leases end at the latest a lease after that.
     pub(crate) fn on_load(&mut self, now: Timestamp) {
         match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),
@@ -394,6 +412,7 @@ impl Record {
             Usage::Word(_) => 0,
             Usage::Units(log) => log.bytes(),
             Usage::Permits(permits) => permits.bytes(),
+            Usage::Ledger(ledger) => size_of::<Ledger>() + ledger.heap_bytes(),
         }
     }
 

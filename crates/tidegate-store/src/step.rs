@@ -10,8 +10,8 @@ use tidegate::Timestamp;
 use tidegate::algorithm::Verdict;
 use tidegate::limit::Mode;
 
-use crate::record::{Applied, Made, Record};
-use crate::{Answer, Batch, BatchMode, Key, Kind, Operation, Outcome, RequestId};
+use crate::record::{Applied, Made, Moment, Record};
+use crate::{Answer, Batch, BatchMode, Key, Kind, OnLedger, Operation, Outcome, RequestId};
 
 /// As many as the operations of a batch, or its keys.
 pub(crate) type Few<T> = SmallVec<[T; 4]>;
@@ -43,7 +43,7 @@ impl<'a> Keyed<'a> {
     pub(crate) fn may_change(&self, key: usize, answer: &Answer) -> bool {
         self.operations(key).any(|(index, operation)| {
             let admitted = answer.outcomes[index].verdict == Verdict::Admit;
-            admitted && !matches!(operation.kind, Kind::Peek { .. })
+            admitted && !matches!(operation.kind, Kind::Peek { .. } | Kind::Ledger(OnLedger::Look))
         })
     }
 
@@ -84,19 +84,25 @@ pub(crate) fn plan(
     keyed: &Keyed<'_>,
     records: &[Option<&Record>],
     charges: &[Few<Made>],
-    now: Timestamp,
+    at: Moment,
 ) -> Plan {
     let mut verdicts = Few::from_elem(Verdict::Admit, keyed.batch.operations.len());
     for (key, record) in records.iter().enumerate() {
         if keyed.operations(key).nth(1).is_none() {
             for (index, operation) in keyed.operations(key) {
-                verdicts[index] = verdict(*record, operation, keyed.batch.id, now);
+                verdicts[index] = verdict(*record, operation, keyed.batch.id, at.now);
             }
             continue;
         }
         let mut tried = record.cloned();
         for (index, operation) in keyed.operations(key) {
-            verdicts[index] = apply(&mut tried, operation, keyed.batch.id, &charges[index], now).verdict;
+            verdicts[index] = match operation.kind {
+                Kind::Ledger(what) => {
+                    Record::lend(&mut tried, &operation.algorithm, what, keyed.batch.id, at);
+                    Verdict::Admit
+                }
+                _ => apply(&mut tried, operation, keyed.batch.id, &charges[index], at.now).verdict,
+            };
         }
     }
     let refused = keyed.batch.mode == BatchMode::AllOrNothing
@@ -118,13 +124,14 @@ fn binds(operation: &Operation, verdict: Verdict) -> bool {
 
 impl Plan {
     /// The answer of a batch that was refused: what each operation met, and the counters as they still are.
-    pub(crate) fn refusal(&self, keyed: &Keyed<'_>, records: &[Option<&Record>], now: Timestamp) -> Answer {
+    pub(crate) fn refusal(&self, keyed: &Keyed<'_>, records: &[Option<&Record>], at: Moment) -> Answer {
         let operations = keyed.batch.operations.iter().zip(&keyed.of).zip(&self.verdicts);
         let outcomes = operations.map(|((operation, key), verdict)| Outcome {
             verdict: *verdict,
-            ..status(records[*key], operation, now)
+            ..status(records[*key], operation, at)
         });
-        Answer::new(outcomes.collect(), true, now)
+        let asked = keyed.batch.operations.iter().filter_map(|operation| operation.kind.ask());
+        Answer::new(outcomes.collect(), true, at.now).with_grants(asked.map(|_| None).collect())
     }
 
     /// The most heap bytes the batch adds to the key of this index, beyond `entry` for a record that there is none of
@@ -137,50 +144,67 @@ impl Plan {
         entry: usize,
     ) -> usize {
         let admitted = keyed.operations(key).filter(|(index, _)| self.verdicts[*index] == Verdict::Admit);
-        let mut growing =
-            admitted.map(|(_, operation)| operation).filter(|operation| may_grow(operation)).peekable();
-        let Some(first) = growing.peek() else { return 0 };
-        let entry = if record.is_none() { entry } else { 0 };
-        let algorithm = &first.algorithm;
-        entry + Record::growth(record, algorithm, growing.count())
+        let growing: Few<&Operation> =
+            admitted.map(|(_, operation)| operation).filter(|operation| may_grow(operation)).collect();
+        if growing.is_empty() {
+            return 0;
+        }
+        let is_lent = |operation: &&&Operation| matches!(operation.kind, Kind::Ledger(_));
+        let counted = growing.iter().filter(|operation| !is_lent(operation)).count();
+        let counters = growing.iter().find(|operation| !is_lent(operation));
+        let ledgers = growing.iter().find(is_lent);
+        let asking = growing.iter().filter_map(|operation| operation.kind.ask()).map(|ask| ask.holder);
+        (if record.is_none() { entry } else { 0 })
+            + counters.map_or(0, |first| Record::growth(record, &first.algorithm, counted))
+            + ledgers.map_or(0, |first| Record::ledger_growth(record, &first.algorithm, asking))
     }
 }
 
 /// Carries a batch out on the records it was planned on. Call it only if the plan does not refuse it.
-pub(crate) fn carry_out(
-    keyed: &Keyed<'_>,
-    slots: &mut [Slot],
-    charges: &[Few<Made>],
-    now: Timestamp,
-) -> Done {
+pub(crate) fn carry_out(keyed: &Keyed<'_>, slots: &mut [Slot], charges: &[Few<Made>], at: Moment) -> Done {
     let mut outcomes = Few::new();
+    let mut grants = Vec::new();
     let mut made = Few::<(usize, Made)>::new();
     for ((operation, key), charges) in keyed.batch.operations.iter().zip(&keyed.of).zip(charges) {
         let slot = &mut slots[*key];
         let counted = slot.has_room || !may_grow(operation);
-        if !counted {
-            outcomes.push(Outcome { counted, ..status(slot.record.as_ref(), operation, now) });
+        if let Kind::Ledger(what) = operation.kind {
+            // Where nothing more is remembered everyone is lent what the first one would be.
+            let mut nobodys = None;
+            let record = if counted { &mut slot.record } else { &mut nobodys };
+            let lent = Record::lend(record, &operation.algorithm, what, keyed.batch.id, at);
+            if operation.kind.ask().is_some() {
+                grants.push(lent.grant);
+            }
+            let status = status(slot.record.as_ref(), operation, at);
+            outcomes.push(Outcome { counted, units: lent.units, ..status });
             continue;
         }
-        let applied = apply(&mut slot.record, operation, keyed.batch.id, charges, now);
+        if !counted {
+            outcomes.push(Outcome { counted, ..status(slot.record.as_ref(), operation, at) });
+            continue;
+        }
+        let applied = apply(&mut slot.record, operation, keyed.batch.id, charges, at.now);
         made.extend(applied.made.map(|charge| (*key, charge)));
         // Charges to a counter that has been emptied are gone; a next operation begins another one.
         if slot.record.is_none() {
             made.retain(|(of, _)| of != key);
         }
-        let status = status(slot.record.as_ref(), operation, now);
+        let status = status(slot.record.as_ref(), operation, at);
         outcomes.push(Outcome { verdict: applied.verdict, units: applied.units, ..status });
     }
-    Done { answer: Answer::new(outcomes, false, now), made }
+    Done { answer: Answer::new(outcomes, false, at.now).with_grants(grants), made }
 }
 
 /// Whether an operation may add to what is kept.
 fn may_grow(operation: &Operation) -> bool {
-    operation.kind.may_charge() || matches!(operation.kind, Kind::Block { .. })
+    let lends = matches!(operation.kind, Kind::Ledger(what) if what != OnLedger::Look);
+    operation.kind.may_charge() || lends || matches!(operation.kind, Kind::Block { .. })
 }
 
 fn verdict(record: Option<&Record>, operation: &Operation, by: RequestId, now: Timestamp) -> Verdict {
     match record {
+        _ if matches!(operation.kind, Kind::Ledger(_)) => Verdict::Admit,
         Some(record) => record.verdict(operation, now),
         None if may_grow(operation) || matches!(operation.kind, Kind::Peek { .. }) => {
             Record::new(operation.algorithm.clone(), by).verdict(operation, now)
@@ -189,10 +213,13 @@ fn verdict(record: Option<&Record>, operation: &Operation, by: RequestId, now: T
     }
 }
 
-fn status(record: Option<&Record>, operation: &Operation, now: Timestamp) -> Outcome {
+fn status(record: Option<&Record>, operation: &Operation, at: Moment) -> Outcome {
     match record {
-        Some(record) => record.status(&operation.algorithm, now),
-        None => Outcome::unused(operation.algorithm.limit(), now),
+        _ if matches!(operation.kind, Kind::Ledger(_)) => {
+            Record::ledger_status(record, &operation.algorithm, at)
+        }
+        Some(record) => record.status(&operation.algorithm, at.now),
+        None => Outcome::unused(operation.algorithm.limit(), at.now),
     }
 }
 

@@ -20,7 +20,10 @@ use crate::{Answer, Batch, Note, NoteKind, StoreError};
 /// - **Once.** A batch under an id the store remembers gives the same answer, admitted or refused, and changes nothing.
 ///   How many ids, and for how long, are named bounds of each store; the oldest goes first. Sending a forgotten batch
 ///   again charges it again: less is admitted than could be, never more. Batches that [only
-///   peek](Batch::is_forgettable) need not be remembered, nor those that ended in an error.
+///   peek, or ask ledgers](Batch::is_forgettable), need not be remembered, nor those that ended in an error. A repeated ask
+///   is known to the ledger itself, under whatever id it comes: it gets the same tokens and changes nothing.
+/// - **What is lent is used.** What members may still spend of a [`tidegate::lease::Ledger`] counts as used. A store that has
+///   lost what it held begins another [`tidegate::lease::Epoch`], so that nothing is lent twice.
 /// - **An unknown outcome counts as charged.** After an error with [`StoreError::is_outcome_unknown`] the batch may
 ///   have taken effect, wholly or not at all.
 /// - **Bounded.** More than [`Batch::OPERATIONS_MAX`] operations are an error, keys are at most

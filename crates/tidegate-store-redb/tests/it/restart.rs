@@ -4,8 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::algorithm::{Fixed, WindowStart};
+use tidegate::lease::{Ask, HolderName};
 use tidegate::{Algorithm, Cost};
-use tidegate_store::{Batch, Key, Kind, Note, NoteChange, NoteKind, Operation, Outcome, RequestId, Store};
+use tidegate_store::{
+    Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, Store,
+};
 use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
 
 use crate::place::{Place, START, wait};
@@ -168,4 +171,38 @@ fn after_a_flush_everything_answered_in_an_interval_is_on_disk() {
     let store = place.open();
     assert_eq!(wait(store.notes(NoteKind::Override)).unwrap(), [note]);
     assert_eq!(run(&store, 100, on(1, 100, PEEK)).used, 10);
+}
+
+#[test]
+fn what_was_lent_is_still_lent_after_a_restart_and_a_repeated_ask_gets_it_again() {
+    let place = Place::new();
+    let store = place.open();
+    let ask = |member, seq| Ask {
+        holder: HolderName { member, incarnation: 1 },
+        seq,
+        acked: seq - 1,
+        epoch: 0,
+        rate: 0,
+        left: 0,
+        returned: 0,
+        unused: 0,
+        demand: 10,
+        need: 1,
+        is_leaving: false,
+    };
+    let lend = |store: &RedbStore, id, ask| {
+        let batch = Batch::each(RequestId(id), [on(1, 1000, Kind::Ledger(OnLedger::Ask(ask)))]);
+        wait(store.run(&batch)).unwrap().grants[0]
+    };
+    let grants = [lend(&store, 1, ask(1, 1)), lend(&store, 2, ask(2, 1))].map(Option::unwrap);
+    let used = run(&store, 3, on(1, 1000, Kind::Ledger(OnLedger::Look))).used;
+    assert_eq!(used, u64::from(grants[0].lump + grants[1].lump));
+    store.close().unwrap();
+    let store = place.open();
+    assert_eq!(run(&store, 4, on(1, 1000, Kind::Ledger(OnLedger::Look))).used, used);
+    let again = lend(&store, 5, ask(1, 1)).unwrap();
+    assert_eq!((again.lump, again.held, again.epoch), (grants[0].lump, grants[0].held, grants[0].epoch));
+    assert_eq!(run(&store, 6, on(1, 1000, Kind::Ledger(OnLedger::Look))).used, used);
+    // One that came since is the next holder; the ledger counts three.
+    assert_eq!(lend(&store, 7, ask(3, 1)).unwrap().members, 3);
 }

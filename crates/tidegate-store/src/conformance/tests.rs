@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate::Timestamp;
 
 use self::wrong::{
-    ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, JoinsKeys, LosesUpdates, NoCalendars, NotesFirst,
-    OwnClock, UndoesTwice,
+    AnswersAsksAnew, ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, JoinsKeys, LendsFirst,
+    LendsWithoutDebit, LosesUpdates, NoCalendars, NotesFirst, OwnClock, UndoesTwice,
 };
 use super::{Capabilities, Case, ConformanceStore, Report, run};
 use crate::{DynStore, MemoryConfig, MemoryStore, Store};
@@ -85,10 +85,11 @@ fn a_store_that_is_right_passes_every_case_that_it_can_be_asked() {
         [
             "what_was_counted_survives_a_restart",
             "what_was_answered_survives_a_restart",
-            "what_was_noted_survives_a_restart"
+            "what_was_noted_survives_a_restart",
+            "what_was_lent_survives_a_restart"
         ]
     );
-    assert_eq!(report.passed.len() + 3, super::cases::<Opened>().len());
+    assert_eq!(report.passed.len() + 4, super::cases::<Opened>().len());
     assert!(report.to_string().contains("skipped what_was_counted_survives_a_restart: the store forgets"));
 }
 
@@ -161,6 +162,30 @@ fn a_store_that_writes_notes_of_refused_batches_is_caught() {
     assert_caught(&report, &["a_refused_batch_leaves_every_note_as_it_was"]);
     assert!(!failed(&report).contains(&"a_refused_batch_leaves_every_counter_as_it_was"), "{report}");
     assert!(!failed(&report).contains(&"notes_are_kept_by_kind_and_name"), "{report}");
+}
+
+#[test]
+fn a_store_that_lends_without_counting_what_it_lent_as_used_is_caught() {
+    let report = run(&Opened::new(|clock| LendsWithoutDebit::new(clock.clone())));
+    assert_caught(
+        &report,
+        &["bucket_ledgers_lend_as_the_pure_code_does", "asks_in_one_batch_are_answered_in_their_order"],
+    );
+    assert!(!failed(&report).contains(&"a_key_that_stands_twice_is_charged_twice_in_order"), "{report}");
+}
+
+#[test]
+fn a_store_that_carries_out_every_ask_is_caught() {
+    let report = run(&Opened::new(|clock| AnswersAsksAnew::new(clock.memory())));
+    assert_caught(&report, &["a_repeated_ask_gets_the_same_grant_and_changes_nothing"]);
+    assert!(!failed(&report).contains(&"a_refused_batch_leaves_every_ledger_as_it_was"), "{report}");
+}
+
+#[test]
+fn a_store_that_lends_although_the_batch_is_refused_is_caught() {
+    let report = run(&Opened::new(|clock| LendsFirst(clock.memory())));
+    assert_caught(&report, &["a_refused_batch_leaves_every_ledger_as_it_was"]);
+    assert!(!failed(&report).contains(&"a_refused_batch_leaves_every_counter_as_it_was"), "{report}");
 }
 
 #[test]

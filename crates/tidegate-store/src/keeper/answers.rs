@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate::Timestamp;
+use tidegate::lease::Grant;
 
 use crate::record::Made;
 use crate::step::Few;
@@ -29,6 +30,7 @@ pub(super) struct Remembered {
     /// Tells the batch from another one under the same id.
     fingerprint: u64,
     outcomes: Box<[Outcome]>,
+    grants: Box<[Option<Grant>]>,
     refused: bool,
     store_now: Timestamp,
     /// What it charged and nobody has undone, with the bytes of the keys.
@@ -40,6 +42,7 @@ impl Remembered {
         Self {
             fingerprint: 0,
             outcomes: answer.outcomes.as_slice().into(),
+            grants: answer.grants.as_slice().into(),
             refused: answer.refused,
             store_now: answer.store_now,
             charges: charges.into_boxed_slice(),
@@ -47,7 +50,8 @@ impl Remembered {
     }
 
     fn answer(&self) -> Answer {
-        Answer::new(self.outcomes.as_ref().into(), self.refused, self.store_now)
+        let answer = Answer::new(self.outcomes.as_ref().into(), self.refused, self.store_now);
+        answer.with_grants(self.grants.to_vec())
     }
 
     /// What it counts against the bound: a batch without operations takes room as well.

@@ -1,5 +1,7 @@
 //! A keeper of which a map plays the disk.
 
+mod ledgers;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tidegate::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, State, Weekday, WindowStart,
 };
+use tidegate::lease::{Ledger, Terms};
 use tidegate::{Algorithm, Rate, Timestamp};
 
 use super::permit_set::PermitSet;
@@ -19,8 +20,11 @@ use super::unit_log::UnitLog;
 use super::{Record, Usage};
 use crate::{HolderId, RequestId};
 
-/// The layout that is written, and the only one there has been.
+/// The layout of a counter, and the only one there has been.
 const LAYOUT: u8 = 1;
+
+/// The layout of a ledger: the same, but for what is used, which stands there as the ledger's own bytes after their length.
+const LEDGER_LAYOUT: u8 = 2;
 
 /// Bytes that are no record of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +69,7 @@ impl Record {
     /// Writes it to the end of `bytes`.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let mut writer = Writer(bytes);
-        writer.byte(LAYOUT);
+        writer.byte(if let Usage::Ledger(_) = self.usage { LEDGER_LAYOUT } else { LAYOUT });
         // One byte for the length: the longest is a calendar with the name of a zone.
         let length = writer.0.len();
         writer.byte(0);
@@ -94,6 +98,11 @@ impl Record {
                     writer.wide(by.0);
                 }
             }
+            Usage::Ledger(ledger) => {
+                let ledger = ledger.to_bytes();
+                writer.number(ledger.len() as u64);
+                writer.0.extend_from_slice(&ledger);
+            }
         }
         writer.number(self.blocked_until.as_nanos());
         writer.wide(self.origin.0);
@@ -107,12 +116,19 @@ impl Record {
     fn read_with(bytes: &[u8], numbers: &mut Numbers) -> Result<Self, &'static str> {
         const SHORT: &str = "they end too early";
         let mut reader = Reader(bytes);
-        if reader.byte().ok_or(SHORT)? != LAYOUT {
+        let layout = reader.byte().ok_or(SHORT)?;
+        if layout != LAYOUT && layout != LEDGER_LAYOUT {
             return Err("they are of a layout this version does not know");
         }
         let length = reader.byte().ok_or(SHORT)?;
         let algorithm = numbers.read(reader.bytes(usize::from(length)).ok_or(SHORT)?)?;
         let usage = match &*algorithm {
+            lent if layout == LEDGER_LAYOUT => {
+                if Terms::of(lent, Timestamp::MIN).is_err() {
+                    return Err("a ledger of a limit that cannot be leased");
+                }
+                Usage::Ledger(reader.ledger().ok_or("no ledger where one should be")?)
+            }
             Algorithm::Rolling(_) => {
                 Usage::Units(reader.log().ok_or("instants out of order or out of bounds")?)
             }
@@ -290,6 +306,11 @@ impl<'a> Reader<'a> {
             entries.push((Timestamp::from_nanos(at), through));
         }
         UnitLog::from_parts(before, entries)
+    }
+
+    fn ledger(&mut self) -> Option<Box<Ledger>> {
+        let length = self.count(1)?;
+        Ledger::from_bytes(self.bytes(length)?).ok().map(Box::new)
     }
 
     fn permits(&mut self) -> Option<PermitSet> {

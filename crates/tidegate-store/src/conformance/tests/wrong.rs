@@ -7,14 +7,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::algorithm::Verdict;
+use tidegate::lease::{Grant, HolderName, Ledger, Terms};
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Cost, Timestamp};
 
 use super::Clock;
-use crate::record::Record;
+use crate::record::{Moment, Record};
 use crate::step::{self, Few, Keyed, Slot};
 use crate::{
-    Answer, Batch, BatchMode, Key, Kind, MemoryStore, Note, NoteKind, Operation, RequestId, Store, StoreError,
+    Answer, Batch, BatchMode, Key, Kind, MemoryStore, Note, NoteKind, OnLedger, Operation, RequestId, Store,
+    StoreError,
 };
 
 /// Decides each operation by itself and only then says that the batch is refused.
@@ -94,13 +96,14 @@ impl Store for LosesUpdates {
         let_others_go().await;
         let charges = Few::from_elem(Few::new(), batch.operations.len());
         let refs: Few<Option<&Record>> = read.iter().map(Option::as_ref).collect();
-        let plan = step::plan(&keyed, &refs, &charges, now);
+        let at = Moment { now, epoch: crate::Keeper::FIRST_EPOCH };
+        let plan = step::plan(&keyed, &refs, &charges, at);
         if plan.refused {
-            return Ok(plan.refusal(&keyed, &refs, now));
+            return Ok(plan.refusal(&keyed, &refs, at));
         }
         drop(refs);
         let mut slots: Few<Slot> = read.into_iter().map(|record| Slot { record, has_room: true }).collect();
-        let done = step::carry_out(&keyed, &mut slots, &charges, now);
+        let done = step::carry_out(&keyed, &mut slots, &charges, at);
         let mut records = self.records.lock().unwrap();
         for (key, slot) in keyed.distinct.iter().zip(slots) {
             match slot.record {
@@ -259,6 +262,97 @@ impl Store for NotesFirst {
         let notes = Batch::each(RequestId(!batch.id.0), []).with_notes(batch.notes.iter().cloned());
         self.0.run_now(&notes)?;
         self.0.run_now(&Batch { notes: Vec::new(), ..batch.clone() })
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
+    }
+}
+
+/// Lends to everyone as if nobody else had asked.
+pub(super) struct LendsWithoutDebit(MemoryStore, Clock);
+
+impl LendsWithoutDebit {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self(clock.memory(), clock)
+    }
+}
+
+impl Store for LendsWithoutDebit {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut looking = batch.clone();
+        let mut grants = Vec::new();
+        for operation in &mut looking.operations {
+            if let Some(ask) = operation.kind.ask() {
+                let (now, epoch) = (self.1.now(), crate::Keeper::FIRST_EPOCH);
+                let terms = Terms::of(&operation.algorithm, now).unwrap();
+                grants.push(Ledger::begin(&terms, &epoch).ask(now, &terms, &epoch, &ask).grant);
+                operation.kind = Kind::Ledger(OnLedger::Look);
+            }
+        }
+        let answer = self.0.run_now(&looking)?;
+        if answer.refused {
+            grants.fill(None);
+        }
+        Ok(answer.with_grants(grants))
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.0.notes_now(kind))
+    }
+}
+
+/// Takes an ask that is repeated for another one of the same holder.
+pub(super) struct AnswersAsksAnew {
+    store: MemoryStore,
+    /// The last number of each holder's asks for a key, and how often they were repeated.
+    known: Mutex<BTreeMap<(Key, HolderName), (u32, u32)>>,
+}
+
+impl AnswersAsksAnew {
+    pub(super) fn new(store: MemoryStore) -> Self {
+        Self { store, known: Mutex::default() }
+    }
+}
+
+impl Store for AnswersAsksAnew {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut batch = batch.clone();
+        let mut seqs = Vec::new();
+        let mut known = self.known.lock().unwrap();
+        let mut seen = known.clone();
+        for operation in &mut batch.operations {
+            if let Kind::Ledger(OnLedger::Ask(ask)) = &mut operation.kind {
+                let (last, repeated) = seen.entry((operation.key.clone(), ask.holder)).or_default();
+                seqs.push(ask.seq);
+                *repeated += u32::from(ask.seq <= *last);
+                *last = ask.seq.max(*last);
+                ask.seq += *repeated;
+            }
+        }
+        let mut answer = self.store.run_now(&batch)?;
+        if !answer.refused {
+            *known = seen;
+        }
+        for (grant, seq) in answer.grants.iter_mut().zip(seqs) {
+            *grant = grant.map(|grant| Grant { seq, ..grant });
+        }
+        Ok(answer)
+    }
+
+    async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+        Ok(self.store.notes_now(kind))
+    }
+}
+
+/// Answers asks as a step of its own, before it decides.
+pub(super) struct LendsFirst(pub(super) MemoryStore);
+
+impl Store for LendsFirst {
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let asks = batch.operations.iter().filter(|operation| operation.kind.ask().is_some());
+        self.0.run_now(&Batch::each(RequestId(!batch.id.0), asks.cloned()))?;
+        self.0.run_now(batch)
     }
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {

@@ -4,8 +4,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Key, Kind, Operation};
+use crate::record::Moment;
+use crate::{Key, Kind, OnLedger, Operation};
 use tidegate::Cost;
+use tidegate::lease::{Ask, HolderName};
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
@@ -64,6 +66,45 @@ fn worked_on(algorithm: &Algorithm, origin: u128, steps: &[(u8, u64, u64)]) -> R
     record
 }
 
+/// A ledger after these asks and reports, each a number that stands for a holder, a need and a step of time.
+fn lent(algorithm: &Algorithm, steps: &[(u8, u64, u64)]) -> Option<Record> {
+    let (mut record, mut now) = (None, START);
+    for (at, (member, need, step)) in steps.iter().enumerate() {
+        now = now.saturating_add(Duration::from_nanos(*step));
+        let what = match member % 5 {
+            0 => OnLedger::Report { cost: Cost::new(*need).unwrap() },
+            _ => OnLedger::Ask(ask(u64::from(*member) << 40, at as u32 + 1, *need)),
+        };
+        Record::lend(&mut record, algorithm, what, RequestId(at as u128), moment(now));
+    }
+    record
+}
+
+fn ask(member: u64, seq: u32, need: u64) -> Ask {
+    Ask {
+        holder: HolderName { member, incarnation: 1 },
+        seq,
+        acked: 0,
+        epoch: 1,
+        rate: 0,
+        left: 1,
+        returned: 1,
+        unused: 1,
+        demand: 40,
+        need,
+        is_leaving: false,
+    }
+}
+
+fn moment(now: Timestamp) -> Moment {
+    Moment { now, epoch: crate::Keeper::FIRST_EPOCH }
+}
+
+/// Those of the algorithms that can be leased.
+fn lendable() -> Vec<Algorithm> {
+    algorithms().into_iter().filter(|algorithm| Terms::of(algorithm, START).is_ok()).collect()
+}
+
 fn written(record: &Record) -> Vec<u8> {
     let mut bytes = Vec::new();
     record.write(&mut bytes);
@@ -113,6 +154,46 @@ proptest! {
     }
 
     #[test]
+    fn a_ledger_is_read_back_as_it_was_and_a_damaged_one_is_an_error_or_can_be_used(
+        which in any::<prop::sample::Index>(),
+        steps in vec((any::<u8>(), 1_u64..9, 0_u64..2_000_000_000), 1..20),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let all = lendable();
+        let record = lent(which.get(&all), &steps).unwrap();
+        let mut bytes = written(&record);
+        prop_assert_eq!(bytes[0], LEDGER_LAYOUT);
+        prop_assert_eq!(Record::read(&bytes, &mut numbers()), Ok(record));
+        for (index, byte) in damage {
+            *index.get_mut(&mut bytes) = byte;
+        }
+        let cut = cut.index(bytes.len());
+        for bytes in [&bytes[..], &bytes[..cut]] {
+            let Ok(record) = Record::read(bytes, &mut numbers()) else { continue };
+            if !matches!(record.usage, Usage::Ledger(_)) {
+                continue;
+            }
+            let algorithm = Algorithm::clone(&record.algorithm);
+            record.is_drained(START);
+            record.drained_at(START);
+            let mut record = Some(record);
+            for now in [Timestamp::MIN, START, START.saturating_add(Duration::from_hours(1))] {
+                for what in [
+                    OnLedger::Ask(ask(1, 1, 1)),
+                    OnLedger::Report { cost: Cost::ONE },
+                    OnLedger::Ask(ask(1, 2, 1)),
+                    OnLedger::Refund { cost: Cost::ONE },
+                    OnLedger::Reset,
+                ] {
+                    Record::lend(&mut record, &algorithm, what, RequestId(2), moment(now));
+                    Record::ledger_status(record.as_ref(), &algorithm, moment(now));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn any_bytes_at_all_are_no_reason_to_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _ = Record::read(&bytes, &mut numbers());
         // Behind a beginning that is right.
@@ -148,9 +229,32 @@ fn a_claim_of_more_than_there_is_takes_no_memory() {
 #[test]
 fn a_layout_of_the_future_is_an_error_that_says_so() {
     let mut bytes = written(&Record::new(algorithms()[0].clone(), RequestId(0)));
-    bytes[0] = LAYOUT + 1;
+    bytes[0] = LEDGER_LAYOUT + 1;
     let error = Record::read(&bytes, &mut numbers()).unwrap_err().to_string();
     assert!(error.contains("layout this version does not know"), "{error}");
+}
+
+#[test]
+fn a_counter_stands_as_it_did_before_there_were_ledgers() {
+    let mut record = Record::new(algorithms()[0].clone(), RequestId(5));
+    let key = Key::new("api", b"limit", b"ada").unwrap();
+    let check = Operation::new(key, algorithms()[0].clone(), Kind::Check { cost: Cost::ONE });
+    record.apply(&check, RequestId(1), &[], START);
+    let bytes = written(&record);
+    // Layout, numbers of so many bytes, what is used, no block, and the batch that began it.
+    let mut expected = vec![1, 10, 1, 7, 128, 176, 157, 194, 223, 1, 20, 0];
+    expected.extend([237, 169, 117, 65, 226, 137, 235, 99, 0, 5]);
+    expected.extend([0; 15]);
+    assert_eq!(bytes, expected);
+    assert_eq!(Record::read(&bytes, &mut numbers()), Ok(record));
+}
+
+#[test]
+fn a_ledger_of_a_limit_that_cannot_be_leased_is_an_error() {
+    let mut bytes = written(&Record::new(algorithms()[6].clone(), RequestId(0)));
+    bytes[0] = LEDGER_LAYOUT;
+    let error = Record::read(&bytes, &mut numbers()).unwrap_err().to_string();
+    assert!(error.contains("cannot be leased"), "{error}");
 }
 
 #[test]

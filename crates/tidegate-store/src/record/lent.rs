@@ -1,0 +1,127 @@
+//! The ledger of a leased limit as the record of a key: the decisions are those of [`Ledger`], at the store's time and in
+//! its epoch.
+
+use core::mem::discriminant;
+use std::sync::Arc;
+
+use tidegate::lease::{Epoch, Grant, HolderName, Ledger, Terms};
+use tidegate::{Algorithm, Timestamp};
+
+use super::{Record, Usage};
+use crate::{OnLedger, Outcome, RequestId};
+
+/// When a batch is decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The store's time.
+    pub(crate) now: Timestamp,
+    /// The store's epoch, which only ledgers look at.
+    pub(crate) epoch: Epoch,
+}
+
+/// What an operation on a ledger did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lent {
+    /// As [`Outcome::units`]: granted at once, booked, or given back.
+    pub(crate) units: u64,
+    /// What one that asked is told.
+    pub(crate) grant: Option<Grant>,
+}
+
+impl Record {
+    /// Carries out `what` for the batch `by` on the ledger of a key, which it begins if there is none; a counter that is there
+    /// gives way to it.
+    pub(crate) fn lend(
+        record: &mut Option<Self>,
+        algorithm: &Algorithm,
+        what: OnLedger,
+        by: RequestId,
+        at: Moment,
+    ) -> Lent {
+        let Moment { now, epoch } = at;
+        if what == OnLedger::Look {
+            return Lent::default();
+        }
+        let terms = terms(algorithm, now);
+        let record = match record {
+            Some(present) if present.ledger(algorithm).is_some() => present,
+            other => other.insert(Self {
+                algorithm: Arc::new(algorithm.clone()),
+                usage: Usage::Ledger(Box::new(Ledger::begin(&terms, &epoch))),
+                blocked_until: Timestamp::MIN,
+                origin: by,
+            }),
+        };
+        if *record.algorithm != *algorithm {
+            record.algorithm = Arc::new(algorithm.clone());
+        }
+        let Usage::Ledger(ledger) = &mut record.usage else { return Lent::default() };
+        let units = match what {
+            OnLedger::Ask(ask) => {
+                let grant = ledger.ask(now, &terms, &epoch, &ask).grant;
+                return Lent { units: grant.map_or(0, |grant| grant.lump.into()), grant };
+            }
+            OnLedger::Report { cost } => ledger.report(now, &terms, &epoch, cost),
+            OnLedger::Refund { cost } => ledger.refund(now, &terms, &epoch, cost),
+            OnLedger::Reset => ledger.reset(now, &terms, &epoch),
+            OnLedger::Look => 0,
+        };
+        Lent { units, grant: None }
+    }
+
+    /// What is used of a leased limit, as an outcome that admits.
+    pub(crate) fn ledger_status(record: Option<&Self>, algorithm: &Algorithm, at: Moment) -> Outcome {
+        let terms = terms(algorithm, at.now);
+        let kept = record.and_then(|record| record.ledger(algorithm));
+        let kept = kept.filter(|ledger| ledger.epoch() == at.epoch.number);
+        let begun = if kept.is_none() { Some(Ledger::begin(&terms, &at.epoch)) } else { None };
+        let limit = terms.largest();
+        let mut outcome = Outcome::unused(limit, at.now);
+        if let Some(ledger) = kept.or(begun.as_ref()) {
+            outcome.used = ledger.used(at.now, &terms);
+            outcome.remaining = limit.saturating_sub(outcome.used);
+            outcome.reset_at = ledger.reset_at(at.now, &terms);
+        }
+        outcome
+    }
+
+    /// The most heap bytes that operations on a ledger add, of which these holders ask; `None` stands for no record yet.
+    pub(crate) fn ledger_growth(
+        record: Option<&Self>,
+        algorithm: &Algorithm,
+        asking: impl Iterator<Item = HolderName>,
+    ) -> usize {
+        match record.and_then(|record| record.ledger(algorithm)) {
+            Some(ledger) => {
+                Ledger::heap_growth(Some(ledger), asking.filter(|holder| !ledger.has_holder(*holder)).count())
+            }
+            None => size_of::<Ledger>() + Ledger::heap_growth(None, asking.count()),
+        }
+    }
+
+    /// The ledger, if this is one of the algorithm, by whatever numbers.
+    fn ledger(&self, algorithm: &Algorithm) -> Option<&Ledger> {
+        match &self.usage {
+            Usage::Ledger(ledger) if discriminant(&*self.algorithm) == discriminant(algorithm) => {
+                Some(ledger)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether from `now` on the ledger answers as none would.
+pub(super) fn is_forgettable(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> bool {
+    // One of an earlier epoch drains like any other.
+    let epoch = Epoch { number: ledger.epoch(), began: Timestamp::MIN, is_after_loss: false };
+    ledger.is_forgettable(now, &terms(algorithm, now), &epoch)
+}
+
+/// When that is so if nothing else happens; `now` if it is.
+pub(super) fn forgettable_at(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> Timestamp {
+    ledger.forgettable_at(now, &terms(algorithm, now))
+}
+
+fn terms(algorithm: &Algorithm, now: Timestamp) -> Terms {
+    Terms::of(algorithm, now).expect("batches are checked, and so is a ledger that is read")
+}
