@@ -223,6 +223,7 @@ impl EngineBuilder {
             batches: AtomicU64::new(1),
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
             generations: AtomicU32::new(0),
+            members: AtomicU32::new(1),
             capacity,
             overload: overload.map(Arc::new),
             leases: config
@@ -273,6 +274,8 @@ pub(crate) struct Shared {
     batches: AtomicU64,
     batch_epoch: u64,
     generations: AtomicU32,
+    /// How many members divide limits that are divided, as far as is known.
+    members: AtomicU32,
 }
 
 /// Something the engine should know of that is not a request.

@@ -96,7 +96,7 @@ pub(crate) struct LeaseCharge {
     pub(crate) about: Arc<About>,
     /// What it took; none of a shadow limit that would have refused, or of one that admits while the store is away.
     pub(crate) cost: Option<Cost>,
-    /// Whole tokens in hand afterwards.
+    /// Units left afterwards: tokens in hand, and what the ledger had besides when it was asked last.
     pub(crate) left: u64,
     pub(crate) shadow_refused: bool,
 }
@@ -233,7 +233,7 @@ impl Leases {
         let attempt = asked.attempt;
         let taken = match slot.holder.take(&slot.terms, asked.cost, attempt, now) {
             Take::Taken { renew } => {
-                let left = slot.holder.left(&slot.terms);
+                let left = slot.holder.left(&slot.terms).saturating_add(slot.beyond);
                 if renew {
                     self.send(slot, 0, now);
                 }
@@ -344,18 +344,18 @@ impl Leases {
 
     /// Takes in what became of asks.
     pub(crate) fn answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
-        let mut grants = match answer {
-            Ok(answer) => answer.grants,
-            Err(_) => Vec::new(),
-        }
-        .into_iter();
+        let (grants, outcomes) = match answer {
+            Ok(answer) => (answer.grants, answer.outcomes),
+            Err(_) => Default::default(),
+        };
+        let mut granted = grants.into_iter().zip(outcomes.iter().map(|outcome| outcome.remaining));
         for due in asked.dues {
-            let grant = grants.next().flatten();
-            self.land(&due, grant.as_ref(), now);
+            let grant = granted.next().and_then(|(grant, beyond)| Some((grant?, beyond)));
+            self.land(&due, grant, now);
         }
     }
 
-    fn land(&self, due: &Due, grant: Option<&Grant>, now: Timestamp) {
+    fn land(&self, due: &Due, grant: Option<(Grant, u64)>, now: Timestamp) {
         let mut units = 0;
         {
             let key = due.about.number;
@@ -364,8 +364,9 @@ impl Leases {
                 && slot.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(flight, &due.flight))
             {
                 slot.flight = None;
-                if let Some(grant) = grant {
-                    units = slot.holder.granted(&slot.terms, grant, now);
+                if let Some((grant, beyond)) = grant {
+                    slot.beyond = beyond;
+                    units = slot.holder.granted(&slot.terms, &grant, now);
                 } else {
                     self.unanswered.fetch_add(1, Ordering::Relaxed);
                     slot.holder.lost(self.members.load(Ordering::Relaxed), now);

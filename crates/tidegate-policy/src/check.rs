@@ -129,7 +129,7 @@ fn one_namespace(
         } else {
             names.insert(&one.name, index);
         }
-        limit::check(one, &at, &mut namespace, report);
+        limit::check(one, store, &at, &mut namespace, report);
     }
     renaming::check(raw_limits, &within, report);
     store::check(&namespace, raw_limits, store, path, report);

@@ -251,6 +251,7 @@ fn kind(algorithm: &Algorithm) -> &'static str {
 fn consistency(limit: &Limit) -> &'static str {
     match limit.consistency {
         Consistency::Exact => "exact",
+        Consistency::Leased => "leased",
         _ => "local",
     }
 }
@@ -278,13 +279,13 @@ fn rules(
     // What is matched has no equality of its own; how it is printed tells all of it.
     let match_differs = format!("{:?}", old.matches) != format!("{:?}", new.matches);
     let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
-    let both_exact = old.consistency == Consistency::Exact && new.consistency == Consistency::Exact;
+    let both_stored = old.consistency != Consistency::Local && new.consistency != Consistency::Local;
     [
         ("match", match_differs),
         ("missing", old.missing != new.missing),
         ("mode", old.mode != new.mode),
         ("consistency", !stores && old.consistency != new.consistency),
-        ("on_store_failure", both_exact && old.on_store_failure != new.on_store_failure),
+        ("on_store_failure", both_stored && old.on_store_failure != new.on_store_failure),
         ("on_exceed", old.on_exceed != new.on_exceed),
         ("overrides", !same_overrides(old, new)),
         ("status", status(old_namespace, old) != status(new_namespace, new)),

@@ -140,6 +140,16 @@ impl Desk<'_> {
         reply::json(StatusCode::OK, &TopKeys { refusals, keys })
     }
 
+    /// The members that share the store, and what each has been lent.
+    pub(crate) fn leases(&self) -> Result<Reply, Fault> {
+        let Some(members) = &self.daemon.members else {
+            let detail = "this daemon shares no store with others, so that nothing is leased";
+            return Err(Fault::new(FaultCode::UnknownRoute, detail).fix("use `store: { kind: redis }`"));
+        };
+        let answer = members.answer(&self.in_force.engine, self.daemon.clock.now());
+        Ok(reply::json(StatusCode::OK, &answer))
+    }
+
     /// The limits of the files of envoyproxy/ratelimit, a line for each.
     pub(crate) fn rlconfig(&self) -> Result<Reply, Fault> {
         let Some(files) = &self.in_force.config.envoy_ratelimit else {

@@ -15,6 +15,7 @@ use crate::connections::Connections;
 use crate::decisions::Decisions;
 use crate::grpc::Services;
 use crate::in_force::InForce;
+use crate::members::Members;
 use crate::metrics::Metrics;
 use crate::overrides::History;
 use crate::proxy::ProxyState;
@@ -38,6 +39,8 @@ pub(crate) struct Daemon {
     pub(crate) history: History,
     pub(crate) embedded: Option<Arc<RedbStore>>,
     pub(crate) shared: Option<Arc<SharedStore>>,
+    /// This member among those that share the store.
+    pub(crate) members: Option<Arc<Members>>,
     /// Whether what members share is known here; always, where nothing is shared.
     pub(crate) has_joined: AtomicBool,
     pub(crate) decisions: Option<Arc<Decisions>>,
@@ -60,8 +63,9 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Waits until what was answered is on disk, also where it need not be at once.
+    /// Gives leases back, and waits until what was answered is on disk, also where it need not be at once.
     pub(crate) async fn close(self: Arc<Self>) {
+        self.leave().await;
         if let Some(store) = &self.embedded
             && let Err(error) = store.flush().await
         {

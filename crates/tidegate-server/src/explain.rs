@@ -6,7 +6,7 @@ use http::StatusCode;
 use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
 use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
-use tidegate_engine::{Engine, EngineConfig, Explained, Progress, Request, numbers_in_words};
+use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
@@ -61,6 +61,9 @@ pub fn explain_fresh(
     config.table.bytes = TABLE_BYTES;
     // So that it says where a daemon would decide each limit.
     config.asks_store = policy.store != StoreKind::Memory;
+    if matches!(policy.store, StoreKind::Redis(_)) {
+        config.leases = Some(LeaseConfig { member: 0, holders_max: 1 });
+    }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
     let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || now);
     let request = Request::new(namespace, attributes).cost(cost);

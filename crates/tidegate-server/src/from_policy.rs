@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Timestamp;
-use tidegate_engine::{Engine, EngineConfig, EngineError, Lineage, NamespaceConfig, RuntimeOverride};
+use tidegate_engine::{
+    Engine, EngineConfig, EngineError, LeaseConfig, Lineage, NamespaceConfig, RuntimeOverride,
+};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
@@ -111,8 +113,11 @@ pub async fn serve_on(
             // The store keeps to its deadline; this only catches one that does not.
             config.bounds.store_timeout = redis.deadline * 2 + SHARED_SLACK;
             let shared = Shared(Arc::new(SharedStore::open(redis, Arc::clone(&clock))?));
-            let engine =
-                Engine::builder(engine_config(policy, seed, true)).namespaces(namespaces(policy)).build()?;
+            let member = random_seed()[0];
+            let mut engine = engine_config(policy, seed, true);
+            engine.leases = Some(LeaseConfig::of(member));
+            let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
+            beside.member = Some(member);
             beside.shared = Some(Arc::clone(&shared.0));
             let store = Arc::new(OnOwnClock::new(shared, move || time.now()));
             Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)

@@ -4,6 +4,7 @@
 //! keys are refused most is what `/v1/keys/top` is for.
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +19,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate::{Reason, Refusal};
-use tidegate_engine::{Engine, LimitReport};
+use tidegate_engine::{Engine, LeaseTotals, LimitReport};
 use tidegate_store_redb::RedbStore;
 use tidegate_store_redis::{Circuit, RedisStats};
 use tidegate_wire::FaultCode;
@@ -29,6 +30,7 @@ use crate::decisions::Decisions;
 use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
 use crate::in_force::InForce;
+use crate::members::Members;
 use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::resp::RespMetrics;
@@ -40,7 +42,7 @@ use tidegate_clock::Clock;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 58] = [
+pub const TABLE: [(&str, &str); 64] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -87,6 +89,15 @@ pub const TABLE: [(&str, &str); 58] = [
         "tidegate_store_disagreements",
         "Decisions of the script that were not those of the pure code: a defect",
     ),
+    ("tidegate_members", "Members that share the store, as far as is known"),
+    ("tidegate_members_gone", "Members that were gone without having left"),
+    (
+        "tidegate_members_gone_tokens",
+        "Leased tokens that such members had in hand when they were last heard of",
+    ),
+    ("tidegate_leases", "Keys with a lease at this member"),
+    ("tidegate_lease_asks", "Asks for leases that this member has sent to the store"),
+    ("tidegate_lease_asks_unanswered", "Of these, asks that were not answered"),
     ("tidegate_store_waiting", "Operations waiting to be sent to the shared store"),
     ("tidegate_store_circuit_open", "1 while the shared store is left alone"),
     ("tidegate_store_loss", "1 while a loss of the shared store's data is not acknowledged"),
@@ -474,6 +485,7 @@ pub(crate) struct Watched {
     pub(crate) changes: Arc<Changes>,
     pub(crate) embedded: Option<Arc<RedbStore>>,
     pub(crate) shared: Option<Arc<SharedStore>>,
+    pub(crate) members: Option<Arc<Members>>,
     pub(crate) decisions: Option<Arc<Decisions>>,
 }
 
@@ -509,6 +521,20 @@ fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
     ]
 }
 
+fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
+    let seconds = ConstCounter::new(span.as_secs_f64());
+    seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
+}
+
+fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 4] {
+    [
+        ("tidegate_members_gone", members.gone.load(Ordering::Relaxed)),
+        ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
+        ("tidegate_lease_asks", totals.asks),
+        ("tidegate_lease_asks_unanswered", totals.unanswered),
+    ]
+}
+
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Watched {
@@ -518,6 +544,7 @@ impl Collector for DaemonCollector {
             changes,
             embedded,
             shared: shared_store,
+            members,
             decisions,
             proxy,
         } = &self.watched;
@@ -525,9 +552,7 @@ impl Collector for DaemonCollector {
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
         let told = changes.told().clone();
-        let age = now.saturating_since(in_force.version.since);
         let shared = &self.shared;
-        // Relaxed: each number is right by itself.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut gauges = vec![
             ("tidegate_table_bytes", stats.table.bytes as u64),
@@ -538,7 +563,7 @@ impl Collector for DaemonCollector {
             ("tidegate_permits_kept_max", stats.permits_max as u64),
             ("tidegate_connections", connections.len() as u64),
             ("tidegate_policy_version", in_force.version.number),
-            ("tidegate_policy_age_seconds", age.as_secs()),
+            ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
             ("tidegate_policy_last_reload_successful", u64::from(told.last_error.is_none())),
             ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
         ];
@@ -579,14 +604,17 @@ impl Collector for DaemonCollector {
             counters.push(("tidegate_store_commits", stats.commits));
             counters.push(("tidegate_store_batches", stats.batches));
             counters.push(("tidegate_store_commit_failures", stats.failures));
-            let seconds = ConstCounter::new(stats.commit_total.as_secs_f64());
-            let name = "tidegate_store_commit_seconds";
-            seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
+            encode_seconds(&mut encoder, "tidegate_store_commit_seconds", stats.commit_total)?;
         }
         if let Some(store) = shared_store {
             let stats = store.stats();
             gauges.extend(shared_store_gauges(&stats));
             counters.extend(shared_store_counters(&stats));
+        }
+        if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
+            gauges.push(("tidegate_members", members.count() as u64));
+            gauges.push(("tidegate_leases", totals.holders as u64));
+            counters.extend(lease_counters(members, &totals));
         }
         if let Some(decisions) = decisions {
             counters.push(("tidegate_decision_lines", decisions.log.written()));

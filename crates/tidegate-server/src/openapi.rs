@@ -25,6 +25,7 @@ use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
 use crate::admin::{Acknowledged, Health, LimitsAnswer, PolicyAnswer, TopKeys};
 use crate::changes::LastError;
+use crate::members::{LeaseAnswer, LeasesAnswer, MemberAnswer};
 use crate::overrides::{AuditEntry, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::route::Route;
 
@@ -81,6 +82,9 @@ use crate::route::Route;
         AuditEntry,
         TopKeys,
         Acknowledged,
+        LeaseAnswer,
+        LeasesAnswer,
+        MemberAnswer,
         Health
     ))
 )]
@@ -128,6 +132,12 @@ const fn describe(route: Route) -> Described {
             "Count quotas anew after the shared store has lost its data, on this member; POST without a body",
             None,
             Some("Acknowledged"),
+            false,
+        ),
+        Route::Leases => (
+            "Members that share the store, and the leases that each holds",
+            None,
+            Some("LeasesAnswer"),
             false,
         ),
         Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),

@@ -18,6 +18,7 @@ pub(crate) enum Route {
     Limits,
     Explain,
     Overrides,
+    Leases,
     AcknowledgeLoss,
     TopKeys,
     Rlconfig,
@@ -39,7 +40,7 @@ pub(crate) enum Audience {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -53,6 +54,7 @@ impl Route {
         Self::Limits,
         Self::Explain,
         Self::Overrides,
+        Self::Leases,
         Self::AcknowledgeLoss,
         Self::TopKeys,
         Self::Rlconfig,
@@ -78,6 +80,7 @@ impl Route {
             Self::Limits => "/v1/limits",
             Self::Explain => "/v1/explain",
             Self::Overrides => "/v1/overrides",
+            Self::Leases => "/v1/leases",
             Self::AcknowledgeLoss => "/v1/leases/acknowledge",
             Self::TopKeys => "/v1/keys/top",
             Self::Rlconfig => "/rlconfig",
@@ -103,6 +106,7 @@ impl Route {
             Self::Limits
             | Self::Explain
             | Self::Overrides
+            | Self::Leases
             | Self::AcknowledgeLoss
             | Self::TopKeys
             | Self::Rlconfig

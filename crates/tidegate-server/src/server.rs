@@ -38,7 +38,9 @@ use crate::door::{Serves, Speaks, answer};
 use crate::follow::follow;
 use crate::grpc::{self, Services};
 use crate::in_force::{InForce, PolicyVersion};
+use crate::leases::carry_leases;
 use crate::listener::{ListenError, Listener, Preambles, Stream};
+use crate::members::Members;
 use crate::metrics::{Metrics, Watched};
 use crate::overrides::History;
 use crate::policy_file::PolicyFile;
@@ -74,6 +76,8 @@ pub(crate) struct Beside {
     pub(crate) embedded: Option<Arc<RedbStore>>,
     /// The store that members share.
     pub(crate) shared: Option<Arc<SharedStore>>,
+    /// This member among those that share the store.
+    pub(crate) member: Option<u64>,
     /// Who changed which override before a restart.
     pub(crate) history: History,
     /// Where decisions are written down.
@@ -142,7 +146,8 @@ impl Server {
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
-        let Beside { fingerprint, embedded, shared, history, decisions } = beside;
+        let Beside { fingerprint, embedded, shared, member, history, decisions } = beside;
+        let members = member.map(|member| Arc::new(Members::new(member, http.first(), clock.now())));
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
         let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
@@ -157,6 +162,7 @@ impl Server {
             changes: Arc::clone(&changes),
             embedded: embedded.clone(),
             shared: shared.clone(),
+            members: members.clone(),
             decisions: decisions.clone(),
         });
         let stop = watch::Sender::new(false);
@@ -172,6 +178,7 @@ impl Server {
             embedded,
             has_joined: AtomicBool::new(shared.is_none()),
             shared,
+            members,
             decisions,
             metrics,
             refused_keys: RefusedKeys::new(random_seed()),
@@ -213,6 +220,7 @@ impl Server {
         ];
         if daemon.shared.is_some() {
             tasks.push(tokio::spawn(keep_joined(Arc::clone(&daemon))));
+            tasks.push(tokio::spawn(carry_leases(Arc::clone(&daemon))));
         }
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }

@@ -17,6 +17,7 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, Store, StoreError};
 use tidegate_store_redis::{Loss, OpenError, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
+use crate::members::NotSaid;
 
 /// How often what other members have set is taken over.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
@@ -180,11 +181,20 @@ enum NotJoined {
     Engine(#[from] EngineError),
 }
 
+impl From<NotSaid> for NotJoined {
+    fn from(error: NotSaid) -> Self {
+        match error {
+            NotSaid::Store(error) => Self::Store(error),
+            NotSaid::Engine(error) => Self::Engine(error),
+        }
+    }
+}
+
 /// Joins the members that share the store, and keeps to what they set, until the daemon ends.
 pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
     let mut is_away = false;
     loop {
-        let wait = match daemon.join().await {
+        let wait = match daemon.join_and_beat().await {
             Ok(()) => {
                 if !daemon.has_joined.swap(true, Ordering::Relaxed) {
                     tracing::info!(target: "tidegate::store", "the store answers; this member is ready");
@@ -212,6 +222,11 @@ pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
 }
 
 impl Daemon {
+    async fn join_and_beat(&self) -> Result<(), NotJoined> {
+        self.beat().await?;
+        self.join().await
+    }
+
     /// Takes over what the store has and this member does not.
     async fn join(&self) -> Result<(), NotJoined> {
         let _turn = self.changes.turn.lock().await;

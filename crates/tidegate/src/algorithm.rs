@@ -194,6 +194,43 @@ impl Algorithm {
         }
     }
 
+    /// One of `members` equal parts of it: the rate exactly, as long as it is at least one unit in a year, everything else
+    /// rounded down, and never less than one unit. 0 members count as 1.
+    #[must_use]
+    pub fn divided(&self, members: u32) -> Self {
+        let members = members.max(1);
+        let part = |whole: u64| if whole == 0 { 0 } else { (whole / u64::from(members)).max(1) };
+        let divided = match self {
+            _ if members == 1 => None,
+            Self::Bucket(bucket) => {
+                let whole = bucket.rate();
+                let slower =
+                    whole.per().checked_mul(members).and_then(|per| Rate::new(whole.units(), per).ok());
+                let rate = slower.or_else(|| Rate::new(part(whole.units()), whole.per()).ok());
+                let divided = rate.and_then(|rate| Bucket::new(rate, part(bucket.burst())).ok());
+                divided.and_then(|one| one.with_debt(bucket.debt()).ok()).map(Self::Bucket)
+            }
+            Self::Rolling(rolling) => {
+                Rolling::new(part(rolling.limit()), rolling.window()).ok().map(Self::Rolling)
+            }
+            Self::SlidingCounter(counter) => {
+                SlidingCounter::new(part(counter.limit()), counter.window()).ok().map(Self::SlidingCounter)
+            }
+            Self::Fixed(fixed) => {
+                Fixed::new(part(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
+            }
+            Self::Calendar(calendar) => {
+                Calendar::new(part(calendar.limit()), calendar.unit(), calendar.zone())
+                    .ok()
+                    .map(|one| Self::Calendar(one.with_week_start(calendar.week_start())))
+            }
+            Self::Concurrency(concurrency) => {
+                Concurrency::new(part(concurrency.limit()), concurrency.hold()).ok().map(Self::Concurrency)
+            }
+        };
+        divided.unwrap_or_else(|| self.clone())
+    }
+
     /// When all of it is there again at the latest, if nothing else is charged after `now`: the end of a window, a full drain for
     /// everything else. `now` for concurrency.
     pub fn full_again(&self, now: Timestamp) -> Timestamp {

@@ -38,6 +38,9 @@ pub struct Limit {
     /// What happens while the store that decides it, or lends it, does not answer. Not looked at where it is decided by this
     /// member alone.
     pub on_store_failure: OnStoreFailure,
+    /// Whether its numbers are those of all members together, each of which decides by an equal part; see
+    /// [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with [`Consistency::Local`].
+    pub is_divided: bool,
 }
 
 impl Limit {
@@ -60,6 +63,7 @@ impl Limit {
             consistency: Consistency::Local,
             was: None,
             on_store_failure: OnStoreFailure::default(),
+            is_divided: false,
         }
     }
 
@@ -114,6 +118,13 @@ impl Limit {
     #[must_use]
     pub fn consistency(mut self, consistency: Consistency) -> Self {
         self.consistency = consistency;
+        self
+    }
+
+    /// Divides its numbers among the members.
+    #[must_use]
+    pub fn divided(mut self) -> Self {
+        self.is_divided = true;
         self
     }
 

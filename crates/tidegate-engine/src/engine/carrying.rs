@@ -1,7 +1,7 @@
 //! Limits that arrive with the request, decided here or in the store.
 //!
 //! Quotas, of an hour or longer, are decided by the store where there is one, so that they outlive this process; rates are
-//! decided here. The store is asked first only after the limits that are decided here were found to admit, and these
+//! decided here, unless several members share the store. The store is asked first only after the limits that are decided here were found to admit, and these
 //! are charged when it has answered.
 
 use std::borrow::Cow;
@@ -160,7 +160,8 @@ impl Engine {
     }
 
     fn is_remote(&self, limit: &CarriedLimit<'_>) -> bool {
-        self.shared.config.asks_store && limit.algorithm.is_quota()
+        // Where members share the store, what a caller brings is promised by all of them together.
+        self.shared.config.asks_store && (limit.algorithm.is_quota() || self.shared.leases.is_some())
     }
 
     fn owned(&self, namespace: &str, limits: &[CarriedLimit<'_>]) -> Owned {

@@ -1,6 +1,7 @@
 //! Taking over what other members of a fleet have written into the store that all share.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidegate_store::NoteChange;
 
@@ -28,11 +29,7 @@ impl Engine {
         if all == self.overrides && *lineage == *self.lineage {
             return Ok(None);
         }
-        let namespaces = self.gates.iter().map(|gate| NamespaceConfig {
-            name: gate.namespace().to_owned(),
-            limits: gate.limits().cloned().collect(),
-        });
-        let (engine, world) = Self::of_world(Arc::clone(&self.shared), namespaces.collect(), lineage, all)?;
+        let (engine, world) = Self::of_world(Arc::clone(&self.shared), self.as_configured(), lineage, all)?;
         let mut notes = engine.lineage.changes_since(lineage);
         notes.extend(world.renamed.iter().filter_map(|one| one.to_note().map(NoteChange::Put)));
         // A name that only this member has, of a limit that another policy than its own has, is not there to be read back.
@@ -40,5 +37,33 @@ impl Engine {
             return Ok(None);
         }
         Ok(Some((engine, notes)))
+    }
+
+    /// Takes in how many members share the store; 0 counts as 1, which it is until it is said. Another engine over the same state
+    /// if that changes the part that a [divided](tidegate::Limit::divided) limit gives this member: what is used stays used.
+    ///
+    /// What a key without a lease may spend while the store is silent follows from it, too.
+    pub fn with_members(&self, members: u32) -> Result<Option<Self>, EngineError> {
+        let members = members.max(1);
+        if let Some(leases) = &self.shared.leases {
+            leases.set_members(members);
+        }
+        let before = self.shared.members.swap(members, Ordering::Relaxed);
+        let is_divided = self.gates.iter().any(|gate| gate.limits().any(|limit| limit.is_divided));
+        if before == members || !is_divided {
+            return Ok(None);
+        }
+        let (lineage, overrides) = (Lineage::clone(&self.lineage), self.overrides.clone());
+        let (engine, _) =
+            Self::of_world(Arc::clone(&self.shared), self.as_configured(), &lineage, overrides)?;
+        Ok(Some(engine))
+    }
+
+    fn as_configured(&self) -> Vec<NamespaceConfig> {
+        let namespaces = self.gates.iter().map(|gate| NamespaceConfig {
+            name: gate.namespace().to_owned(),
+            limits: gate.limits().cloned().collect(),
+        });
+        namespaces.collect()
     }
 }

@@ -261,14 +261,6 @@ impl Engine {
         self.shared.leases.as_ref().map_or(Vec::new(), |leases| leases.leave(now, || self.next_batch_id()))
     }
 
-    /// Says how many members share the store, as far as is known; what a key without a lease may spend while the store is
-    /// silent follows from it. 1 until it is said.
-    pub fn set_members(&self, members: u32) {
-        if let Some(leases) = &self.shared.leases {
-            leases.set_members(members);
-        }
-    }
-
     /// The leases of this member with the most demand, at most `max`, and the tokens that all of them have in hand. Looks at
     /// every lease: for people, not for each request.
     pub fn leases(&self, max: usize, now: Timestamp) -> (Vec<LeaseView>, u64) {

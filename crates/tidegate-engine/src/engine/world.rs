@@ -98,7 +98,9 @@ fn build_gate(
     lineage: &Lineage,
     overrides: &Overrides,
 ) -> Result<Gate, EngineError> {
-    let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table));
+    // Relaxed: whoever changes the number makes the gates anew.
+    let members = shared.members.load(Ordering::Relaxed);
+    let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table)).members(members);
     if shared.config.asks_store {
         builder = builder.exact_in_store();
     }

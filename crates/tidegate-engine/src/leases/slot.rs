@@ -35,6 +35,8 @@ pub(super) struct Slot {
     pub(super) about: Arc<About>,
     /// The ask under way.
     pub(super) flight: Option<Arc<Flight>>,
+    /// What the ledger had left when it answered last: nobody's, but perhaps somebody else's by now.
+    pub(super) beyond: u64,
     /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
     pub(super) look_at: Timestamp,
 }
@@ -48,6 +50,7 @@ impl Slot {
             failure: limit.on_store_failure,
             about,
             flight: None,
+            beyond: 0,
             look_at: Timestamp::MAX,
         }
     }

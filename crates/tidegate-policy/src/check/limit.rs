@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use tidegate::algorithm::{WINDOW_MAX, WINDOW_MIN};
+use tidegate::lease::Terms;
 use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure};
+use tidegate::{Algorithm, Timestamp};
 
 use super::algorithm::Written;
 use super::check_name;
@@ -12,7 +14,7 @@ use super::matching::matcher;
 use super::service::ATTRIBUTE_NAME_BYTES_MAX;
 use crate::measure::span;
 use crate::path::Path;
-use crate::policy::NamespacePolicy;
+use crate::policy::{NamespacePolicy, StoreKind};
 use crate::problem::{Report, shown};
 use crate::raw::limit::{
     ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
@@ -26,6 +28,7 @@ const SHARE_MAX: u32 = 10_000;
 /// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that.
 pub(super) fn check(
     raw: &LimitConfig,
+    store: &StoreKind,
     path: &Path,
     namespace: &mut NamespacePolicy,
     report: &mut Report<'_>,
@@ -42,7 +45,8 @@ pub(super) fn check(
     let matches = matches(raw, &path.key("match"), report);
     let block = raw.on_exceed.as_ref().and_then(|raw| block(raw, &path.key("on_exceed"), report));
     let mut written = Written::new(raw, path, report);
-    let share = share(raw, path, report);
+    let is_shared = matches!(store, StoreKind::Redis(_));
+    let share = share(raw, is_shared, path, report);
     if let Some(written) = &mut written {
         written.share = share;
         consistency(raw, written, path, report);
@@ -64,12 +68,9 @@ pub(super) fn check(
     );
     let algorithm = algorithm?;
 
-    let store_decides = match raw.consistency {
-        Some(wanted) => wanted == ConsistencyConfig::Exact,
-        // What is promised over an hour or longer must outlive a restart. A share is a member's own.
-        None => algorithm.is_quota() && raw.share.is_none(),
-    };
-    if raw.on_store_failure.is_some() && !store_decides {
+    let consistency = decided_where(raw, &algorithm, is_shared, path, report);
+    let is_local = consistency == Consistency::Local;
+    if raw.on_store_failure.is_some() && is_local {
         let what = "`on_store_failure` has no effect, because no store decides the limit";
         report.warn(&path.key("on_store_failure"), what, "remove it, or use `consistency: exact`");
     }
@@ -96,15 +97,16 @@ pub(super) fn check(
         let values = when.iter().map(|(attribute, value)| (attribute.as_str(), value.as_str()));
         limit = limit.override_for(values, algorithm);
     }
-    if store_decides {
+    if !is_local {
         let failure = match raw.on_store_failure {
             Some(OnStoreFailureConfig::Allow) => OnStoreFailure::Allow,
             Some(OnStoreFailureConfig::Refuse) => OnStoreFailure::Refuse,
             None if limit.algorithm.is_quota() => OnStoreFailure::Refuse,
             Some(OnStoreFailureConfig::Local) | None => OnStoreFailure::Local,
         };
-        limit = limit.consistency(Consistency::Exact).on_store_failure(failure);
+        limit = limit.consistency(consistency).on_store_failure(failure);
     }
+    limit.is_divided = is_divided(raw) && is_local;
     limit.was.clone_from(&raw.was);
     namespace.limits.push(limit);
     Some(())
@@ -183,24 +185,78 @@ fn consistency(raw: &LimitConfig, written: &Written<'_>, path: &Path, report: &m
     if !written.consistencies().contains(&wanted) {
         let what = format!("`{}` has no consistency \"{wanted}\"", written.name());
         report.value(&at, what, format!("use {}", listed(has.iter().map(String::as_str), "or")));
-    } else if !matches!(wanted, ConsistencyConfig::Local | ConsistencyConfig::Exact) {
-        let what =
-            format!("consistency \"{wanted}\" needs a shared store, which is not available in this version");
-        report.value(&at, what, "use local or exact");
+    } else if !matches!(
+        wanted,
+        ConsistencyConfig::Local | ConsistencyConfig::Exact | ConsistencyConfig::Leased
+    ) {
+        let what = format!("consistency \"{wanted}\" is not available in this version");
+        report.value(&at, what, "use local, exact or leased");
     }
 }
 
+/// Where a limit is decided: as it says, or by default.
+///
+/// Nothing is lent by a store that is not shared: what a single member is promised is then decided by itself, and a quota where
+/// it outlives a restart.
+fn decided_where(
+    raw: &LimitConfig,
+    algorithm: &Algorithm,
+    is_shared: bool,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Consistency {
+    let alone = if algorithm.is_quota() { Consistency::Exact } else { Consistency::Local };
+    // An instant decides nothing about whether it can be leased.
+    let leasable = Terms::of(algorithm, Timestamp::MIN);
+    match raw.consistency {
+        Some(ConsistencyConfig::Exact) => Consistency::Exact,
+        Some(ConsistencyConfig::Leased) if !is_shared => alone,
+        Some(ConsistencyConfig::Leased) => {
+            if let Err(error) = &leasable {
+                let fix = "use `consistency: exact`";
+                report.value(&path.key("consistency"), error.to_string(), fix);
+            }
+            Consistency::Leased
+        }
+        Some(_) => Consistency::Local,
+        // A share is a member's own.
+        None if raw.share.is_some() => Consistency::Local,
+        // What is promised over an hour or longer must outlive a restart.
+        None if algorithm.is_quota() => Consistency::Exact,
+        None if !is_shared => Consistency::Local,
+        None if leasable.is_ok() => Consistency::Leased,
+        None => {
+            let what = format!(
+                "limit \"{}\" is decided by each member for itself, because `{}` with these numbers cannot be leased",
+                shown(&raw.name),
+                algorithm.name(),
+            );
+            let fix = "use `consistency: exact`, or `consistency: local` if that is meant";
+            report.warn(&path.key("consistency"), what, fix);
+            Consistency::Local
+        }
+    }
+}
+
+/// Whether the members divide the limit among themselves.
+fn is_divided(raw: &LimitConfig) -> bool {
+    raw.share.as_deref() == Some("auto")
+}
+
 /// The `n` of `share: 1/n`; 1 where there is none.
-fn share(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> u32 {
+fn share(raw: &LimitConfig, is_shared: bool, path: &Path, report: &mut Report<'_>) -> u32 {
     let Some(text) = &raw.share else { return 1 };
     let at = path.key("share");
-    if text == "auto" {
-        let what = "share \"auto\" needs a shared store, which is not available in this version";
-        report.value(&at, what, "write 1/n for n members");
+    if is_divided(raw) && !is_shared {
+        let what = "share \"auto\" needs a store that the members share, to know how many there are";
+        report.value(&at, what, "use `store: { kind: redis }`, or write 1/n for n members");
         return 1;
     }
     if raw.consistency.unwrap_or_default() != ConsistencyConfig::Local {
         report.value(&at, "`share` belongs to `consistency: local`", "remove one of the two");
+        return 1;
+    }
+    if is_divided(raw) {
         return 1;
     }
     let members = text.strip_prefix("1/").filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
@@ -208,7 +264,7 @@ fn share(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> u32 {
         return n;
     }
     let what = format!("share \"{}\" is not written as 1/n", shown(text));
-    report.value(&at, what, format!("write for example 1/3, with at most {SHARE_MAX} members"));
+    report.value(&at, what, format!("write for example 1/3, with at most {SHARE_MAX} members, or auto"));
     1
 }
 

@@ -48,14 +48,16 @@ pub(crate) struct LimitConfig {
     pub(crate) concurrency: Option<ConcurrencyConfig>,
     /// Whether it refuses, or only says that it would. Default: `enforce`.
     pub(crate) mode: Option<ModeConfig>,
-    /// Where it is decided. Default: `exact` for limits over an hour or longer without `share`, `local` for others. With
-    /// `store: { kind: memory }` both are decided in this process and are equally exact.
+    /// Where it is decided. Default: `exact` for limits over an hour or longer without `share`; for others `leased` where members
+    /// share a store and the algorithm can be leased, and `local` otherwise. With `store: { kind: memory }` all are
+    /// decided in this process and are equally exact.
     pub(crate) consistency: Option<ConsistencyConfig>,
-    /// For `consistency: local` on several members without a shared store: the part of the limit that this member may
-    /// admit, as `1/n`. Rates are divided exactly; burst and limits are rounded down. Default: `1/1`.
+    /// For `consistency: local` on several members: the part of the limit that this member may admit, as `1/n`, or `auto` for an
+    /// equal part of as many members as a shared store knows of. Rates are divided exactly; burst and limits are
+    /// rounded down, with `auto` to no less than one unit. Default: `1/1`.
     pub(crate) share: Option<String>,
-    /// What happens when the store cannot answer; it matters only for limits that a store decides. Default: `refuse`
-    /// for limits over an hour or longer, `local` for others.
+    /// What happens when the store cannot answer; it matters only for limits that a store decides or lends. Default:
+    /// `refuse` for limits over an hour or longer, `local` for others.
     pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
     /// What happens to a key that exceeds the limit, beyond the refusal.
     pub(crate) on_exceed: Option<OnExceedConfig>,
@@ -210,7 +212,7 @@ pub(crate) enum ConsistencyConfig {
     Local,
     /// In one atomic step in the store, together with all other exact limits of the request. For every algorithm.
     Exact,
-    /// By this member, from tokens leased ahead. For `rate`, `fixed`, `calendar`. Not available in this version.
+    /// By this member, from tokens that the store has lent it ahead. For `rate`, `fixed`, `calendar`.
     Leased,
     /// By this member, with usage published to all. For `rate`, `fixed`, `calendar`. Not available in this version.
     Broadcast,

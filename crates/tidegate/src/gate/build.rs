@@ -102,6 +102,7 @@ pub struct GateBuilder {
     table: Option<Arc<KeyTable>>,
     exact_elsewhere: bool,
     leased_elsewhere: bool,
+    members: u32,
     beside: Beside,
 }
 
@@ -137,6 +138,7 @@ impl GateBuilder {
             table: None,
             exact_elsewhere: false,
             leased_elsewhere: false,
+            members: 1,
             beside: Beside::default(),
         }
     }
@@ -179,6 +181,13 @@ impl GateBuilder {
         self
     }
 
+    /// How many members divide the limits that [are divided](Limit::divided). Default 1, which 0 counts as.
+    #[must_use]
+    pub fn members(mut self, members: u32) -> Self {
+        self.members = members.max(1);
+        self
+    }
+
     /// Counts the limit of that name under another name, as after it was renamed. Without this call it counts under its
     /// own. Two limits of a namespace must not count under one name.
     #[must_use]
@@ -202,7 +211,7 @@ impl GateBuilder {
 
     /// Checks the limits and makes the gate.
     pub fn build(self) -> Result<Gate, GateError> {
-        let Self { namespace, limits, table, exact_elsewhere, leased_elsewhere, beside } = self;
+        let Self { namespace, limits, table, exact_elsewhere, leased_elsewhere, members, beside } = self;
         if limits.len() > Self::LIMITS_MAX {
             return Err(GateError::TooManyLimits { namespace: namespace.to_string(), limits: limits.len() });
         }
@@ -217,7 +226,7 @@ impl GateBuilder {
             if compiled.iter().any(|other| other.limit.name == limit.name) {
                 return Err(GateError::DuplicateName(limit.name));
             }
-            let mut limit = Compiled::new(&namespace, limit, &beside, &table, &mut names)?;
+            let mut limit = Compiled::new(&namespace, limit, members, &beside, &table, &mut names)?;
             limit.is_elsewhere =
                 (exact_elsewhere && limit.is_exact()) || (leased_elsewhere && limit.is_leased());
             compiled.push(limit);
@@ -249,6 +258,8 @@ fn distinct_attributes(limits: &[Limit]) -> usize {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) limit: Limit,
+    /// Its algorithm with the numbers it is decided by, which are a part of the limit's where it is divided.
+    algorithm: Algorithm,
     conditions: Box<[(u16, Matcher)]>,
     pub(crate) scope: Scope,
     pub(crate) spec: SpecId,
@@ -266,13 +277,16 @@ impl Compiled {
     fn new(
         namespace: &str,
         limit: Limit,
+        members: u32,
         beside: &Beside,
         table: &KeyTable,
         names: &mut Names,
     ) -> Result<Self, GateError> {
         check_limit(&limit)?;
         let too_many = || GateError::TooManySpecs(limit.name.clone());
-        let spec = table.specs.intern(Spec::Algorithm(limit.algorithm.clone())).ok_or_else(too_many)?;
+        let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
+        let algorithm = part(&limit.algorithm);
+        let spec = table.specs.intern(Spec::Algorithm(algorithm.clone())).ok_or_else(too_many)?;
         let conditions = limit
             .matches
             .iter()
@@ -282,10 +296,10 @@ impl Compiled {
         let counts_as: Box<str> = beside.identities.get(&limit.name).unwrap_or(&limit.name).as_str().into();
         let identity = identity(namespace, &counts_as, &limit, table);
         let scope = Scope::new(parts, limit.missing, identity, table);
-        let overrides = Overrides::new(&limit, &beside.overrides, &scope, table)?;
+        let overrides = Overrides::new(&limit, &beside.overrides, part, &scope, table)?;
         let has_blocks = table.blocks.of(identity);
         let is_elsewhere = false;
-        Ok(Self { limit, conditions, scope, spec, overrides, counts_as, has_blocks, is_elsewhere })
+        Ok(Self { limit, algorithm, conditions, scope, spec, overrides, counts_as, has_blocks, is_elsewhere })
     }
 
     /// Whether the request with these values is one this limit speaks of.
@@ -311,7 +325,7 @@ impl Compiled {
     pub(crate) fn numbers(&self, values: &Values<'_>, now: Timestamp) -> (&Algorithm, SpecId) {
         match self.overriding(values, now) {
             Some(numbers) => (&numbers.algorithm, numbers.spec),
-            None => (&self.limit.algorithm, self.spec),
+            None => (&self.algorithm, self.spec),
         }
     }
 
@@ -438,6 +452,7 @@ impl Overrides {
     fn new(
         limit: &Limit,
         at_run_time: &[TimedOverride],
+        part: impl Fn(&Algorithm) -> Algorithm,
         scope: &Scope,
         table: &KeyTable,
     ) -> Result<Option<Self>, GateError> {
@@ -459,9 +474,10 @@ impl Overrides {
                 groups.push((name, OverrideGroup { scope, by_values }));
                 groups.len() - 1
             });
+            let algorithm = part(&one.algorithm);
             let spec = table
                 .specs
-                .intern(Spec::Algorithm(one.algorithm.clone()))
+                .intern(Spec::Algorithm(algorithm.clone()))
                 .ok_or_else(|| GateError::TooManySpecs(limit.name.clone()))?;
             let (name, group) = &mut groups[at];
             let highest = group.scope.parts.iter().map(|part| part.attribute).max().unwrap_or(0);
@@ -477,7 +493,7 @@ impl Overrides {
                 group.by_values.entry(key.0).or_insert(numbers.len());
             }
             let when = one.when.clone().into_boxed_slice();
-            numbers.push(Numbers { algorithm: one.algorithm.clone(), spec, when, is_policy, until });
+            numbers.push(Numbers { algorithm, spec, when, is_policy, until });
         }
         if numbers.is_empty() {
             return Ok(None);

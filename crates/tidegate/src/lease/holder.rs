@@ -146,12 +146,13 @@ impl Holder {
     /// was counted before, so it takes again with another attempt.
     pub fn take(&mut self, terms: &Terms, cost: Cost, attempt: u32, now: Timestamp) -> Take {
         self.gather(terms, now);
-        if attempt == 0 || terms.has(Fault::RetriesAsDemand) {
-            self.demand.add(cost.units(), now);
-        }
+        // What can never be given is nothing that a grant could meet.
         let largest = terms.largest();
         if cost.units() > largest {
             return Take::Never { largest };
+        }
+        if attempt == 0 || terms.has(Fault::RetriesAsDemand) {
+            self.demand.add(cost.units(), now);
         }
         let parts = cost.units().saturating_mul(period_ns(terms));
         if let Some(level) = self.level.checked_sub(parts) {

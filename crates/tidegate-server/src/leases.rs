@@ -1,0 +1,32 @@
+//! Carrying to the store what leases want to ask.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::daemon::Daemon;
+
+/// How many batches are under way at once. While there are as many, asks gather, and go together.
+const CARRIED_MAX: usize = 16;
+
+/// Carries asks until the daemon ends.
+///
+/// Each batch goes by itself: one that is late holds up nobody else. Every batch comes to an end, since the store is given
+/// a time.
+pub(crate) async fn carry_leases(daemon: Arc<Daemon>) {
+    let room = Arc::new(Semaphore::new(CARRIED_MAX));
+    loop {
+        // Engines of later configurations have the same leases.
+        let asks = poll_fn(|context| daemon.in_force.load().engine.poll_lease_asks(context)).await;
+        for asked in asks {
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            let daemon = Arc::clone(&daemon);
+            tokio::spawn(async move {
+                let answer = daemon.ask(asked.batch()).await;
+                daemon.in_force.load().engine.lease_answered(asked, answer, daemon.clock.now());
+                drop(place);
+            });
+        }
+    }
+}

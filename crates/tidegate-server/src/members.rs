@@ -1,0 +1,268 @@
+//! The members of a fleet: each says every two seconds, in the store that all share, that it is there and what it holds.
+//!
+//! Who has not said so for [`Members::GONE_AFTER`] is gone. Nothing that is decided depends on it but how a limit is divided with
+//! `share: auto`, and how much a member may go on spending when the store falls silent.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tidegate::Timestamp;
+use tidegate::lease::Terms;
+use tidegate_engine::{Engine, EngineError, LeaseView};
+use tidegate_store::{DynStore as _, Note, NoteChange, NoteKind, StoreError};
+use utoipa::ToSchema;
+
+use crate::address::Address;
+use crate::daemon::Daemon;
+
+/// How many leases a member tells the others of: those with the most demand.
+const LEASES_TOLD: usize = 16;
+
+/// The longest value of a key that is told.
+const VALUE_CHARS_MAX: usize = 64;
+
+/// This member, and what it knows of the others.
+#[derive(Debug)]
+pub(crate) struct Members {
+    /// This run of this member: a number that no other has.
+    pub(crate) id: u64,
+    address: String,
+    since: Timestamp,
+    seen: Mutex<BTreeMap<u64, MemberAnswer>>,
+    /// Members that were gone without having left, and what they had in hand then.
+    pub(crate) gone: AtomicU64,
+    pub(crate) gone_tokens: AtomicU64,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct MemberAnswer {
+    /// This run of it: 16 hexadecimal digits.
+    id: String,
+    /// Where it listens for callers.
+    address: String,
+    /// Which version it runs.
+    version: String,
+    /// Its process.
+    pid: u32,
+    /// Since when it is there, as RFC 3339.
+    since: String,
+    /// Whether it has said that it stops.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    is_leaving: bool,
+    /// Keys with a lease there.
+    keys: usize,
+    /// Whole tokens that it has in hand of all keys.
+    tokens: u64,
+    /// How often it has asked the store for a lease since its start.
+    asks: u64,
+    /// Of these, how often the store did not answer.
+    unanswered: u64,
+    /// The leases with the most demand.
+    leases: Vec<LeaseAnswer>,
+}
+
+/// One lease of a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct LeaseAnswer {
+    namespace: String,
+    limit: String,
+    /// The attributes of the key with their values, of which no more than 64 characters are shown.
+    #[schema(value_type = Object)]
+    scope: BTreeMap<String, String>,
+    /// What is asked for there, in units a second; first attempts only.
+    demand_per_s: f64,
+    /// What is granted as a rate, in units a second.
+    rate_per_s: f64,
+    /// Whole tokens in hand.
+    tokens: u64,
+    /// Of these, those that are more than is asked for in a lease period.
+    idle: u64,
+    /// In how many milliseconds the lease ends; 0 if it has.
+    ends_in_ms: u64,
+    /// Whether the store did not answer when it was asked last.
+    is_unanswered: bool,
+}
+
+/// All members.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LeasesAnswer {
+    /// This member.
+    member: String,
+    /// How many members there are.
+    count: usize,
+    /// Members that were gone without having left, since this one started.
+    gone: u64,
+    /// What they had in hand when they last said so. Of windows it is lost until they end; of rates it has come back.
+    gone_tokens: u64,
+    /// The members, in order of their names.
+    members: Vec<MemberAnswer>,
+}
+
+impl Members {
+    /// After how long a member that has not said that it is there is taken to be gone.
+    pub(crate) const GONE_AFTER: Duration = Duration::from_secs(7);
+
+    /// A member that listens there, and knows of nobody else yet.
+    pub(crate) fn new(id: u64, address: Option<&Address>, now: Timestamp) -> Self {
+        Self {
+            id,
+            address: address.map(ToString::to_string).unwrap_or_default(),
+            since: now,
+            seen: Mutex::default(),
+            gone: AtomicU64::new(0),
+            gone_tokens: AtomicU64::new(0),
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<u64, MemberAnswer>> {
+        // Every change is one assignment.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are, as far as is known; at least this one.
+    pub(crate) fn count(&self) -> usize {
+        self.seen().values().filter(|one| !one.is_leaving).count().max(1)
+    }
+
+    fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberAnswer {
+        let (views, tokens) = engine.leases(LEASES_TOLD, now);
+        let totals = engine.lease_totals().unwrap_or_default();
+        MemberAnswer {
+            id: format!("{:016x}", self.id),
+            address: self.address.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            since: self.since.to_string(),
+            is_leaving,
+            keys: totals.holders,
+            tokens,
+            asks: totals.asks,
+            unanswered: totals.unanswered,
+            leases: views.into_iter().map(|view| lease_answer(view, now)).collect(),
+        }
+    }
+
+    /// What this member tells the others.
+    fn note(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> Note {
+        let value = serde_json::to_vec(&self.this(engine, is_leaving, now)).unwrap_or_default();
+        Note {
+            kind: NoteKind::Member,
+            name: self.id.to_be_bytes().into(),
+            value: value.into(),
+            until: now.saturating_add(Self::GONE_AFTER),
+        }
+    }
+
+    /// Takes in who is there, and says who is not any more.
+    fn saw(&self, notes: &[Note]) {
+        let read = |note: &Note| {
+            let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
+            Some((id, serde_json::from_slice(&note.value).ok()?))
+        };
+        let now: BTreeMap<u64, MemberAnswer> = notes.iter().filter_map(read).collect();
+        let before = std::mem::replace(&mut *self.seen(), now.clone());
+        for (id, member) in before {
+            if now.contains_key(&id) || member.is_leaving || id == self.id {
+                continue;
+            }
+            self.gone.fetch_add(1, Ordering::Relaxed);
+            self.gone_tokens.fetch_add(member.tokens, Ordering::Relaxed);
+            tracing::warn!(
+                target: "tidegate::store",
+                member = member.id,
+                address = member.address,
+                keys = member.keys,
+                tokens = member.tokens,
+                "a member is gone without having left; tokens of windows that it had in hand are lost until they end"
+            );
+        }
+    }
+
+    /// Who is there and what each holds.
+    pub(crate) fn answer(&self, engine: &Engine, now: Timestamp) -> LeasesAnswer {
+        let mut members = self.seen().clone();
+        members.insert(self.id, self.this(engine, false, now));
+        LeasesAnswer {
+            member: format!("{:016x}", self.id),
+            count: members.values().filter(|one| !one.is_leaving).count(),
+            gone: self.gone.load(Ordering::Relaxed),
+            gone_tokens: self.gone_tokens.load(Ordering::Relaxed),
+            members: members.into_values().collect(),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseAnswer {
+    let per_s = |units: u64| (units as f64 / Terms::PERIOD.as_secs_f64() * 10.0).round() / 10.0;
+    let shown = |value: String| value.chars().take(VALUE_CHARS_MAX).collect::<String>();
+    LeaseAnswer {
+        scope: view.scope.into_iter().map(|(name, value)| (shown(name), shown(value))).collect(),
+        demand_per_s: per_s(view.demand),
+        rate_per_s: per_s(view.rate),
+        tokens: view.tokens,
+        idle: view.tokens.saturating_sub(view.demand),
+        ends_in_ms: u64::try_from(view.until.saturating_since(now).as_millis()).unwrap_or(u64::MAX),
+        is_unanswered: view.is_unanswered,
+        namespace: view.namespace,
+        limit: view.limit,
+    }
+}
+
+/// Why a member could not say that it is there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotSaid {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl Daemon {
+    /// Says that this member is there, sees who else is, and takes the part of divided limits that follows.
+    pub(crate) async fn beat(&self) -> Result<(), NotSaid> {
+        let Some(members) = &self.members else { return Ok(()) };
+        self.say(members, false).await?;
+        members.saw(&self.store.notes_boxed(NoteKind::Member).await?);
+        let _turn = self.changes.turn.lock().await;
+        let before = self.in_force.load_full();
+        let count = u32::try_from(members.count()).unwrap_or(u32::MAX);
+        if let Some(engine) = before.engine.with_members(count)? {
+            tracing::info!(target: "tidegate::store", members = count, "limits are divided among the members anew");
+            self.put_in_force(&before, engine, before.config.clone(), before.version.clone());
+        }
+        Ok(())
+    }
+
+    /// Says that this member stops, and gives its leases back.
+    pub(crate) async fn leave(&self) {
+        let Some(members) = &self.members else { return };
+        let engine = std::sync::Arc::clone(&self.in_force.load().engine);
+        for asked in engine.leave_leases(self.clock.now()) {
+            let answer = self.ask(asked.batch()).await;
+            let is_away = answer.is_err();
+            engine.lease_answered(asked, answer, self.clock.now());
+            if is_away {
+                // What is left ends by itself.
+                tracing::warn!(target: "tidegate::store", "the store does not answer; leases are not given back but end by themselves");
+                return;
+            }
+        }
+        if let Err(error) = self.say(members, true).await {
+            tracing::debug!(target: "tidegate::store", %error, "the others are not told that this member stops");
+        }
+    }
+
+    async fn say(&self, members: &Members, is_leaving: bool) -> Result<(), StoreError> {
+        let engine = std::sync::Arc::clone(&self.in_force.load().engine);
+        let change = NoteChange::Put(members.note(&engine, is_leaving, self.clock.now()));
+        for batch in engine.note_batches(&[change]) {
+            self.ask(&batch).await?;
+        }
+        Ok(())
+    }
+}
