@@ -115,7 +115,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) kept: Duration,
     /// The marker seen before, if any.
     pub(crate) seen: &'a [u8],
-    /// The id of the marker to write where there is none.
+    /// The marker to write where there is none, or its id alone where its epoch begins now.
     pub(crate) fresh: &'a [u8],
     /// Whether the loss that the marker seen before speaks of is acknowledged.
     pub(crate) acknowledges: bool,

@@ -7,6 +7,8 @@ pub(crate) struct Marker<'a> {
     pub(crate) id: &'a [u8],
     /// The epoch that ledgers count in, at least 1.
     pub(crate) number: u64,
+    /// When it began, in microseconds.
+    began: &'a [u8],
     /// Whether something may have been lost at its beginning.
     pub(crate) is_after_loss: bool,
 }
@@ -15,12 +17,19 @@ impl<'a> Marker<'a> {
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         let parts: Vec<_> = bytes.split(|byte| *byte == b'.').collect();
         let number = |part: &[u8]| str::from_utf8(part).ok()?.parse().ok();
-        if let [id, count, _, flag] = parts.as_slice()
+        if let [id, count, began, flag] = parts.as_slice()
             && let Some(count) = number(count)
         {
-            return Self { id, number: count, is_after_loss: *flag == b"1" };
+            return Self { id, number: count, began, is_after_loss: *flag == b"1" };
         }
-        Self { id: bytes, number: 1, is_after_loss: false }
+        Self { id: bytes, number: 1, began: b"0", is_after_loss: false }
+    }
+
+    /// All but the id, as it is written behind one.
+    pub(crate) fn epoch(self) -> Vec<u8> {
+        let number = self.number.to_string();
+        let flag: &[u8] = if self.is_after_loss { b"1" } else { b"0" };
+        [b".", number.as_bytes(), b".", self.began, b".", flag].concat()
     }
 
     /// Whether it is a later one of the same life.
@@ -36,9 +45,11 @@ mod tests {
     #[test]
     fn an_id_alone_is_the_first_epoch() {
         let marker = Marker::of(b"0123");
-        assert_eq!(marker, Marker { id: b"0123", number: 1, is_after_loss: false });
+        assert_eq!(marker, Marker { id: b"0123", number: 1, began: b"0", is_after_loss: false });
+        assert_eq!(marker.epoch(), b".1.0.0");
         let next = Marker::of(b"0123.1800000000.1800000000000000.1");
-        assert_eq!(next, Marker { id: b"0123", number: 1_800_000_000, is_after_loss: true });
+        assert_eq!((next.id, next.number, next.is_after_loss), (&b"0123"[..], 1_800_000_000, true));
+        assert_eq!(next.epoch(), b".1800000000.1800000000000000.1");
         assert!(next.follows(marker) && !marker.follows(next) && !next.follows(next));
         assert!(!Marker::of(b"4567.2.0.0").follows(marker));
     }

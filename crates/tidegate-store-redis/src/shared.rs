@@ -14,7 +14,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use tidegate::Timestamp;
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout;
 
 use crate::answer::{self, Decided};
@@ -24,7 +24,7 @@ use crate::config::{Clock, OnLoss, RedisConfig, without_credentials};
 use crate::error::{Fault, OpenError, told};
 use crate::link::Link;
 use crate::marker::Marker;
-use crate::names::{Names, Place};
+use crate::names::{Names, Place, note_slot};
 use crate::numbers::Known;
 use crate::script::Sha;
 use crate::stats::{Counts, Loss, RedisStats, add, read};
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     lanes: Mutex<Lanes>,
     breaker: Mutex<Breaker>,
     epochs: Mutex<Epochs>,
+    /// Whether a cluster has told the epoch of its slot of notes when it was first asked anything.
+    home: OnceCell<bool>,
     opened: Instant,
     /// The latest instant an answer has told, in nanoseconds. A hint whether the clock has stepped back; orders nothing.
     latest: AtomicU64,
@@ -88,7 +90,7 @@ impl Sent {
 
 #[derive(Debug)]
 struct Epochs {
-    /// The id of the marker to write where there is none. Another one each time, so that other members notice a loss too.
+    /// The id to write where there is no marker. Another one each time, so that other members notice a loss too.
     fresh: u128,
     seen: HashMap<Place, Vec<u8>>,
     /// Markers that speak of a loss which is acknowledged, until the next call there has said so.
@@ -127,6 +129,7 @@ impl Shared {
                 acknowledged: HashMap::new(),
                 loss: None,
             }),
+            home: OnceCell::new(),
             opened: Instant::now(),
             latest: AtomicU64::new(0),
             ahead: AtomicI64::new(0),
@@ -322,13 +325,23 @@ impl Shared {
 
     /// A call with its replies.
     async fn call(&self, place: Place, asked: &[&Asked]) -> Result<(Call, Vec<Value>), Failed> {
+        if place != Place::Server && !lock(&self.epochs).seen.contains_key(&place) {
+            // A slot that nobody has used is as old as the cluster: buckets would otherwise begin empty in each. Without an
+            // answer they do.
+            let home = async { self.call_at(Place::Slot(note_slot()), &[]).await.is_ok() };
+            self.home.get_or_init(|| home).await;
+        }
+        self.call_at(place, asked).await
+    }
+
+    async fn call_at(&self, place: Place, asked: &[&Asked]) -> Result<(Call, Vec<Value>), Failed> {
         // Once for an epoch that is another one, once for a clock that shows another window.
         for _ in 0..3 {
             let (seen, fresh, acknowledges) = {
                 let epochs = lock(&self.epochs);
                 let seen = epochs.seen.get(&place).cloned().unwrap_or_default();
                 let acknowledges = epochs.acknowledged.get(&place) == Some(&seen);
-                (seen, format!("{:032x}", epochs.fresh), acknowledges)
+                (seen, epochs.fresh_at(place), acknowledges)
             };
             let given = match &self.config.clock {
                 Clock::Server => None,
@@ -341,7 +354,7 @@ impl Shared {
                 about: given.unwrap_or_else(|| self.about_now()),
                 kept: self.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX),
                 seen: &seen,
-                fresh: fresh.as_bytes(),
+                fresh: &fresh,
                 acknowledges,
             };
             let call = Call::of(asked, &self.names, place, &setting);
@@ -400,6 +413,17 @@ impl Shared {
 }
 
 impl Epochs {
+    /// The marker to write where there is none: an id, and in a cluster the epoch of the slot of notes, unless that may be
+    /// gone as well.
+    fn fresh_at(&self, place: Place) -> Vec<u8> {
+        let mut fresh = format!("{:032x}", self.fresh).into_bytes();
+        let home = Place::Slot(note_slot());
+        if let Some(known) = self.seen.get(&home).filter(|_| place != home && self.loss.is_none()) {
+            fresh.extend(Marker::of(known).epoch());
+        }
+        fresh
+    }
+
     /// Takes note of the marker found at `place` by a call that expected `seen`: the first there, or another epoch without
     /// a loss, which is nothing to speak of.
     fn meet(&mut self, place: Place, seen: &[u8], found: &[u8]) {

@@ -22,11 +22,20 @@ local function meet_marker(found)
   marker = found
   local number_now = max(1, floor(now / 1000000))
   if seen == '' then
-    if not found then begin_epoch(ARGV[3], number_now, 0) end
+    if not found then
+      local id = read_marker(ARGV[3])
+      if id ~= ARGV[3] then
+        -- As old as the rest of the cluster.
+        marker = ARGV[3]
+        call('SET', KEYS[1], marker)
+      else
+        begin_epoch(id, number_now, 0)
+      end
+    end
     return false
   end
   local seen_id, seen_number = read_marker(seen)
-  local id, number, is_after_loss = ARGV[3], 0, false
+  local id, number, is_after_loss = (read_marker(ARGV[3])), 0, false
   if found then
     local _
     id, number, _, is_after_loss = read_marker(found)

@@ -5,8 +5,8 @@
 -- clock tells them. The state of a bucket is larger: it is a pair of a high and a low half of 32 bits.
 --
 -- Arguments. KEYS[1] is the marker of the epoch; the other keys are named by their index. ARGV[1] is the header, ARGV[2] the
--- marker this member has seen (empty: none yet), ARGV[3] the id of one to write where there is none; then follow the
--- numbers of limits, the windows of calendars, and the batches.
+-- marker this member has seen (empty: none yet), ARGV[3] the one to write where there is none, or its id; then follow
+-- the numbers of limits, the windows of calendars, and the batches.
 --
 -- The answer is { status, now, marker, one string a batch }.
 local T32, T53 = 4294967296, 9007199254740992

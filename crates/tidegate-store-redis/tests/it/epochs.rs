@@ -410,4 +410,10 @@ async fn asks_over_several_slots_are_granted_in_their_order_and_nothing_of_a_ref
     assert!(answer.refused && answer.grants == [None; 5], "{answer:?}");
     assert_eq!(used(4).await, before);
     assert_eq!(store.stats().stranded, 0);
+
+    // A slot that nobody has used yet is as old as the cluster, so its first bucket is not empty.
+    hands.set(after(30_000));
+    let first = store.run(&Batch::each(RequestId(5), [lent("first", rate(), ask(1, 1, 0))])).await.unwrap();
+    let grant = first.grants[0].unwrap();
+    assert!(grant.epoch == FIRST && grant.lump > 0, "{grant:?}");
 }
