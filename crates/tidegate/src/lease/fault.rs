@@ -21,3 +21,25 @@ pub enum Fault {
     /// A lease may last beyond the end of its window.
     WindowEndIgnored,
 }
+
+#[cfg(feature = "planted-faults")]
+std::thread_local! {
+    static PLANTED: core::cell::Cell<Option<Fault>> = const { core::cell::Cell::new(None) };
+}
+
+impl Fault {
+    /// Has all terms that are made by this thread from now on have the mistake, or with `None` have none: for whoever runs
+    /// engines and stores that make their terms themselves. What was planted before.
+    #[cfg(feature = "planted-faults")]
+    pub fn plant(fault: Option<Self>) -> Option<Self> {
+        PLANTED.replace(fault)
+    }
+
+    /// What is planted in this thread. Without the feature nothing can be.
+    pub(super) fn planted() -> Option<Self> {
+        #[cfg(feature = "planted-faults")]
+        return PLANTED.get();
+        #[cfg(not(feature = "planted-faults"))]
+        None
+    }
+}

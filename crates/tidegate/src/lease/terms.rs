@@ -137,7 +137,7 @@ impl Terms {
             }
             other => return Err(TermsError::Algorithm(other.name())),
         };
-        Self { kind, period_us: 0, safe: Safe::default(), fallback: FALLBACK, fault: None }
+        Self { kind, period_us: 0, safe: Safe::default(), fallback: FALLBACK, fault: Fault::planted() }
             .with_period(Self::PERIOD)
     }
 
