@@ -228,7 +228,7 @@ impl Leases {
             }
         };
         if slot.numbers != asked.limit.numbers() || slot.failure != asked.limit.on_store_failure {
-            slot.renumber(asked.limit, self.terms_of(asked.limit));
+            slot.renumber(asked.limit, self.terms_of(asked.limit), now);
         }
         let attempt = asked.attempt;
         let taken = match slot.holder.take(&slot.terms, asked.cost, attempt, now) {
@@ -278,6 +278,13 @@ impl Leases {
         let mut shard = self.shard(charge.about.number);
         let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return 0 };
         slot.holder.put_back(&slot.terms, cost, now)
+    }
+
+    /// Lets the next request of a key ask at once.
+    pub(crate) fn ask_soon(&self, key: u64, now: Timestamp) {
+        if let Some(slot) = self.shard(key).slots.get_mut(&key) {
+            slot.holder.ask_soon(now);
+        }
     }
 
     /// Whole tokens in hand of a key.

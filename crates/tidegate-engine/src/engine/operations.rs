@@ -224,6 +224,7 @@ impl Engine {
         let looked = operations.len();
         operations.extend(self.operations_of(gate, &exact, |_| Some(Kind::Reset))?);
         let unseen = exact.len() - looked;
+        let leased: Vec<u64> = exact.iter().filter(|one| one.is_leased).map(|one| one.place.key()).collect();
         let local = gate.local_limits(request.attributes, limit);
         let lifted = local.iter().map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
@@ -234,6 +235,9 @@ impl Engine {
             let answer = step.answer.map_err(EngineError::Store)?;
             let seen = answer.outcomes.iter().take(looked);
             let in_use = seen.filter(|one| one.used > 0 || one.blocked_until.is_some()).count();
+            if let Some(holders) = &step.engine.shared.leases {
+                leased.iter().for_each(|key| holders.ask_soon(*key, step.now));
+            }
             let local = request.with(|attributes| gate.reset(attributes, limit.as_deref(), step.now));
             Ok(Progress::Done(local + in_use + unseen))
         }))

@@ -56,10 +56,11 @@ impl Slot {
     }
 
     /// Goes on by other numbers of the same limit. An ask under way is still about the old ones, which the next puts right.
-    pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>) {
+    pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>, now: Timestamp) {
         self.numbers = limit.numbers();
         self.failure = limit.on_store_failure;
         self.terms = terms;
+        self.holder.ask_soon(now);
         self.about = Arc::new(About {
             number: self.about.number,
             key: self.about.key.clone(),
@@ -79,7 +80,7 @@ impl Slot {
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
         // Without the store, what is left of the last grant is worth keeping as long as somebody asks for it.
         let is_wanted = self.holder.is_unanswered() && self.holder.demand(&self.terms, now) > 0;
-        self.flight.is_none() && self.holder.is_idle(now) && !is_wanted
+        self.flight.is_none() && self.holder.is_idle(&self.terms, now) && !is_wanted
     }
 
     /// When to look at it again.

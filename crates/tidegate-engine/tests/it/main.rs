@@ -7,6 +7,7 @@ mod carrying;
 mod exact;
 mod explaining;
 mod joining;
+mod leases;
 mod operations;
 mod oracle;
 mod order;

@@ -15,7 +15,7 @@ use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
 use super::terms::{Kind, Safe, Terms};
-use super::{DEPTH, DRIFT, SPACING};
+use super::{DEPTH, DRIFT, FALLBACK, SPACING};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -39,6 +39,8 @@ pub struct Holder {
     check_at: Timestamp,
     /// With an ask under way: when it was sent. Otherwise: when the next one makes sense.
     asked: Timestamp,
+    /// Before that nothing more is expected from the ledger, though it is asked now and then whether that has changed.
+    none_before: Timestamp,
     demand: Demand,
     /// The demand that the ledger was told.
     told_demand: u32,
@@ -121,6 +123,7 @@ impl Holder {
             renew_at: Timestamp::MIN,
             check_at: Timestamp::MIN,
             asked: Timestamp::MIN,
+            none_before: Timestamp::MIN,
             demand: Demand::NONE,
             told_demand: 0,
             rate: 0,
@@ -238,7 +241,18 @@ impl Holder {
             let renew = self.is_due(terms, now) || (may_ask && self.is(SHORT));
             return Take::Wait { until: there_at, renew };
         }
-        if may_ask { Take::Ask } else { Take::Wait { until: there_at.min(self.asked), renew: false } }
+        if may_ask {
+            return Take::Ask;
+        }
+        Take::Wait { until: there_at.min(self.asked.max(self.none_before)), renew: false }
+    }
+
+    /// Lets the next request ask at once, as after the limit was raised or reset.
+    pub fn ask_soon(&mut self, now: Timestamp) {
+        self.none_before = Timestamp::MIN;
+        if !self.is(ASKING) {
+            self.asked = self.asked.min(now);
+        }
     }
 
     /// The ask to send at `now`, in the name of `member`, for a request that waits and costs `need`, or 0 if none does. `None`
@@ -304,8 +318,13 @@ impl Holder {
             return 0;
         }
         self.epoch = grant.epoch;
+        self.none_before = Timestamp::MIN;
         if !grant.again.is_zero() {
-            self.asked = now.saturating_add(grant.again);
+            // A limit may be raised or reset in the meantime.
+            self.asked = now.saturating_add(grant.again.min(FALLBACK));
+            if grant.again > FALLBACK {
+                self.none_before = now.saturating_add(grant.again);
+            }
         }
         if grant.ttl.is_zero() {
             return grant.lump.into();
@@ -406,8 +425,10 @@ impl Holder {
     }
 
     /// Whether nothing would be lost if it were dropped now.
-    pub fn is_idle(&self, now: Timestamp) -> bool {
-        self.is(GONE) || (!self.is(ASKING | OWES) && now >= self.until && now >= self.asked)
+    pub fn is_idle(&self, terms: &Terms, now: Timestamp) -> bool {
+        // Of a window, what is in hand when the lease ends is still to be given back. A bucket's ledger knows when it has ended.
+        let owes = matches!(terms.kind, Kind::Window(_)) && (self.is(OWES) || self.held > 0);
+        self.is(GONE) || (!self.is(ASKING) && !owes && now >= self.until && now >= self.asked)
     }
 
     /// Whole tokens that may be spent at `now`.
@@ -467,8 +488,9 @@ impl Holder {
             // The clock stepped back: nobody knows how long the lease has lasted.
             self.until = self.until.min(now);
             self.asked = self.asked.min(now);
+            self.none_before = Timestamp::MIN;
             self.renew_at = self.renew_at.min(now);
-            self.end(period_ns(terms));
+            self.end(terms);
             self.at = now;
         }
         if self.at < self.until {
@@ -476,7 +498,7 @@ impl Holder {
         }
         if now >= self.until {
             if self.held > 0 || self.rate > 0 {
-                self.end(period_ns(terms));
+                self.end(terms);
             }
             let rate = self.rate_now(terms, now);
             if rate == 0 {
@@ -510,9 +532,15 @@ impl Holder {
     }
 
     /// The lease is over: what is in hand is not spent any more.
-    fn end(&mut self, period: u64) {
+    fn end(&mut self, terms: &Terms) {
+        let period = period_ns(terms);
         let in_hand = self.in_hand(period);
+        let owed = self.flags & OWES;
         self.give_back(in_hand, 0, period);
+        if matches!(terms.kind, Kind::Bucket(_)) {
+            // A bucket's ledger forgets a lease that has ended: it is told with the next ask, if there is one.
+            self.flags = self.flags & !OWES | owed;
+        }
         self.count_unused(self.level, period);
         (self.level, self.rate, self.held) = (0, 0, 0);
     }

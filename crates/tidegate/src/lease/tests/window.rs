@@ -71,14 +71,15 @@ fn a_quota_is_short_by_no_more_than_dead_members_held() {
 }
 
 #[test]
-fn refusals_after_the_last_token_ask_nobody() {
+fn refusals_after_the_last_token_ask_twice_a_minute() {
     let mut world = daily(1_000, 4, calm(), 5);
     world.run(60, &[100; 4]);
     let calls = world.calls;
     world.run(60, &[100; 4]);
     println!("{calls} calls, then {}", world.calls - calls);
     assert_eq!(world.admitted(), 1_000);
-    assert!(world.calls - calls <= 8);
+    // Of 24 000; so a limit that is raised is not missed until the window ends.
+    assert!(world.calls - calls <= 12, "{}", world.calls - calls);
 }
 
 #[test]

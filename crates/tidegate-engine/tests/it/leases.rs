@@ -1,0 +1,435 @@
+//! Limits that are spent from leases, on engines that share a store.
+
+use core::task::{Context, Waker};
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::algorithm::{CivilUnit, Fixed, WindowStart};
+use tidegate::limit::{Consistency, OnStoreFailure};
+use tidegate::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp};
+use tidegate_engine::{
+    AdmitAllError, Answered, Decision, DecisionAll, Engine, EngineConfig, LeaseConfig, NamespaceConfig,
+    Outcome, Permit, Progress, Request, Step, StepAll, Wants,
+};
+use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, StoreError};
+
+use crate::world::{NOW, SEED, bucket, config};
+
+mod away;
+mod operations;
+
+const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const ADA: [(&str, &str); 1] = [("user", "ada")];
+
+/// Members that share a store, all on one clock.
+pub(crate) struct Fleet {
+    pub(crate) members: Vec<Engine>,
+    store: MemoryStore,
+    clock: Arc<AtomicU64>,
+    pub(crate) is_down: bool,
+    asks: u64,
+}
+
+pub(crate) fn leased(name: &str, algorithm: Algorithm) -> Limit {
+    Limit::new(name, algorithm).key(["user"]).consistency(Consistency::Leased)
+}
+
+fn per_second(units: u64) -> Algorithm {
+    bucket(units, SECOND)
+}
+
+fn window(limit: u64, window: Duration) -> Algorithm {
+    Algorithm::Fixed(Fixed::new(limit, window, WindowStart::Epoch).unwrap())
+}
+
+impl Fleet {
+    pub(crate) fn new(count: u64, limits: &[Limit]) -> Self {
+        Self::with(count, limits, |_| {})
+    }
+
+    pub(crate) fn with(count: u64, limits: &[Limit], change: impl Fn(&mut LeaseConfig)) -> Self {
+        let clock = Arc::new(AtomicU64::new(NOW.as_nanos()));
+        let reads = Arc::clone(&clock);
+        let now = move || Timestamp::from_nanos(reads.load(Ordering::Relaxed));
+        let member = |number| {
+            let mut leases = LeaseConfig::of(number);
+            change(&mut leases);
+            let seed = [number, SEED[1], SEED[2], SEED[3]];
+            let config =
+                EngineConfig { asks_store: true, leases: Some(leases), ..EngineConfig::seeded(seed) };
+            let mut config = config;
+            config.table = crate::world::config().table;
+            let namespace = NamespaceConfig { name: "api".into(), limits: limits.to_vec() };
+            Engine::builder(config).namespace(namespace).build().unwrap()
+        };
+        let members = (1..=count).map(member).collect();
+        Self {
+            members,
+            store: MemoryStore::new(MemoryConfig::new(SEED), now),
+            clock,
+            is_down: false,
+            asks: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// Time passes; every member does what is due.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.clock.store(self.now().saturating_add(span).as_nanos(), Ordering::Relaxed);
+        for member in 0..self.members.len() {
+            let _ = self.members[member].tick(self.now());
+            self.drive(member);
+        }
+    }
+
+    fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        if self.is_down {
+            return Err(StoreError::Unavailable { at: "the test".into(), sent: false, source: None });
+        }
+        self.store.run_now(batch)
+    }
+
+    /// Carries what a member wants to ask; how many asks there were.
+    pub(crate) fn drive(&mut self, member: usize) -> usize {
+        let mut asks = 0;
+        for asked in self.members[member].take_lease_asks() {
+            asks += asked.asks();
+            let answer = self.run(asked.batch());
+            self.members[member].lease_answered(asked, answer, self.now());
+        }
+        self.asks += asks as u64;
+        asks
+    }
+
+    /// Carries a request through to its decision.
+    pub(crate) fn decide(&mut self, member: usize, request: &Request<'_>) -> Decision {
+        let mut step = self.members[member].admit(request, self.now()).unwrap();
+        loop {
+            match step {
+                Step::Decided(decision) => return decision,
+                Step::Ask(pending) => {
+                    let answered = match pending.wants() {
+                        Wants::Store(batch) => Answered::Store(self.run(batch)),
+                        Wants::Lease(landing) => {
+                            self.drive(member);
+                            assert!(landing.is_over(), "every ask comes to an end");
+                            Answered::Lease
+                        }
+                    };
+                    step = self.members[member].resume(*pending, answered, self.now());
+                }
+                Step::Queued(place) => match place {},
+            }
+        }
+    }
+
+    pub(crate) fn admit(&mut self, member: usize, units: u64) -> Option<Permit> {
+        self.ask(member, units).ok()
+    }
+
+    pub(crate) fn ask(&mut self, member: usize, units: u64) -> Result<Permit, Refusal<'static>> {
+        match self.decide(member, &Request::new("api", &ADA).cost(Cost::new(units).unwrap())) {
+            Decision::Admit(permit) => Ok(permit),
+            Decision::Refuse(refusal) => Err(refusal),
+        }
+    }
+
+    /// Carries an operation through to its end.
+    pub(crate) fn carry<T>(&self, member: usize, mut progress: Progress<T>) -> T {
+        loop {
+            match progress {
+                Progress::Done(value) => return value,
+                Progress::Ask(asking) => {
+                    let answer = self.run(asking.batch());
+                    progress = asking.resume(&self.members[member], answer, self.now()).unwrap();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn settle(&mut self, member: usize, permit: Permit, outcome: Outcome) {
+        if let Some(batch) = self.members[member].settle(permit, outcome, self.now()).batch {
+            self.run(&batch).unwrap();
+        }
+    }
+
+    /// How many requests of one unit are admitted at once.
+    pub(crate) fn burst(&mut self, member: usize) -> u64 {
+        let mut admitted = 0;
+        while let Some(permit) = self.admit(member, 1) {
+            drop(permit);
+            admitted += 1;
+        }
+        admitted
+    }
+}
+
+#[test]
+fn a_hot_key_is_asked_for_once_and_then_decided_by_the_member() {
+    let mut fleet = Fleet::new(1, &[leased("rate", per_second(1000))]);
+    for _ in 0..300 {
+        assert!(fleet.admit(0, 1).is_some());
+    }
+    assert_eq!(fleet.asks, 1, "one ask for 300 requests");
+    let permit = fleet.admit(0, 1).unwrap();
+    let report = fleet.members[0].statuses(&permit);
+    assert_eq!((report[0].limit, report[0].name.as_str()), (1000, "rate"));
+}
+
+#[test]
+fn four_hundred_who_come_at_once_wait_for_one_ask() {
+    let mut fleet = Fleet::new(1, &[leased("rate", per_second(1000))]);
+    let request = Request::new("api", &ADA);
+    let now = fleet.now();
+    let mut waiting = Vec::new();
+    for _ in 0..400 {
+        match fleet.members[0].admit(&request, now).unwrap() {
+            Step::Ask(pending) => waiting.push(pending),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(waiting.iter().all(|one| matches!(one.wants(), Wants::Lease(landing) if !landing.is_over())));
+    assert_eq!(fleet.drive(0), 1);
+    let mut admitted = 0;
+    while let Some(pending) = waiting.pop() {
+        match fleet.members[0].resume(*pending, Answered::Lease, now) {
+            Step::Decided(Decision::Admit(_)) => admitted += 1,
+            Step::Ask(pending) => {
+                fleet.drive(0);
+                waiting.push(pending);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(admitted, 400);
+    assert!(fleet.asks <= 4, "{} asks", fleet.asks);
+}
+
+#[test]
+fn who_waits_is_woken_when_the_ask_has_landed() {
+    struct Count(AtomicU64);
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let mut fleet = Fleet::new(1, &[leased("rate", per_second(1000))]);
+    let driver = Arc::new(Count(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&driver));
+    assert!(fleet.members[0].poll_lease_asks(&mut Context::from_waker(&waker)).is_pending());
+    let Step::Ask(pending) = fleet.members[0].admit(&Request::new("api", &ADA), NOW).unwrap() else {
+        panic!("a cold key asks");
+    };
+    assert_eq!(driver.0.load(Ordering::Relaxed), 1, "there is something to carry");
+    let Wants::Lease(landing) = pending.wants() else { panic!("it waits for a lease") };
+    let requester = Arc::new(Count(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&requester));
+    let mut landing = core::pin::pin!(landing);
+    assert!(landing.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    fleet.drive(0);
+    assert_eq!(requester.0.load(Ordering::Relaxed), 1);
+    assert!(landing.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+}
+
+#[test]
+fn a_request_that_waits_for_a_lease_holds_nothing() {
+    let local = Limit::new("local", bucket(10, Duration::from_mins(1))).key(["user"]);
+    let fleet = Fleet::new(1, &[local, leased("rate", per_second(1000))]);
+    let before = fleet.members[0].fingerprint();
+    let step = fleet.members[0].admit(&Request::new("api", &ADA), NOW).unwrap();
+    assert!(matches!(step, Step::Ask(_)));
+    assert_eq!(fleet.members[0].fingerprint(), before);
+    // Whoever goes away leaves nothing undone: the next finds the lease.
+    drop(step);
+}
+
+#[test]
+fn what_one_lease_refuses_is_not_taken_from_another() {
+    let limits = [leased("wide", window(1000, Duration::from_hours(2))), leased("narrow", per_second(5))];
+    let mut fleet = Fleet::new(1, &limits);
+    for _ in 0..5 {
+        assert!(fleet.admit(0, 1).is_some());
+    }
+    let in_hand = |fleet: &Fleet| {
+        let (views, _) = fleet.members[0].leases(8, fleet.now());
+        views.into_iter().find(|one| one.limit == "wide").unwrap().tokens
+    };
+    let before = in_hand(&fleet);
+    for _ in 0..50 {
+        let refusal = fleet.ask(0, 1).unwrap_err();
+        assert_eq!((refusal.name(), refusal.reason()), ("narrow", Reason::RateExceeded));
+    }
+    assert_eq!(in_hand(&fleet), before);
+}
+
+#[test]
+fn a_quota_shared_by_members_is_used_up_to_the_last_unit_and_never_more() {
+    for count in [1, 2, 7] {
+        let mut fleet = Fleet::new(count, &[leased("daily", window(500, Duration::from_hours(24)))]);
+        let mut admitted = 0;
+        for round in 0..4000 {
+            if round % 10 == 0 {
+                fleet.pass(Duration::from_millis(50));
+            }
+            let member = round % fleet.members.len();
+            admitted += u64::from(fleet.admit(member, 1).is_some());
+        }
+        assert_eq!(admitted, 500, "{count} members");
+        let refusal = fleet.ask(0, 1).unwrap_err();
+        assert_eq!(refusal.reason(), Reason::QuotaExceeded);
+    }
+}
+
+#[test]
+fn a_rate_shared_by_members_is_used_and_kept() {
+    let mut fleet = Fleet::new(4, &[leased("rate", per_second(200))]);
+    let (mut admitted, mut decisions) = (0_u64, 0_u64);
+    // Twice as much as there is, for twenty seconds, and evenly.
+    for _ in 0..20_000 {
+        fleet.pass(Duration::from_millis(1));
+        for member in 0..4 {
+            if (decisions + member as u64) % 10 == 0 {
+                admitted += u64::from(fleet.admit(member, 1).is_some());
+            }
+            decisions += 1;
+        }
+    }
+    // R·W + B + 0.1·R, and at least 98 % of R·W.
+    assert!(admitted <= 200 * 20 + 200 + 20, "{admitted}");
+    assert!(admitted >= 200 * 20 * 98 / 100, "{admitted}");
+}
+
+#[test]
+fn a_cost_that_never_fits_is_refused_for_good() {
+    let mut fleet = Fleet::new(1, &[leased("rate", per_second(10))]);
+    let refusal = fleet.ask(0, 11).unwrap_err();
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::CostExceedsLimit, Retry::Never));
+    assert_eq!(fleet.asks, 0, "the store is not asked for it");
+}
+
+#[test]
+fn a_shadow_lease_refuses_nothing_and_says_so() {
+    let mut fleet = Fleet::new(1, &[leased("shadow", per_second(3)).shadow()]);
+    for _ in 0..3 {
+        assert!(fleet.admit(0, 1).is_some());
+    }
+    let permit = fleet.admit(0, 1).expect("it refuses nothing");
+    assert!(fleet.members[0].statuses(&permit)[0].shadow_refused);
+}
+
+#[test]
+fn when_there_is_no_place_for_another_holder_idle_ones_make_room() {
+    let mut fleet = Fleet::with(1, &[leased("rate", per_second(100))], |leases| leases.holders_max = 8);
+    let users: Vec<String> = (0..9).map(|number| format!("user-{number}")).collect();
+    let ask = |fleet: &mut Fleet, user: &str| {
+        let attributes = [("user", user)];
+        match fleet.decide(0, &Request::new("api", &attributes)) {
+            Decision::Admit(_) => None,
+            Decision::Refuse(refusal) => Some(refusal),
+        }
+    };
+    for user in &users[..8] {
+        assert!(ask(&mut fleet, user).is_none());
+    }
+    let refusal = ask(&mut fleet, &users[8]).expect("all places are taken");
+    assert_eq!(refusal.reason(), Reason::TableFull);
+    let Retry::At(until) = refusal.retry() else { panic!("{refusal:?}") };
+    assert!(until > fleet.now());
+    fleet.pass(Duration::from_secs(30));
+    assert!(ask(&mut fleet, &users[8]).is_none(), "who has not been asked for goes");
+    assert!(fleet.members[0].lease_totals().unwrap().holders <= 8);
+}
+
+#[test]
+fn leases_that_are_given_back_are_there_for_others_at_once() {
+    let mut fleet = Fleet::new(2, &[leased("daily", window(100, Duration::from_hours(24)))]);
+    assert!(fleet.admit(0, 1).is_some());
+    for asked in fleet.members[0].leave_leases(fleet.now()) {
+        let answer = fleet.run(asked.batch());
+        fleet.members[0].lease_answered(asked, answer, fleet.now());
+    }
+    assert_eq!(fleet.members[0].lease_totals().unwrap().holders, 0);
+    let mut admitted = 0;
+    for _ in 0..400 {
+        fleet.pass(Duration::from_millis(100));
+        admitted += fleet.burst(1);
+    }
+    assert_eq!(admitted, 99);
+}
+
+#[test]
+fn other_numbers_count_from_the_next_request_on() {
+    let mut fleet = Fleet::new(1, &[leased("daily", window(10, Duration::from_hours(24)))]);
+    assert_eq!(fleet.burst(0), 10);
+    let limits = vec![leased("daily", window(15, Duration::from_hours(24)))];
+    let namespaces = vec![NamespaceConfig { name: "api".into(), limits }];
+    fleet.members[0] = fleet.members[0].reconfigured(namespaces).unwrap().0;
+    let mut admitted = 0;
+    for _ in 0..100 {
+        fleet.pass(SECOND);
+        admitted += fleet.burst(0);
+    }
+    assert_eq!(admitted, 5, "what is used stays used");
+}
+
+#[test]
+fn requests_that_go_together_ask_for_all_their_leases_at_once() {
+    let mut fleet = Fleet::new(1, &[leased("rate", per_second(100))]);
+    let users = ["a", "b", "c"].map(|user| [("user", user)]);
+    let requests: Vec<_> = users.iter().map(|attributes| Request::new("api", attributes)).collect();
+    let step = fleet.members[0].admit_all(&requests, NOW).unwrap();
+    let StepAll::Ask(pending) = step else { panic!("cold keys ask") };
+    assert_eq!(fleet.drive(0), 3);
+    let step = fleet.members[0].resume_all(*pending, Answered::Lease, NOW);
+    assert!(matches!(step, StepAll::Decided(DecisionAll::Admit(permits)) if permits.len() == 3));
+    let unknown = [requests[0], Request::new("nowhere", &ADA)];
+    assert!(matches!(fleet.members[0].admit_all(&unknown, NOW), Err(AdmitAllError::Request { at: 1, .. })));
+}
+
+#[test]
+fn a_limit_divided_among_members_counts_by_its_part() {
+    let divided = Limit::new("each", bucket(100, SECOND)).key(["user"]).divided();
+    let mut fleet = Fleet::new(1, &[divided]);
+    assert_eq!(fleet.burst(0), 100);
+    fleet.pass(SECOND);
+    fleet.members[0] = fleet.members[0].with_members(4).unwrap().expect("the part has changed");
+    assert_eq!(fleet.burst(0), 25);
+    assert!(fleet.members[0].with_members(4).unwrap().is_none());
+    fleet.members[0] = fleet.members[0].with_members(0).unwrap().expect("none counts as one");
+    fleet.pass(SECOND);
+    assert_eq!(fleet.burst(0), 100);
+}
+
+#[test]
+fn without_a_shared_store_a_leased_limit_is_decided_here() {
+    let limits = vec![leased("rate", per_second(7))];
+    let engine =
+        Engine::builder(config()).namespace(NamespaceConfig { name: "api".into(), limits }).build().unwrap();
+    for _ in 0..7 {
+        let step = engine.admit(&Request::new("api", &ADA), NOW).unwrap();
+        assert!(matches!(step, Step::Decided(Decision::Admit(_))));
+    }
+    let step = engine.admit(&Request::new("api", &ADA), NOW).unwrap();
+    assert!(matches!(step, Step::Decided(Decision::Refuse(_))));
+}
+
+#[test]
+fn what_cannot_be_leased_makes_no_engine() {
+    use tidegate::algorithm::Rolling;
+    let rolling = Algorithm::Rolling(Rolling::new(5, SECOND).unwrap());
+    let limits = vec![leased("rolling", rolling)];
+    let built = Engine::builder(config()).namespace(NamespaceConfig { name: "api".into(), limits }).build();
+    let error = built.unwrap_err().to_string();
+    assert!(error.contains("rolling") && error.contains("consistency: exact"), "{error}");
+    let daily = Algorithm::Calendar(tidegate::algorithm::Calendar::new(5, CivilUnit::Day, "UTC").unwrap());
+    assert!(Fleet::new(1, &[leased("daily", daily)]).admit(0, 1).is_some());
+}
+
+/// Of a limit, with what it does while the store is away.
+pub(crate) fn failing(name: &str, algorithm: Algorithm, failure: OnStoreFailure) -> Limit {
+    leased(name, algorithm).on_store_failure(failure)
+}

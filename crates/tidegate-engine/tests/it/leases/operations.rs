@@ -1,0 +1,132 @@
+//! What else is done to leased limits: settling, reporting, refunding, looking, resetting, blocking.
+
+use core::time::Duration;
+
+use tidegate::{Cost, Reason, Retry};
+use tidegate_engine::{Outcome, Request};
+
+use super::{ADA, Fleet, leased, window};
+
+fn day(limit: u64) -> Fleet {
+    Fleet::new(2, &[leased("daily", window(limit, Duration::from_hours(24)))])
+}
+
+/// How much the members admit until nothing is left.
+fn rest(fleet: &mut Fleet) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..300 {
+        fleet.pass(Duration::from_millis(100));
+        admitted += fleet.burst(0) + fleet.burst(1);
+    }
+    admitted
+}
+
+fn cost(units: u64) -> Cost {
+    Cost::new(units).unwrap()
+}
+
+#[test]
+fn a_reservation_that_cost_less_gives_the_rest_back() {
+    let mut fleet = day(100);
+    let permit = fleet.admit(0, 40).unwrap();
+    fleet.settle(0, permit, Outcome::Cost(10));
+    assert_eq!(rest(&mut fleet), 90);
+}
+
+#[test]
+fn a_reservation_that_cost_more_is_charged_for_it() {
+    let mut fleet = day(100);
+    let permit = fleet.admit(0, 10).unwrap();
+    fleet.settle(0, permit, Outcome::Cost(60));
+    let admitted = rest(&mut fleet);
+    // What members had in hand when it was reported is theirs all the same.
+    assert!((40..=45).contains(&admitted), "{admitted}");
+}
+
+#[test]
+fn what_was_cancelled_is_given_back_also_long_after() {
+    let mut fleet = day(100);
+    let permit = fleet.admit(0, 30).unwrap();
+    fleet.settle(0, permit, Outcome::Cancelled);
+    let permit = fleet.admit(0, 30).unwrap();
+    fleet.pass(Duration::from_secs(60));
+    fleet.settle(0, permit, Outcome::Cost(0));
+    assert_eq!(rest(&mut fleet), 100);
+}
+
+#[test]
+fn reports_and_refunds_reach_the_ledger() {
+    let mut fleet = day(100);
+    let request = Request::new("api", &ADA).cost(cost(70));
+    let report = fleet.members[0].report(&request, fleet.now()).unwrap();
+    let report = fleet.carry(0, report);
+    assert_eq!((report[0].name.as_str(), report[0].remaining), ("daily", 30));
+    let refund = Request::new("api", &ADA).cost(cost(20));
+    for _ in 0..3 {
+        let progress = fleet.members[1].refund(&refund, "once", fleet.now()).unwrap();
+        let _ = fleet.carry(1, progress);
+    }
+    assert_eq!(rest(&mut fleet), 50);
+}
+
+#[test]
+fn looking_sees_what_is_left_of_all_members_and_takes_nothing() {
+    let mut fleet = day(100);
+    assert!(fleet.admit(0, 10).is_some());
+    let request = Request::new("api", &ADA).cost(cost(80));
+    for _ in 0..3 {
+        let peek = fleet.members[0].peek(&request, fleet.now()).unwrap();
+        let peek = fleet.carry(0, peek);
+        assert_eq!((peek.refusal.is_none(), peek.limits[0].remaining), (true, 90));
+    }
+    let request = Request::new("api", &ADA).cost(cost(95));
+    let peek = fleet.members[0].peek(&request, fleet.now()).unwrap();
+    let refusal = fleet.carry(0, peek).refusal.unwrap();
+    assert_eq!(refusal.reason(), Reason::QuotaExceeded);
+    let explained = fleet.members[0].explain(&request, fleet.now()).unwrap();
+    assert!(!fleet.carry(0, explained).is_admitted());
+}
+
+#[test]
+fn a_reset_forgets_what_is_used() {
+    let mut fleet = day(50);
+    assert_eq!(rest(&mut fleet), 50);
+    let reset = fleet.members[0].reset(&Request::new("api", &ADA), None, fleet.now()).unwrap();
+    assert_eq!(fleet.carry(0, reset), 1);
+    let admitted = rest(&mut fleet);
+    assert!((45..=50).contains(&admitted), "{admitted}");
+}
+
+#[test]
+fn a_blocked_key_is_refused_until_then_and_keeps_what_it_has() {
+    let mut fleet = day(50);
+    let until = fleet.now().saturating_add(Duration::from_secs(60));
+    let block = fleet.members[0].block(&Request::new("api", &ADA), "daily", until, fleet.now()).unwrap();
+    fleet.carry(0, block);
+    let refusal = fleet.ask(0, 1).unwrap_err();
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
+    fleet.pass(Duration::from_secs(60));
+    assert!(fleet.admit(0, 1).is_some());
+}
+
+#[test]
+fn whoever_exceeds_a_leased_limit_that_blocks_is_blocked() {
+    let limit = leased("daily", window(3, Duration::from_hours(24)));
+    let mut fleet = Fleet::new(1, &[limit.block_on_exceed(Duration::from_secs(600))]);
+    assert_eq!(fleet.burst(0), 3);
+    let refusal = fleet.ask(0, 1).unwrap_err();
+    let until = fleet.now().saturating_add(Duration::from_secs(600));
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
+}
+
+#[test]
+fn what_is_tried_again_is_no_demand() {
+    let mut fleet = day(100);
+    for _ in 0..200 {
+        let mut request = Request::new("api", &ADA);
+        request.attempt = 1;
+        let _ = fleet.decide(0, &request);
+    }
+    let (views, _) = fleet.members[0].leases(1, fleet.now());
+    assert_eq!(views[0].demand, 0);
+}
