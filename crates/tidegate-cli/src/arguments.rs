@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod asking;
+pub(crate) mod simulating;
 
 use std::path::PathBuf;
 
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     /// and what would differ under `semantics: tidegate`.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
+    /// Run what Tidegate decides in a world of its own, where time, chance and whatever goes wrong come from a seed
+    Simulate(simulating::Simulate),
     /// Print a new token, its hash, and how to use each
     Token(asking::Token),
     /// Print the JSON schema of the configuration

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The configuration has problems, or the request that was asked about is refused.
+    /// The configuration has problems, the request that was asked about is refused, or a checker of a simulation found
+    /// something.
     Problems = 1,
     /// What was asked cannot be taken. It is also clap's, for a command line that is wrong.
     Untaken = 2,
@@ -43,6 +44,14 @@ Exit codes:
   1  it is refused, or would be
   2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
+
+/// What `--help` says of exit codes of simulations.
+pub(crate) const SIMULATING: &str = "\
+Exit codes:
+  0  no checker found anything
+  1  a checker found something: the report says what, and the seed that shows it again
+  2  the command line is wrong, or says something that cannot be simulated
+  3  the output or the pictures cannot be written";
 
 /// Says on standard error why the command ends.
 pub(crate) fn complain(message: impl std::fmt::Display) {

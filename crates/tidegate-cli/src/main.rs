@@ -12,6 +12,7 @@ mod logging;
 mod policy_file;
 mod reference;
 mod serve;
+mod simulate;
 mod token;
 mod validate;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Schema => reference::schema(),

@@ -13,6 +13,7 @@ mod kill;
 mod process;
 mod ratelimit_files;
 mod serve;
+mod simulate;
 mod swaps;
 mod upstream;
 mod validate;

@@ -1,0 +1,87 @@
+//! Many seeds, on all cores; each of them in one thread.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use serde::Serialize;
+use tidegate_sim::{Report, Scenario, ScenarioError, simulate};
+
+use super::{Progress, json, scenario, untaken, write};
+use crate::arguments::simulating::Fleet;
+use crate::exit::Exit;
+
+/// What many seeds came to.
+#[derive(Debug, Serialize)]
+struct Found {
+    from: u64,
+    seeds: u64,
+    decisions: u64,
+    /// In the order of their seeds; at most [`REPORTS_MAX`].
+    violated: Vec<Report>,
+    violated_total: u64,
+}
+
+/// How many reports are kept.
+const REPORTS_MAX: usize = 20;
+
+pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
+    let progress = Progress::new(count, "seeds");
+    let (next, done, decisions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let violated: Mutex<(u64, Vec<Report>)> = Mutex::default();
+    let failed: Mutex<Option<ScenarioError>> = Mutex::default();
+    let is_over = AtomicBool::new(false);
+    let work = || {
+        loop {
+            // Relaxed throughout: each number by itself matters, and the threads are joined before they are read.
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count || is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            match simulate(&scenario(fleet, Scenario::drawn(fleet.seed.wrapping_add(at)))) {
+                Ok(report) => {
+                    decisions.fetch_add(report.decisions, Ordering::Relaxed);
+                    if report.violations_total > 0 {
+                        let mut violated = violated.lock().unwrap_or_else(PoisonError::into_inner);
+                        violated.0 += 1;
+                        violated.1.push(report);
+                        violated.1.sort_by_key(|report| report.scenario.seed);
+                        violated.1.truncate(REPORTS_MAX);
+                    }
+                }
+                Err(error) => {
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    is_over.store(true, Ordering::Relaxed);
+                }
+            }
+            progress.at(done.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    drop(progress);
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return untaken(&error);
+    }
+    let (violated_total, violated) = violated.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let decisions = decisions.into_inner();
+    let found = Found { from: fleet.seed, seeds: count, decisions, violated, violated_total };
+    let text = if fleet.json { json(&found) } else { found.text() };
+    write(&text, if violated_total == 0 { Exit::Done } else { Exit::Problems })
+}
+
+impl Found {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for report in &self.violated {
+            let _ = write!(text, "{report}");
+        }
+        let Self { from, seeds, decisions, violated_total, .. } = self;
+        let _ = writeln!(
+            text,
+            "{seeds} seeds from {from}, {decisions} decisions: {violated_total} seeds in which a checker found something"
+        );
+        text
+    }
+}

@@ -1,0 +1,471 @@
+//! The world: everything that happens, one thing after the other.
+
+use std::collections::VecDeque;
+
+use tidegate::algorithm::Verdict;
+use tidegate::lease::Ask;
+use tidegate::{Cost, Timestamp};
+use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Request, Step, Wants};
+use tidegate_store::{Answer, Batch, Kind, OnLedger, StoreError};
+
+use crate::calls::{Asked, CallName, Calls};
+use crate::chance::Chance;
+use crate::chaos::{Disturbance, Trouble, planned};
+use crate::clock::{MS, SECOND};
+use crate::load::{Arrival, Arrivals};
+use crate::member::{ATTRIBUTE, KeyName, Maker, Member, NAMESPACE};
+use crate::network::Network;
+use crate::queue::Queue;
+use crate::report::{Report, Tally};
+use crate::room::{Room, Served};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::watch::{Admitted, Watch};
+
+/// How late answers are while the store answers late, at most.
+const ANSWERS_LATE: u64 = 900 * MS;
+
+/// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the caller see how far it is.
+#[derive(Debug)]
+pub struct Simulation {
+    scenario: Scenario,
+    now: u64,
+    seconds: u32,
+    arrivals: Arrivals,
+    next_arrival: Arrival,
+    queue: Queue<Event>,
+    /// Calls by when they are given up; all are given the same time.
+    deadlines: VecDeque<(u64, CallName)>,
+    calls: Calls,
+    members: Vec<Member>,
+    maker: Maker,
+    network: Network,
+    room: Room,
+    plan: Vec<Disturbance>,
+    chance: Chance,
+    watch: Watch,
+    tally: Tally,
+}
+
+#[derive(Debug)]
+enum Event {
+    /// A batch arrives at the store.
+    Arrives(CallName),
+    /// An answer arrives at a member.
+    Answers(CallName, Box<Result<Answer, StoreError>>),
+    /// A member looks whether there is something to do.
+    Wakes {
+        member: u32,
+        run: u64,
+    },
+    /// A client tries again.
+    Retries(Arrival),
+    /// A disturbance begins, or ends.
+    Begins(u32),
+    Ends(u32),
+    /// Nothing goes wrong any more.
+    Calm,
+}
+
+impl Simulation {
+    /// The fleet of a scenario, before anything has happened.
+    pub fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
+        scenario.check()?;
+        #[cfg(feature = "planted-faults")]
+        let _planted = Planted::new(scenario);
+        let plan = planned(scenario);
+        let failovers = plan.iter().filter(|one| one.trouble == Trouble::FailedOver).count();
+        let mut maker = Maker::new(scenario)?;
+        let members = (0..scenario.members).map(|_| maker.member()).collect::<Result<_, _>>()?;
+        let mut queue = Queue::new();
+        for (at, one) in (0..).zip(&plan) {
+            queue.plan(one.from, Event::Begins(at));
+            queue.plan(one.until, Event::Ends(at));
+        }
+        if let Some(calm) = scenario.calm_from() {
+            queue.plan(u64::from(calm) * SECOND, Event::Calm);
+        }
+        let mut arrivals = Arrivals::new(scenario);
+        let next_arrival = arrivals.next();
+        Ok(Self {
+            now: 0,
+            seconds: 0,
+            next_arrival,
+            arrivals,
+            queue,
+            deadlines: VecDeque::new(),
+            calls: Calls::default(),
+            members,
+            maker,
+            network: Network::new(scenario),
+            room: Room::new(scenario, failovers),
+            chance: Chance::new(scenario.seed, 7),
+            watch: Watch::new(scenario),
+            tally: Tally::new(scenario, &plan),
+            plan,
+            scenario: scenario.clone(),
+        })
+    }
+
+    /// Lets a second pass, and says whether there is another.
+    pub fn next_second(&mut self) -> Result<bool, ScenarioError> {
+        #[cfg(feature = "planted-faults")]
+        let _planted = Planted::new(&self.scenario);
+        let end = (u64::from(self.seconds) + 1) * SECOND;
+        while self.step(end)? {}
+        self.now = end;
+        self.seconds += 1;
+        let out = self.watch.out(0, self.room.clock.at(end).as_nanos());
+        self.tally.second(out, self.room.batches);
+        Ok(self.seconds < self.scenario.seconds)
+    }
+
+    /// For how many seconds it has run.
+    pub fn seconds(&self) -> u32 {
+        self.seconds
+    }
+
+    /// What has happened so far.
+    pub fn into_report(mut self) -> Report {
+        self.watch.finish(&self.tally.measured, self.now);
+        self.tally.into_report(self.scenario, self.watch, &self.plan)
+    }
+
+    /// The next thing before `end`, if there is one.
+    fn step(&mut self, end: u64) -> Result<bool, ScenarioError> {
+        let event_at = self.queue.next_at().unwrap_or(u64::MAX);
+        let deadline_at = self.deadlines.front().map_or(u64::MAX, |(at, _)| *at);
+        let arrival_at = self.next_arrival.at;
+        let at = event_at.min(deadline_at).min(arrival_at);
+        if at >= end {
+            return Ok(false);
+        }
+        self.now = at;
+        if event_at == at {
+            if let Some((_, event)) = self.queue.next() {
+                self.happen(event)?;
+            }
+        } else if deadline_at == at {
+            if let Some((_, name)) = self.deadlines.pop_front() {
+                let after = core::time::Duration::from_millis(self.scenario.deadline_ms.into());
+                self.end(name, Err(StoreError::Timeout { after }));
+            }
+        } else {
+            let arrival = core::mem::replace(&mut self.next_arrival, self.arrivals.next());
+            self.request(arrival);
+        }
+        Ok(true)
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), ScenarioError> {
+        match event {
+            Event::Arrives(name) => self.serve(name),
+            Event::Answers(name, answer) => self.end(name, *answer),
+            Event::Wakes { member, run } => {
+                let one = &mut self.members[member as usize];
+                if one.run == run && one.wake == self.now {
+                    one.wake = u64::MAX;
+                    self.tick(member);
+                }
+            }
+            Event::Retries(arrival) => self.request(arrival),
+            Event::Begins(at) => self.begin(self.plan[at as usize]),
+            Event::Ends(at) => self.cease(self.plan[at as usize])?,
+            Event::Calm => self.network.calm_down(),
+        }
+        Ok(())
+    }
+
+    /// A client asks a member.
+    fn request(&mut self, arrival: Arrival) {
+        let member = &self.members[arrival.member as usize];
+        let Some(engine) = &member.engine else {
+            self.tally.unreached();
+            return;
+        };
+        self.tally.offered(&arrival, self.now);
+        let name = KeyName::of(arrival.key);
+        let attributes = [(ATTRIBUTE, name.as_str())];
+        let cost = Cost::new(arrival.cost.into()).unwrap_or(Cost::ONE);
+        let mut request = Request::new(NAMESPACE, &attributes).cost(cost);
+        request.attempt = arrival.attempt;
+        match engine.admit(&request, member.clock.at(self.now)) {
+            Ok(step) => self.go_on(step, arrival),
+            Err(_) => self.tally.failed(),
+        }
+        self.send_asks(arrival.member);
+    }
+
+    fn go_on(&mut self, step: Step, arrival: Arrival) {
+        match step {
+            Step::Decided(decision) => self.decided(decision, arrival),
+            Step::Ask(pending) => match pending.wants() {
+                Wants::Store(_) => self.call(arrival.member, Asked::Request(pending, arrival)),
+                Wants::Lease(_) => self.members[arrival.member as usize].parked.push((pending, arrival)),
+            },
+            Step::Queued(place) => match place {},
+        }
+    }
+
+    fn decided(&mut self, decision: Decision, arrival: Arrival) {
+        let Arrival { member, key, cost, .. } = arrival;
+        match decision {
+            Decision::Admit(permit) => {
+                self.tally.admitted(&arrival, self.now);
+                let run = self.members[member as usize].run;
+                let store_now = self.room.clock.at(self.now).as_nanos();
+                let one = Admitted { member, run, key, cost: cost.into() };
+                self.watch.admitted(one, self.now, store_now);
+                // Neither buckets nor windows lend anything that must be given back.
+                drop(permit);
+            }
+            Decision::Refuse(refusal) => {
+                self.tally.refused(&arrival, refusal.reason(), self.now);
+                if arrival.member % 2 == 1 && arrival.attempt < self.scenario.retries {
+                    let wait = self.chance.between(50, 150) << arrival.attempt.min(6);
+                    let again = Arrival { at: self.now + wait * MS, attempt: arrival.attempt + 1, ..arrival };
+                    self.queue.plan(again.at, Event::Retries(again));
+                }
+            }
+        }
+    }
+
+    /// What the leases of a member want to ask is sent.
+    fn send_asks(&mut self, member: u32) {
+        let Some(engine) = &self.members[member as usize].engine else { return };
+        for batch in engine.take_lease_asks() {
+            self.tally.asks += batch.asks() as u64;
+            self.call(member, Asked::Leases(Box::new(batch)));
+        }
+    }
+
+    /// A member lets its engine do what is due.
+    fn tick(&mut self, member: u32) {
+        let one = &self.members[member as usize];
+        let Some(engine) = &one.engine else { return };
+        let tick = engine.tick(one.clock.at(self.now));
+        self.send_asks(member);
+        let one = &mut self.members[member as usize];
+        let at = one.clock.when(tick.next).max(self.now + 1);
+        if at < one.wake {
+            one.wake = at;
+            let run = one.run;
+            self.queue.plan(at, Event::Wakes { member, run });
+        }
+    }
+
+    /// Sends a batch to the store.
+    fn call(&mut self, member: u32, asked: Asked) {
+        self.tally.calls += 1;
+        let run = self.members[member as usize].run;
+        let fate = self.network.there(member, self.now);
+        let copies = fate.iter().flatten().count() as u32;
+        let name = self.calls.begin(member, run, asked, copies);
+        for at in fate.into_iter().flatten() {
+            self.queue.plan(at, Event::Arrives(name));
+        }
+        self.deadlines.push_back((self.now + u64::from(self.scenario.deadline_ms) * MS, name));
+    }
+
+    /// A copy of a batch has arrived at the store.
+    fn serve(&mut self, name: CallName) {
+        let Some((call, batch)) = self.calls.batch(name) else { return };
+        let member = call.member;
+        match self.room.serve(batch, self.now) {
+            Served::Later(at) => {
+                // In some order.
+                let at = at + self.chance.below(MS);
+                self.queue.plan(at, Event::Arrives(name));
+                return;
+            }
+            Served::Away => {
+                let error = StoreError::Unavailable { at: "the store".to_owned(), sent: false, source: None };
+                self.reply(name, member, Err(error));
+            }
+            Served::Done { answer, at, again } => {
+                if let Ok(answer) = &answer {
+                    watch_served(&mut self.watch, batch, answer, again, self.now, at);
+                }
+                self.reply(name, member, answer);
+            }
+        }
+        self.calls.landed(name);
+    }
+
+    fn reply(&mut self, name: CallName, member: u32, answer: Result<Answer, StoreError>) {
+        let [first, second] = self.network.back(member, self.now);
+        if let (Some(at), Ok(answer)) = (second, &answer) {
+            self.queue.plan(at, Event::Answers(name, Box::new(Ok(answer.clone()))));
+        }
+        if let Some(at) = first {
+            self.queue.plan(at, Event::Answers(name, Box::new(answer)));
+        }
+    }
+
+    /// A call has its answer, or is given up.
+    fn end(&mut self, name: CallName, answer: Result<Answer, StoreError>) {
+        let Some((member, run, asked)) = self.calls.end(name) else { return };
+        let one = &self.members[member as usize];
+        let Some(engine) = one.engine.as_ref().filter(|_| one.run == run) else {
+            // Whoever asked is gone; what it asked for is not given back, as nobody is there to do so.
+            if let Asked::Request(..) = asked {
+                self.tally.cut_short(1);
+            }
+            return;
+        };
+        let local = one.clock.at(self.now);
+        match asked {
+            Asked::Request(pending, arrival) => {
+                let step = engine.resume(*pending, answer, local);
+                self.go_on(step, arrival);
+            }
+            Asked::Leases(batch) => {
+                watch_answered(&mut self.watch, &batch, answer.as_ref().ok(), run, self.now);
+                engine.lease_answered(*batch, answer, local);
+                self.unpark(member, local);
+                self.tick(member);
+                return;
+            }
+        }
+        self.send_asks(member);
+    }
+
+    /// Requests whose leases have been answered go on.
+    fn unpark(&mut self, member: u32, local: Timestamp) {
+        let one = &mut self.members[member as usize];
+        if one.parked.iter().all(|(pending, _)| !is_ready(pending)) {
+            return;
+        }
+        let parked = core::mem::take(&mut one.parked);
+        for (pending, arrival) in parked {
+            let one = &mut self.members[member as usize];
+            if !is_ready(&pending) {
+                one.parked.push((pending, arrival));
+                continue;
+            }
+            let Some(engine) = &one.engine else { return };
+            let step = engine.resume(*pending, Answered::Lease, local);
+            self.go_on(step, arrival);
+        }
+    }
+
+    fn begin(&mut self, one: Disturbance) {
+        match one.trouble {
+            Trouble::CutOff { member } => self.network.cut(member, true),
+            Trouble::Crashed { member } => {
+                let crashed = &mut self.members[member as usize];
+                if crashed.engine.take().is_some() {
+                    self.tally.cut_short(crashed.parked.len() as u64);
+                    crashed.parked.clear();
+                    self.watch.crashed(member, crashed.run);
+                }
+            }
+            Trouble::StoreAway => self.room.set_away(true),
+            Trouble::StorePaused => self.room.pause_until(one.until),
+            Trouble::AnswersLate => self.network.set_answers_late(ANSWERS_LATE),
+            Trouble::FailedOver => {
+                self.room.set_away(true);
+                for written in self.room.fail_over(self.now) {
+                    for (operation, outcome) in written.batch.operations.iter().zip(&written.answer.outcomes)
+                    {
+                        if let Kind::Check { cost } = operation.kind
+                            && !written.answer.refused
+                            && outcome.verdict == Verdict::Admit
+                        {
+                            let key = KeyName::read(operation.key.as_bytes());
+                            self.watch.lost_charge(key, cost.units());
+                        }
+                    }
+                }
+            }
+            Trouble::Emptied => {
+                self.room.set_away(true);
+                self.room.empty(self.now);
+            }
+        }
+    }
+
+    fn cease(&mut self, one: Disturbance) -> Result<(), ScenarioError> {
+        match one.trouble {
+            Trouble::CutOff { member } => self.network.cut(member, false),
+            Trouble::Crashed { member } => {
+                let crashed = &mut self.members[member as usize];
+                if crashed.engine.is_none() {
+                    self.maker.start(crashed)?;
+                }
+            }
+            Trouble::StoreAway | Trouble::FailedOver | Trouble::Emptied => self.room.set_away(false),
+            Trouble::StorePaused => {}
+            Trouble::AnswersLate => self.network.set_answers_late(0),
+        }
+        Ok(())
+    }
+}
+
+/// Has a mistake built in while it lasts.
+#[cfg(feature = "planted-faults")]
+struct Planted(Option<tidegate::lease::Fault>);
+
+#[cfg(feature = "planted-faults")]
+impl Planted {
+    fn new(scenario: &Scenario) -> Self {
+        Self(tidegate::lease::Fault::plant(scenario.fault))
+    }
+}
+
+#[cfg(feature = "planted-faults")]
+impl Drop for Planted {
+    fn drop(&mut self) {
+        tidegate::lease::Fault::plant(self.0);
+    }
+}
+
+fn is_ready(pending: &Pending) -> bool {
+    match pending.wants() {
+        Wants::Lease(landing) => landing.is_over(),
+        Wants::Store(_) => false,
+    }
+}
+
+/// Shows the checkers what the store has done.
+fn watch_served(
+    watch: &mut Watch,
+    batch: &Batch,
+    answer: &Answer,
+    again: bool,
+    now: u64,
+    store_now: Timestamp,
+) {
+    let store_now = store_now.as_nanos();
+    let mut grants = answer.grants.iter();
+    for (operation, outcome) in batch.operations.iter().zip(&answer.outcomes) {
+        let key = || KeyName::read(operation.key.as_bytes());
+        match operation.kind {
+            Kind::Check { cost } if !again => {
+                let charged = !answer.refused && outcome.verdict == Verdict::Admit;
+                // Of a refused batch only what refused it says anything.
+                if charged || outcome.verdict != Verdict::Admit {
+                    watch.decided_in_store(key(), cost.units(), charged, now, store_now);
+                }
+            }
+            Kind::Ledger(OnLedger::Ask(ask)) => {
+                let grant = grants.next().copied().flatten();
+                if ask.is_leaving {
+                    watch.left(key(), ask.holder.member);
+                } else if let Some(grant) = grant {
+                    watch.granted(key(), &ask, &grant, now, store_now);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Shows the checkers what a member was answered.
+fn watch_answered(watch: &mut Watch, batch: &LeaseBatch, answer: Option<&Answer>, run: u64, now: u64) {
+    for (at, operation) in batch.batch().operations.iter().enumerate() {
+        if let Kind::Ledger(OnLedger::Ask(Ask { .. })) = operation.kind {
+            let grant = answer.and_then(|answer| answer.grants.get(at)?.as_ref());
+            watch.answered(KeyName::read(operation.key.as_bytes()), run, grant, now);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Fleets of which something is known in advance.
+
+use tidegate_sim::{Chaos, Load, Numbers, Scenario, Where, simulate};
+
+fn scenario(consistency: Where) -> Scenario {
+    let mut scenario = Scenario::new(11);
+    scenario.consistency = consistency;
+    scenario.seconds = 30;
+    scenario.limit = Numbers::Bucket { per_second: 200, burst: 100 };
+    scenario.requests_per_second = 600;
+    scenario
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report_byte_for_byte() {
+    for consistency in [Where::Local, Where::Exact, Where::Leased] {
+        let mut scenario = scenario(consistency);
+        scenario.seconds = 40;
+        scenario.chaos = Chaos::Some;
+        scenario.retries = 2;
+        let json = |scenario: &Scenario| serde_json::to_string(&simulate(scenario).unwrap()).unwrap();
+        let first = json(&scenario);
+        assert_eq!(first, json(&scenario));
+        scenario.seed += 1;
+        assert_ne!(first, json(&scenario));
+    }
+}
+
+#[test]
+fn an_exact_limit_admits_all_it_may_and_no_more() {
+    for load in [Load::Steady, Load::Bursty, Load::Skewed, Load::Moving, Load::Zipf] {
+        let mut scenario = scenario(Where::Exact);
+        scenario.load = load;
+        let report = simulate(&scenario).unwrap();
+        assert_eq!(report.violations, []);
+        // All but what a moment without requests leaves.
+        assert!((6050..=6100).contains(&report.admitted_units), "{report}");
+        // At the end some are on their way.
+        assert!((0..10).contains(&(report.store_calls - report.decisions)), "{report}");
+        assert_eq!(report.fullest.units, 100);
+    }
+}
+
+#[test]
+fn members_that_decide_alone_share_the_numbers() {
+    let report = simulate(&scenario(Where::Local)).unwrap();
+    assert_eq!(report.violations, []);
+    assert!((6000..=6100).contains(&report.admitted_units), "{report}");
+    assert_eq!(report.store_calls, 0);
+    assert_eq!(report.fullest.units, 10);
+}
+
+#[test]
+fn a_leased_limit_is_used_in_full_within_its_bound() {
+    for load in [Load::Steady, Load::Bursty, Load::Skewed, Load::Moving, Load::Zipf] {
+        let mut scenario = scenario(Where::Leased);
+        scenario.seconds = 60;
+        scenario.load = load;
+        scenario.limit = Numbers::Bucket { per_second: 1000, burst: 1000 };
+        scenario.requests_per_second = 3000;
+        let report = simulate(&scenario).unwrap();
+        assert_eq!(report.violations, []);
+        let least = match load {
+            // What moves every half second is gone before a lease has followed.
+            Load::Bursty => 0.7,
+            Load::Moving => 0.85,
+            _ => 0.98,
+        };
+        assert!(report.used.unwrap() > least, "{report}");
+    }
+}
