@@ -236,7 +236,9 @@ impl Engine {
             let seen = answer.outcomes.iter().take(looked);
             let in_use = seen.filter(|one| one.used > 0 || one.blocked_until.is_some()).count();
             if let Some(holders) = &step.engine.shared.leases {
-                leased.iter().for_each(|key| holders.ask_soon(*key, step.now));
+                for key in &leased {
+                    holders.ask_soon(*key, step.now);
+                }
             }
             let local = request.with(|attributes| gate.reset(attributes, limit.as_deref(), step.now));
             Ok(Progress::Done(local + in_use + unseen))
