@@ -282,7 +282,9 @@ impl Ledger {
             Kind::Window(_) => instant(self.end_us).max(now),
             Kind::Bucket(_) => {
                 let ends = self.leases.iter().map(|lease| instant(lease.until_us.max(lease.prior_until_us)));
-                ends.fold(self.reset_at(now, terms), Timestamp::max)
+                // What is then still used drains from there on.
+                let last = ends.fold(now, Timestamp::max);
+                self.reset_at(last, terms).max(last)
             }
         }
     }

@@ -138,6 +138,25 @@ fn drained_ledgers_make_room_and_those_that_lend_do_not() {
 }
 
 #[test]
+fn a_ledger_that_lent_since_it_would_have_drained_does_not_make_room() {
+    let mut held = Held::new(|_| ());
+    let report = Kind::Ledger(OnLedger::Report { cost: Cost::ONE });
+    let millis = |millis| START.saturating_add(Duration::from_millis(millis));
+    let mut kept = 0;
+    while held.try_run(on(kept, report), START).is_ok() {
+        kept += 1;
+    }
+    let grant = held.grant(0, ask(1, 1), millis(5));
+    // Each unit has drained after ten milliseconds; there is room for all but one again.
+    for name in kept..2 * kept - 1 {
+        held.try_run(on(name, report), millis(11)).unwrap();
+    }
+    assert!(matches!(held.try_run(on(2 * kept, report), millis(11)), Err(StoreError::Full { .. })));
+    assert_eq!(held.grant(0, ask(1, 1), millis(11)).lump, grant.lump);
+    assert!(held.used(0, millis(11)) >= u64::from(grant.lump));
+}
+
+#[test]
 fn what_holders_take_is_counted() {
     let mut held = Held::new(|_| ());
     let empty = held.0.stats().bytes_used;
