@@ -47,6 +47,12 @@ pub(crate) enum Command {
     /// daemon, through the listener for operators (listen.admin, or the http listener on loopback).
     #[command(after_help = exit::ASKING)]
     Explain(asking::Explain),
+    /// Show the members that share a store, and what each has been lent
+    ///
+    /// Any member is asked, through its listener for operators. Members say every two seconds that they are there and what they
+    /// hold; who has not for 7 s is gone.
+    #[command(after_help = exit::LEASES)]
+    Leases(asking::Leases),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
     /// Warnings are listed too; they do not make a configuration invalid.

@@ -21,7 +21,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::arguments::asking::{Class, Daemon, Question};
 use crate::exit::{Exit, chain, complain};
 
-pub(crate) use http::{Left, Said, explain};
+pub(crate) use http::{Left, Said, acknowledge, explain, leases};
 
 /// How long all of asking may take.
 const DEADLINE: Duration = Duration::from_secs(5);

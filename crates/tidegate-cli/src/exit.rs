@@ -45,6 +45,13 @@ Exit codes:
   2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
+/// What `--help` says of exit codes of commands about leases.
+pub(crate) const LEASES: &str = "\
+Exit codes:
+  0  done
+  2  the command line is wrong, or the daemon shares no store
+  3  the output cannot be written, or the daemon does not answer";
+
 /// What `--help` says of exit codes of simulations.
 pub(crate) const SIMULATING: &str = "\
 Exit codes:

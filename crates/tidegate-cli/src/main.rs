@@ -8,6 +8,7 @@ mod door;
 mod exit;
 mod explain;
 mod first_minute;
+mod leases;
 mod logging;
 mod policy_file;
 mod reference;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Leases(arguments) => leases::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),

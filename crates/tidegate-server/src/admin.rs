@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use tidegate::limit::{Limit, Missing, Mode};
+use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
@@ -88,13 +89,6 @@ pub(crate) struct TopKeys {
     keys: Vec<RefusedKey>,
 }
 
-/// Whether there was a loss to acknowledge.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Acknowledged {
-    /// Whether this member had found one that was not acknowledged.
-    acknowledged: bool,
-}
-
 /// Whether the daemon lives.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
@@ -172,7 +166,7 @@ impl Desk<'_> {
                 "the loss of the store's counters is acknowledged; quotas count from what there is"
             );
         }
-        reply::json(StatusCode::OK, &Acknowledged { acknowledged: loss.is_some() })
+        reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: loss.is_some() })
     }
 
     pub(crate) fn metrics_page(&self) -> Reply {

@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
 use tidegate::Timestamp;
 use tidegate::lease::Terms;
 use tidegate_engine::{Engine, EngineError, LeaseView};
 use tidegate_store::{DynStore as _, Note, NoteChange, NoteKind, StoreError};
-use utoipa::ToSchema;
+use tidegate_wire::leases::{LeaseBody, LeasesBody, MemberBody};
 
 use crate::address::Address;
 use crate::daemon::Daemon;
@@ -31,75 +30,10 @@ pub(crate) struct Members {
     pub(crate) id: u64,
     address: String,
     since: Timestamp,
-    seen: Mutex<BTreeMap<u64, MemberAnswer>>,
+    seen: Mutex<BTreeMap<u64, MemberBody>>,
     /// Members that were gone without having left, and what they had in hand then.
     pub(crate) gone: AtomicU64,
     pub(crate) gone_tokens: AtomicU64,
-}
-
-/// One member.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct MemberAnswer {
-    /// This run of it: 16 hexadecimal digits.
-    id: String,
-    /// Where it listens for callers.
-    address: String,
-    /// Which version it runs.
-    version: String,
-    /// Its process.
-    pid: u32,
-    /// Since when it is there, as RFC 3339.
-    since: String,
-    /// Whether it has said that it stops.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    is_leaving: bool,
-    /// Keys with a lease there.
-    keys: usize,
-    /// Whole tokens that it has in hand of all keys.
-    tokens: u64,
-    /// How often it has asked the store for a lease since its start.
-    asks: u64,
-    /// Of these, how often the store did not answer.
-    unanswered: u64,
-    /// The leases with the most demand.
-    leases: Vec<LeaseAnswer>,
-}
-
-/// One lease of a member.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct LeaseAnswer {
-    namespace: String,
-    limit: String,
-    /// The attributes of the key with their values, of which no more than 64 characters are shown.
-    #[schema(value_type = Object)]
-    scope: BTreeMap<String, String>,
-    /// What is asked for there, in units a second; first attempts only.
-    demand_per_s: f64,
-    /// What is granted as a rate, in units a second.
-    rate_per_s: f64,
-    /// Whole tokens in hand.
-    tokens: u64,
-    /// Of these, those that are more than is asked for in a lease period.
-    idle: u64,
-    /// In how many milliseconds the lease ends; 0 if it has.
-    ends_in_ms: u64,
-    /// Whether the store did not answer when it was asked last.
-    is_unanswered: bool,
-}
-
-/// All members.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct LeasesAnswer {
-    /// This member.
-    member: String,
-    /// How many members there are.
-    count: usize,
-    /// Members that were gone without having left, since this one started.
-    gone: u64,
-    /// What they had in hand when they last said so. Of windows it is lost until they end; of rates it has come back.
-    gone_tokens: u64,
-    /// The members, in order of their names.
-    members: Vec<MemberAnswer>,
 }
 
 impl Members {
@@ -118,7 +52,7 @@ impl Members {
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<u64, MemberAnswer>> {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<u64, MemberBody>> {
         // Every change is one assignment.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,10 +62,10 @@ impl Members {
         self.seen().values().filter(|one| !one.is_leaving).count().max(1)
     }
 
-    fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberAnswer {
+    fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberBody {
         let (views, tokens) = engine.leases(LEASES_TOLD, now);
         let totals = engine.lease_totals().unwrap_or_default();
-        MemberAnswer {
+        MemberBody {
             id: format!("{:016x}", self.id),
             address: self.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -163,7 +97,7 @@ impl Members {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
             Some((id, serde_json::from_slice(&note.value).ok()?))
         };
-        let now: BTreeMap<u64, MemberAnswer> = notes.iter().filter_map(read).collect();
+        let now: BTreeMap<u64, MemberBody> = notes.iter().filter_map(read).collect();
         let before = std::mem::replace(&mut *self.seen(), now.clone());
         for (id, member) in before {
             if now.contains_key(&id) || member.is_leaving || id == self.id {
@@ -183,10 +117,10 @@ impl Members {
     }
 
     /// Who is there and what each holds.
-    pub(crate) fn answer(&self, engine: &Engine, now: Timestamp) -> LeasesAnswer {
+    pub(crate) fn answer(&self, engine: &Engine, now: Timestamp) -> LeasesBody {
         let mut members = self.seen().clone();
         members.insert(self.id, self.this(engine, false, now));
-        LeasesAnswer {
+        LeasesBody {
             member: format!("{:016x}", self.id),
             count: members.values().filter(|one| !one.is_leaving).count(),
             gone: self.gone.load(Ordering::Relaxed),
@@ -197,10 +131,10 @@ impl Members {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseAnswer {
+fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
     let per_s = |units: u64| (units as f64 / Terms::PERIOD.as_secs_f64() * 10.0).round() / 10.0;
     let shown = |value: String| value.chars().take(VALUE_CHARS_MAX).collect::<String>();
-    LeaseAnswer {
+    LeaseBody {
         scope: view.scope.into_iter().map(|(name, value)| (shown(name), shown(value))).collect(),
         demand_per_s: per_s(view.demand),
         rate_per_s: per_s(view.rate),

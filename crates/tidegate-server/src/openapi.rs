@@ -23,11 +23,11 @@ use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, Para
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
-use crate::admin::{Acknowledged, Health, LimitsAnswer, PolicyAnswer, TopKeys};
+use crate::admin::{Health, LimitsAnswer, PolicyAnswer, TopKeys};
 use crate::changes::LastError;
-use crate::members::{LeaseAnswer, LeasesAnswer, MemberAnswer};
 use crate::overrides::{AuditEntry, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::route::Route;
+use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -81,10 +81,10 @@ use crate::route::Route;
         RemovalBody,
         AuditEntry,
         TopKeys,
-        Acknowledged,
-        LeaseAnswer,
-        LeasesAnswer,
-        MemberAnswer,
+        AcknowledgedBody,
+        LeaseBody,
+        LeasesBody,
+        MemberBody,
         Health
     ))
 )]
@@ -131,15 +131,12 @@ const fn describe(route: Route) -> Described {
         Route::AcknowledgeLoss => (
             "Count quotas anew after the shared store has lost its data, on this member; POST without a body",
             None,
-            Some("Acknowledged"),
+            Some("AcknowledgedBody"),
             false,
         ),
-        Route::Leases => (
-            "Members that share the store, and the leases that each holds",
-            None,
-            Some("LeasesAnswer"),
-            false,
-        ),
+        Route::Leases => {
+            ("Members that share the store, and the leases that each holds", None, Some("LeasesBody"), false)
+        }
         Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),
         Route::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
         Route::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),

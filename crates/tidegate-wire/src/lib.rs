@@ -17,6 +17,7 @@ pub mod envoy;
 pub mod explanation;
 pub mod fault;
 pub mod headers;
+pub mod leases;
 pub mod operation;
 pub mod pairs;
 pub mod problem;

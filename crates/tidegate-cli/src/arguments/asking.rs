@@ -3,7 +3,7 @@
 use core::num::NonZeroU64;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::door::Door;
 
@@ -36,6 +36,26 @@ pub(crate) struct Explain {
     /// Print the answer as one JSON object, as `POST /v1/explain` gives it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Leases {
+    #[command(subcommand)]
+    pub(crate) action: Option<LeasesAction>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print the answer as one JSON object, as the HTTP API gives it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeasesAction {
+    /// Go on after the store has lost its data: quotas count from what there is
+    ///
+    /// Without it, quotas do as their `on_store_failure` says until their windows end. It concerns the member that is asked; ask
+    /// each. It needs the verb `change` in all namespaces.
+    Acknowledge(Daemon),
 }
 
 #[derive(Args, Debug)]

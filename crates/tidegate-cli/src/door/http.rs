@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_wire::explanation::ExplanationBody;
+use tidegate_wire::leases::{AcknowledgedBody, LeasesBody};
 use tidegate_wire::text::shortened;
 
 use super::{ANSWER_BYTES_MAX, Speaks, Terms, Unanswered, connect, token, within_deadline};
@@ -93,7 +94,7 @@ pub(super) async fn check(
     if let Some(class) = terms.class {
         body.insert("class".to_owned(), json!(class.as_str()));
     }
-    let (status, answer) = post(daemon, "/v1/check", body, token).await?;
+    let (status, answer) = send(daemon, Method::POST, "/v1/check", body, token).await?;
     Said::read(status, &answer)
 }
 
@@ -103,9 +104,38 @@ pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<Expl
         let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
         return Err(Unanswered::Untaken(why));
     }
+    ask(daemon, Method::POST, "/v1/explain", body_of(question)).await
+}
+
+/// Who shares the daemon's store, and what each has been lent.
+pub(crate) async fn leases(daemon: &Daemon) -> Result<LeasesBody, Unanswered> {
+    ask(of_operators(daemon)?, Method::GET, "/v1/leases", Map::new()).await
+}
+
+/// Has the daemon go on after its store has lost its data.
+pub(crate) async fn acknowledge(daemon: &Daemon) -> Result<AcknowledgedBody, Unanswered> {
+    ask(of_operators(daemon)?, Method::POST, "/v1/leases/acknowledge", Map::new()).await
+}
+
+/// A daemon that is asked through its HTTP API.
+fn of_operators(daemon: &Daemon) -> Result<&Daemon, Unanswered> {
+    if daemon.at.speaks == Speaks::Http {
+        return Ok(daemon);
+    }
+    let why = format!("{} does not speak of leases; name an http://, https:// or unix: listener", daemon.at);
+    Err(Unanswered::Untaken(why))
+}
+
+/// Asks for something that is described in JSON.
+async fn ask<T: serde::de::DeserializeOwned>(
+    daemon: &Daemon,
+    method: Method,
+    path: &str,
+    body: Map<String, Value>,
+) -> Result<T, Unanswered> {
     within_deadline(&daemon.at, async {
         let token = token(daemon)?;
-        let (status, answer) = post(daemon, "/v1/explain", body_of(question), token.as_deref()).await?;
+        let (status, answer) = send(daemon, method, path, body, token.as_deref()).await?;
         if status == StatusCode::OK {
             return serde_json::from_slice(&answer).map_err(|_| no_daemon(status));
         }
@@ -115,8 +145,9 @@ pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<Expl
     .await
 }
 
-async fn post(
+async fn send(
     daemon: &Daemon,
+    method: Method,
     path: &str,
     body: Map<String, Value>,
     token: Option<&str>,
@@ -126,7 +157,9 @@ async fn post(
     let (mut sender, connection) = http1::handshake(stream).await.map_err(silent)?;
     // It ends with the sender.
     tokio::spawn(connection);
-    let mut request = Request::post(path)
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
         .header(HOST, daemon.at.authority())
         .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")))
         .header(CONTENT_TYPE, "application/json");

@@ -97,7 +97,7 @@ fn a_holder_that_lives_without_the_store_is_kept_as_long_as_it_is_asked_for() {
         fleet.admit(0, 1);
     }
     assert_eq!(fleet.members[0].lease_totals().unwrap().holders, 1);
-    fleet.pass(Duration::from_secs(60));
-    fleet.pass(Duration::from_secs(60));
+    fleet.pass(Duration::from_mins(1));
+    fleet.pass(Duration::from_mins(1));
     assert_eq!(fleet.members[0].lease_totals().unwrap().holders, 0, "nobody asks for it any more");
 }

@@ -49,7 +49,7 @@ fn what_was_cancelled_is_given_back_also_long_after() {
     let permit = fleet.admit(0, 30).unwrap();
     fleet.settle(0, permit, Outcome::Cancelled);
     let permit = fleet.admit(0, 30).unwrap();
-    fleet.pass(Duration::from_secs(60));
+    fleet.pass(Duration::from_mins(1));
     fleet.settle(0, permit, Outcome::Cost(0));
     assert_eq!(rest(&mut fleet), 100);
 }
@@ -100,22 +100,22 @@ fn a_reset_forgets_what_is_used() {
 #[test]
 fn a_blocked_key_is_refused_until_then_and_keeps_what_it_has() {
     let mut fleet = day(50);
-    let until = fleet.now().saturating_add(Duration::from_secs(60));
+    let until = fleet.now().saturating_add(Duration::from_mins(1));
     let block = fleet.members[0].block(&Request::new("api", &ADA), "daily", until, fleet.now()).unwrap();
     fleet.carry(0, block);
     let refusal = fleet.ask(0, 1).unwrap_err();
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
-    fleet.pass(Duration::from_secs(60));
+    fleet.pass(Duration::from_mins(1));
     assert!(fleet.admit(0, 1).is_some());
 }
 
 #[test]
 fn whoever_exceeds_a_leased_limit_that_blocks_is_blocked() {
     let limit = leased("daily", window(3, Duration::from_hours(24)));
-    let mut fleet = Fleet::new(1, &[limit.block_on_exceed(Duration::from_secs(600))]);
+    let mut fleet = Fleet::new(1, &[limit.block_on_exceed(Duration::from_mins(10))]);
     assert_eq!(fleet.burst(0), 3);
     let refusal = fleet.ask(0, 1).unwrap_err();
-    let until = fleet.now().saturating_add(Duration::from_secs(600));
+    let until = fleet.now().saturating_add(Duration::from_mins(10));
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
 }
 

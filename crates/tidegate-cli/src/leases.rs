@@ -1,0 +1,112 @@
+//! `tidegate leases`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+use tidegate_wire::leases::{LeasesBody, MemberBody};
+use tidegate_wire::text::shortened;
+
+use crate::arguments::asking::{Leases, LeasesAction};
+use crate::door::{self, Unanswered, wait_for};
+use crate::exit::{Exit, complain};
+
+/// How much of a name or a value is shown, in bytes.
+const SHOWN_BYTES: usize = 40;
+
+pub(crate) fn run(arguments: &Leases) -> Exit {
+    match &arguments.action {
+        None => print(arguments.json, wait_for(door::leases(&arguments.daemon)), table),
+        Some(LeasesAction::Acknowledge(daemon)) => {
+            print(arguments.json, wait_for(door::acknowledge(daemon)), |body| {
+                let text = if body.acknowledged {
+                    "The loss is acknowledged: quotas count from what there is. Ask each member."
+                } else {
+                    "There is no loss to acknowledge at this member."
+                };
+                format!("{text}\n")
+            })
+        }
+    }
+}
+
+fn print<T: Serialize>(json: bool, answer: Result<T, Unanswered>, text: impl FnOnce(&T) -> String) -> Exit {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(unanswered) => return unanswered.complain(),
+    };
+    let text = if json {
+        serde_json::to_string_pretty(&answer).expect("text and numbers always serialise") + "\n"
+    } else {
+        text(&answer)
+    };
+    if let Err(error) = io::stdout().write_all(text.as_bytes()) {
+        complain(format_args!("cannot write: {error}"));
+        return Exit::Unreadable;
+    }
+    Exit::Done
+}
+
+/// For people: a line for each member, and below it a line for each lease that it tells of.
+fn table(body: &LeasesBody) -> String {
+    let mut text = String::new();
+    let members =
+        if body.count == 1 { "1 member shares".to_owned() } else { format!("{} members share", body.count) };
+    let _ = writeln!(text, "{members} the store.");
+    if body.gone > 0 {
+        let _ = writeln!(
+            text,
+            "{} gone without having left, with {} tokens in hand.",
+            body.gone, body.gone_tokens
+        );
+    }
+    for member in &body.members {
+        let _ = writeln!(text, "\n{}", headline(member, member.id == body.member));
+        if member.leases.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "  {:>10} {:>10} {:>8} {:>8} {:>8}  LIMIT",
+            "DEMAND/S", "RATE/S", "TOKENS", "IDLE", "ENDS IN"
+        );
+        for lease in &member.leases {
+            let scope: Vec<String> = lease
+                .scope
+                .iter()
+                .map(|(name, value)| format!("{name}={}", shortened(value, SHOWN_BYTES)))
+                .collect();
+            let name = format!(
+                "{}/{}",
+                shortened(&lease.namespace, SHOWN_BYTES),
+                shortened(&lease.limit, SHOWN_BYTES)
+            );
+            let silent = if lease.is_unanswered { "  (the store does not answer)" } else { "" };
+            let _ = writeln!(
+                text,
+                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>6}ms  {name} {}{silent}",
+                lease.demand_per_s,
+                lease.rate_per_s,
+                lease.tokens,
+                lease.idle,
+                lease.ends_in_ms,
+                scope.join(" ")
+            );
+        }
+        let more = member.keys.saturating_sub(member.leases.len());
+        if more > 0 {
+            let _ = writeln!(text, "  and {more} keys with less demand");
+        }
+    }
+    text
+}
+
+fn headline(member: &MemberBody, is_asked: bool) -> String {
+    let MemberBody { id, address, version, pid, since, keys, tokens, asks, unanswered, .. } = member;
+    let here = if is_asked { ", which is asked" } else { "" };
+    let leaving = if member.is_leaving { ", leaving" } else { "" };
+    format!(
+        "{id} at {address}{here}{leaving} (version {version}, process {pid}, since {since})\n  \
+         {keys} keys, {tokens} tokens in hand, {asks} asks, {unanswered} not answered"
+    )
+}

@@ -1,0 +1,80 @@
+//! What a daemon says of the members that share its store, and of what each has been lent.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// All members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LeasesBody {
+    /// The member that answers.
+    pub member: String,
+    /// How many members there are that have not said that they stop.
+    pub count: usize,
+    /// Members that were gone without having left, since the one that answers started.
+    pub gone: u64,
+    /// What these had in hand when they last said so. Of windows it is lost until they end; of rates it has come back.
+    pub gone_tokens: u64,
+    /// The members, in order of their names.
+    pub members: Vec<MemberBody>,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemberBody {
+    /// This run of it: 16 hexadecimal digits.
+    pub id: String,
+    /// Where it listens for callers.
+    pub address: String,
+    /// Which version it runs.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since when it is there, as RFC 3339.
+    pub since: String,
+    /// Whether it has said that it stops.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_leaving: bool,
+    /// Keys with a lease there.
+    pub keys: usize,
+    /// Whole tokens that it has in hand of all keys.
+    pub tokens: u64,
+    /// How often it has asked the store for a lease since its start.
+    pub asks: u64,
+    /// Of these, how often the store did not answer.
+    pub unanswered: u64,
+    /// The leases with the most demand, at most 16.
+    pub leases: Vec<LeaseBody>,
+}
+
+/// One lease of a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseBody {
+    /// The namespace of the limit.
+    pub namespace: String,
+    /// The limit.
+    pub limit: String,
+    /// The attributes of the key with their values, of which no more than 64 characters are shown.
+    #[schema(value_type = Object)]
+    pub scope: BTreeMap<String, String>,
+    /// What is asked for there, in units a second; first attempts only.
+    pub demand_per_s: f64,
+    /// What is granted as a rate, in units a second; 0 of windows, which are granted tokens alone.
+    pub rate_per_s: f64,
+    /// Whole tokens in hand.
+    pub tokens: u64,
+    /// Of these, those that are more than is asked for in a lease period.
+    pub idle: u64,
+    /// In how many milliseconds the lease ends; 0 if it has.
+    pub ends_in_ms: u64,
+    /// Whether the store did not answer when it was asked last.
+    pub is_unanswered: bool,
+}
+
+/// What became of an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AcknowledgedBody {
+    /// Whether the member had found a loss that was not acknowledged.
+    pub acknowledged: bool,
+}
