@@ -5,13 +5,13 @@ use redis::Script;
 /// All of it.
 const TEXT: &str = concat!(
     include_str!("script/prelude.lua"),
+    include_str!("script/epoch.lua"),
     include_str!("script/bucket.lua"),
     include_str!("script/windows.lua"),
     include_str!("script/rolling.lua"),
     include_str!("script/permits.lua"),
     include_str!("script/counters.lua"),
     include_str!("script/notes.lua"),
-    include_str!("script/epoch.lua"),
     include_str!("script/lending.lua"),
     include_str!("script/ledger.lua"),
     include_str!("script/batches.lua"),

@@ -56,7 +56,7 @@ end
 local function read_operation(bytes, at)
   local kind, shadow, key, spec, aux1, aux2
   kind, shadow, key, spec, aux1, aux2, at = read('>BBI2I2I2I2', bytes, at)
-  if kind >= ASK then return ledgers().read_operation(bytes, at, kind, key, spec, aux1) end
+  if kind > GIVE_BACK then return ledgers().read_operation(bytes, at, kind, key, spec, aux1) end
   local n = numbers_of(ARGV[3 + spec])
   local op = {
     kind = kind, shadow = shadow, key = key, n = n, aux1 = aux1, aux2 = aux2, units = 0, ticks_h = 0, ticks_l = 0,
@@ -92,7 +92,7 @@ local function general()
   end
 
   local function snapshot(record)
-    if record.is_ledger then return ledgers().snapshot(record) end
+    if record.of then return record.of.snapshot(record) end
     return {
       record.exists, record.n, record.origin, record.a, record.b, record.c, record.blocked, record.changed, record.view,
       record.view and record.n.m.snapshot(record.view),
@@ -100,7 +100,7 @@ local function general()
   end
 
   local function restore(record, saved)
-    if record.is_ledger then return ledgers().restore(record, saved) end
+    if record.of then return record.of.restore(record, saved) end
     record.exists, record.n, record.origin, record.a, record.b, record.c = unpack(saved, 1, 6)
     record.blocked, record.changed, record.view = saved[7], saved[8], saved[9]
     if saved[10] then record.n.m.restore(record.view, saved[10]) end
@@ -173,7 +173,7 @@ local function general()
   -- Carries an operation out, or refuses it and changes nothing. Notes in `op` whether it was admitted, what it was decided
   -- on, and how many units it moved where that does not follow from the states.
   local function apply(record, op, batch)
-    if op.kind >= ASK then return ledgers().apply(record, op) end
+    if op.of then return op.of.apply(record, op) end
     local n, kind, m = op.n, op.kind, op.n.m
     local viewed = n.viewed
     local a, b, c, next_a, next_b, next_c, view
@@ -298,7 +298,7 @@ local function general()
 
   -- What an operation is answered: whether it was admitted, the counter as it is now, and what else it takes to tell the rest.
   local function outcome(record, op, refused)
-    if op.kind >= ASK then return ledgers().outcome(record, op, refused) end
+    if op.of then return op.of.outcome(record, op, refused) end
     local n, a, b, c = op.n, 0, 0, 0
     if n.viewed then
       a, b = n.m.usage(n, view_under(record, op))
@@ -336,11 +336,8 @@ local function general()
     for index = 1, count do
       local layout
       ops[index], at = read_operation(bytes, at)
-      if ops[index].kind >= ASK then
-        records[index], layout = ledgers().record(ops[index])
-      else
-        records[index], layout = counter(ops[index])
-      end
+      local op = ops[index]
+      if op.of then records[index], layout = op.of.record(op) else records[index], layout = counter(op) end
       if layout then return pack('>BBB', OTHER_LAYOUT, index - 1, layout) end
     end
 

@@ -2,18 +2,21 @@
 -- `tidegate::lease::Ledger`, where the reasons stand, to the unit; `docs/leases.md` says how each product stays below 2^53. `n`
 -- are the terms of a limit, `g` is a record.
 
-local ASK, LOOK, LEDGER_REPORT, LEDGER_REFUND, LEDGER_RESET = 11, 12, 13, 14, 15
-local LEDGER_BUCKET, LEDGER_FIXED, LEDGER_CALENDAR = 7, 8, 9
-
 -- Made when a call has an operation on one, as the algorithms are.
 local ledgers_made
 local function ledgers()
   if ledgers_made then return ledgers_made end
-  local m, known, records = {}, {}, {}
-  local HOLDERS_MAX, U32_MAX = 256, T32 - 1
+  local m, known, records = { now = now, big = big, HOLDERS_MAX = 256, SPACING = 100000 }, {}, {}
+  local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+  local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
+  local ASK, LOOK, LEDGER_REPORT, LEDGER_REFUND, LEDGER_RESET = 11, 12, 13, 14, 15
+  local LEDGER_BUCKET, LEDGER_CALENDAR = 7, 9
+  local LAYOUT, U32_MAX = 1, 4294967295
   local HEAD, HEAD_BYTES = '>BBI4dddddddI4d', 74
   local LEASE, LEASE_BYTES = '>c12I4I4I4I4I4dI4ddI4I4I4', 72
-  local _, epoch_number, epoch_began, is_after_loss = read_marker(marker)
+  local _, epoch_number, epoch_began, epoch_flag = string.match(marker, EPOCH)
+  epoch_number, epoch_began = tonumber(epoch_number) or 1, tonumber(epoch_began) or 0
+  local is_after_loss = epoch_flag == '1'
 
   -- What the bytes of a limit say, with the window that lasts now.
   local function numbers(spec, window)
@@ -36,7 +39,7 @@ local function ledgers()
   end
 
   function m.read_operation(bytes, at, kind, key, spec, window)
-    local op = { kind = kind, key = key, n = numbers(ARGV[3 + spec], window), shadow = 0, admitted = true, units = 0, moved = 0, is_leaving = false }
+    local op = { of = m, kind = kind, key = key, n = numbers(ARGV[3 + spec], window), shadow = 0, admitted = true, units = 0, moved = 0, is_leaving = false }
     if kind == ASK then
       op.holder, op.seq, op.acked, op.epoch, op.rate, op.left, op.returned, op.unused, op.demand, op.need, op.is_leaving, at =
         read('>c12I4I4I4I4I4I4I4I4dB', bytes, at)
@@ -96,7 +99,7 @@ local function ledgers()
     if g then return g end
     local raw = call('GET', KEYS[op.key])
     if raw and byte(raw) ~= LAYOUT then return nil, byte(raw) end
-    g = { is_ledger = true, raw = raw, changed = false }
+    g = { of = m, raw = raw, changed = false }
     load(g, raw)
     records[op.key] = g
     return g
@@ -190,8 +193,6 @@ local function ledgers()
     if ask.seq ~= lease.seq or ttl == 0 then return nil end
     return m.grant(g, ask, lease.lump, lease.held, lease.rate, ttl, 0, 0, max(#g.leases, 1), true, m.SPACING), lease.lump
   end
-
-  m.HOLDERS_MAX, m.SPACING = HOLDERS_MAX, 100000
 
   local kinds = {}
   local function kind_of(n)

@@ -1,8 +1,12 @@
 -- Who is lent how much: a bucket's ledger, and a window's. Each is made when a call first needs it, with what ledgers have in common.
 -- Of all leases but that of the holder that asks only sums count, so each ask goes through them once.
+--
+-- Whatever a function of the script takes from around it is looked up in every call, whether or not the function is called. So
+-- these take nothing: what they need is a part of `m`, or of the language.
 
 local function bucket_ledger(m)
-  local k = {}
+  local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
+  local T32, T53 = 4294967296, 9007199254740992
   local UNLEASED, AGAIN, TRICKLE_MIN, FIRST, DEPTH, SHARE_BITS = 64, 16, 4, 3, 100000, 22
 
   -- What is yet to trickle in after `from`, at most, in parts of a token by the period.
@@ -99,7 +103,7 @@ local function bucket_ledger(m)
     if g.used == 0 then return now end
     local parts = g.used * n.per_us - g.rest
     if parts < T53 then return g.at + ceil(parts / n.units) end
-    local wide = big()
+    local wide = m.big()
     parts = wide.minus(wide.times(wide.of(g.used), wide.of(n.per_us)), wide.of(g.rest))
     return g.at + wide.about(wide.over(parts, wide.of(n.units)))
   end
@@ -257,7 +261,7 @@ local function bucket_ledger(m)
 end
 
 local function window_ledger(m)
-  local k = {}
+  local k, now, floor, max, min, T32 = {}, m.now, math.floor, math.max, math.min, 4294967296
   local SHORTER, START = 4, 256
 
   -- Begins the window that lasts now, if the one that was counted has ended. What holders have in hand, also those whose

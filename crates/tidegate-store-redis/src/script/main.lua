@@ -1,12 +1,5 @@
 -- The call itself.
 
-marker = call('GET', KEYS[1])
-if marker ~= ARGV[2] or acknowledges == 1 then
-  local found = marker
-  -- What this member has counted is gone: it says so, and nothing is decided yet.
-  if meet_marker(found) then return { LOST, now, found or '', marker } end
-end
-
 for index = 1, window_count do
   local bytes, at = ARGV[3 + spec_count + index], 1
   local first, ends, starts
