@@ -14,6 +14,8 @@ use crate::gateways::stand::{free_address, until};
 use crate::gateways::tools::find_or_skip;
 use crate::process::{Daemon, answer, post, send};
 
+mod leases;
+
 const ADA: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 
 /// A server that keeps nothing on disk and is killed when dropped; `None`, said past the test harness, if it is missing.

@@ -1,0 +1,204 @@
+//! Members that share a limit by leases, as processes.
+
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{ADA, Redis, body, get, is_ready, member};
+use crate::command::{TemporaryFile, run};
+use crate::gateways::stand::until;
+use crate::process::{Daemon, answer, post, send};
+
+/// Asks one after the other over one connection.
+struct Caller(TcpStream);
+
+impl Caller {
+    fn new(address: &str) -> Self {
+        Self(TcpStream::connect(address).unwrap())
+    }
+
+    /// Whether Ada is admitted; the body if she is not.
+    fn ask(&mut self) -> Result<(), Value> {
+        let length = ADA.len();
+        let request = format!("POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{ADA}");
+        send(&mut self.0, &request);
+        match answer(&mut self.0) {
+            (200, _) => Ok(()),
+            (429 | 503, text) => Err(body(&text)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many are admitted until one is refused.
+    fn burst(&mut self) -> u64 {
+        (0..).take_while(|_| self.ask().is_ok()).count() as u64
+    }
+}
+
+/// The tokens that a member has in hand, by its own word.
+fn leases_in_hand(address: &str) -> u64 {
+    let said = leases(address);
+    let members = said["members"].as_array().unwrap();
+    members.iter().find(|one| one["id"] == said["member"]).unwrap()["tokens"].as_u64().unwrap()
+}
+
+fn leases(address: &str) -> Value {
+    body(&get(address, "/v1/leases").1)
+}
+
+/// Asks all until so many are admitted or nothing has been for three seconds.
+fn use_up(callers: &mut [Caller], enough: u64) -> u64 {
+    let (mut admitted, mut last) = (0, Instant::now());
+    while admitted < enough && last.elapsed() < Duration::from_secs(3) {
+        let before = admitted;
+        for caller in &mut *callers {
+            admitted += caller.burst();
+        }
+        if admitted > before {
+            last = Instant::now();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    admitted
+}
+
+const DAY: &str = "{ name: day, key: [user], fixed: { limit: 600, window: 24h }, consistency: leased }";
+
+#[test]
+fn a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile() {
+    let name = "a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile";
+    let Some(redis) = Redis::start(name) else { return };
+    let members: Vec<_> = (0..3).map(|_| member(redis.port, DAY)).collect();
+    for (_, address, _) in &members {
+        until("it is ready", || is_ready(address));
+    }
+    let mut callers: Vec<_> = members.iter().map(|(_, address, _)| Caller::new(address)).collect();
+    assert!(callers[0].ask().is_ok());
+    let first = members[0].1.as_str();
+    until("all members are known", || leases(first)["count"] == 3);
+    let said = leases(first);
+    let me = said["members"].as_array().unwrap().iter().find(|one| one["id"] == said["member"]).unwrap();
+    assert_eq!(
+        (&me["leases"][0]["limit"], &me["leases"][0]["scope"]["user"]),
+        (&"day".into(), &"ada".into())
+    );
+    assert_eq!(use_up(&mut callers, 600) + 1, 600);
+    // Not one more, whoever is asked.
+    for caller in &mut callers {
+        let refusal = caller.ask().unwrap_err();
+        assert_eq!(refusal["reason"], "quota_exceeded", "{refusal}");
+    }
+
+    let at = format!("http://{first}");
+    let (code, out, err) = run(&["leases", "--at", &at]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("3 members share the store.") && out.contains("api/day user=ada"), "{out}");
+    let (code, out, _) = run(&["leases", "--at", &at, "--json"]);
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["count"]), (0, &3.into()));
+    let (code, out, _) = run(&["leases", "acknowledge", "--at", &at]);
+    assert_eq!((code, out.as_str()), (0, "There is no loss to acknowledge at this member.\n"));
+}
+
+#[test]
+fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() {
+    let name = "a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed";
+    let Some(redis) = Redis::start(name) else { return };
+    let (_stays, address, _file) = member(redis.port, DAY);
+    let (mut stops, stopping, _file2) = member(redis.port, DAY);
+    let (mut dies, dying, _file3) = member(redis.port, DAY);
+    for address in [&address, &stopping, &dying] {
+        until("it is ready", || is_ready(address));
+    }
+    let (mut one, mut other, mut third) =
+        (Caller::new(&address), Caller::new(&stopping), Caller::new(&dying));
+    assert!(one.ask().is_ok() && other.ask().is_ok() && third.ask().is_ok());
+    until("all members are known", || leases(&address)["count"] == 3);
+    let in_hand = |of: &str| {
+        let said = leases(&address);
+        let members = said["members"].as_array().unwrap();
+        members.iter().find(|one| one["address"] == of).unwrap()["tokens"].as_u64().unwrap()
+    };
+    until("it has told the others", || in_hand(&dying) == leases_in_hand(&dying));
+    let really = leases_in_hand(&dying);
+    dies.child.kill().unwrap();
+    dies.child.wait().unwrap();
+    drop((other, third));
+    stops.signal("TERM");
+    assert_eq!(stops.end().0, Some(0));
+    // What it said last may be two seconds old.
+    let told = in_hand(&dying);
+    let lost = told.max(really);
+    until("they are not counted any more", || leases(&address)["count"] == 1);
+    let said = leases(&address);
+    assert_eq!((&said["gone"], &said["gone_tokens"]), (&1.into(), &told.into()), "{said}");
+    let metrics = get(&address, "/metrics").1;
+    assert!(metrics.contains("\ntidegate_members_gone_total 1\n"), "{metrics}");
+    // Short by what the dead one had in hand at most, and never over.
+    let admitted = 3 + use_up(std::slice::from_mut(&mut one), 600 - 3 - lost);
+    assert!((600 - lost..=600).contains(&admitted), "{admitted}, {lost} lost");
+}
+
+#[test]
+fn a_leased_rate_goes_on_without_the_store_and_a_quota_spends_what_it_has() {
+    let name = "a_leased_rate_goes_on_without_the_store_and_a_quota_spends_what_it_has";
+    let Some(mut redis) = Redis::start(name) else { return };
+    let (_daemon, address, _file) =
+        member(redis.port, "{ name: rate, key: [user], rate: 1000/s, burst: 1000 }");
+    let (_other, quota, _other_file) = member(redis.port, DAY);
+    until("both are ready", || is_ready(&address) && is_ready(&quota));
+    let (mut rate, mut day) = (Caller::new(&address), Caller::new(&quota));
+    // Its lease covers what it is asked for.
+    for _ in 0..300 {
+        let _ = rate.ask();
+    }
+    assert!(day.ask().is_ok());
+    redis.kill();
+    let started = Instant::now();
+    let mut admitted = 0;
+    while started.elapsed() < Duration::from_secs(2) {
+        admitted += u64::from(rate.ask().is_ok());
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(admitted > 50, "{admitted} in two seconds without the store");
+    let spent = day.burst();
+    assert!(spent < 599, "{spent}");
+    let refusal = day.ask().unwrap_err();
+    assert_eq!(refusal["reason"], "store_unavailable", "it is not the caller who is over: {refusal}");
+    redis.start_again();
+    until("it is lent again", || rate.ask().is_ok());
+}
+
+#[test]
+fn members_divide_a_local_limit_and_take_over_what_another_leaves() {
+    let name = "members_divide_a_local_limit_and_take_over_what_another_leaves";
+    let Some(redis) = Redis::start(name) else { return };
+    let limit = "{ name: each, key: [user], rate: 1/h, burst: 100, consistency: local, share: auto }";
+    let (_one, address, _file) = member(redis.port, limit);
+    let (mut two, other, _other_file) = member(redis.port, limit);
+    until("both are ready", || is_ready(&address) && is_ready(&other));
+    let part = |address: &str| {
+        let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;
+        body(&post(address, "/v1/check", peek).1)["limits"][0]["limit"].as_u64()
+    };
+    until("each has a half", || part(&address) == Some(50) && part(&other) == Some(50));
+    assert_eq!(Caller::new(&address).burst(), 50);
+    two.signal("TERM");
+    assert_eq!(two.end().0, Some(0));
+    until("the other half comes back", || part(&address) == Some(100));
+    assert_eq!(Caller::new(&address).burst(), 50, "what was used stays used");
+}
+
+#[test]
+fn a_daemon_that_shares_no_store_says_so() {
+    let file = TemporaryFile::new("listen: { http: 127.0.0.1:0 }\nnamespaces: { api: { limits: [] } }\n");
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    let (code, _, err) = run(&["leases", "--at", &at]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("shares no store") && err.contains("kind: redis"), "{err}");
+    let (code, _, err) = run(&["leases", "--at", "redis://127.0.0.1:1"]);
+    assert!(code == 2 && err.contains("does not speak of leases"), "{err}");
+}
