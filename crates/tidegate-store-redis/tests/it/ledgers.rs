@@ -610,3 +610,39 @@ fn rates_of_another_period_are_brought_to_this_one() {
         }
     });
 }
+
+/// Where a quotient is counted in digits, a remainder that is just as large as the divisor is a unit more.
+#[test]
+fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
+    let name = "what_drains_is_counted_exactly_where_products_are_beyond_doubles";
+    let Some(server) = Server::start(&[]) else { return skip(name) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let hands = Hands::default();
+        let mut config = server.config();
+        config.clock = hands.clock();
+        let store = RedisStore::open(config).unwrap();
+        let mut client = server.client();
+        hands.set(Timestamp::from_nanos(START));
+        store.now().await.unwrap();
+        let (_, epoch) = marker(&mut client);
+        // Powers of two, so that such remainders are met.
+        let algorithm = bucket(3_000_000_001, 8_388_608_000, 1 << 44);
+        let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
+        let mut ledger = Ledger::begin(&terms, &epoch);
+        let key = Key::new("ledgers", b"digits", b"").unwrap();
+        let (mut random, mut now) = (Random(5), START);
+        for id in 1..3000 {
+            now += 4_096_000 * random.below(4096);
+            hands.set(Timestamp::from_nanos(now));
+            let cost = Cost::new(1 + random.below(1 << 34)).unwrap();
+            let report = Kind::Ledger(OnLedger::Report { cost });
+            let operation = Operation::new(key.clone(), algorithm.clone(), report);
+            store.run(&Batch::each(RequestId(id), [operation])).await.unwrap();
+            ledger.report(Timestamp::from_nanos(now), &terms, &epoch, cost);
+            let name = name_of(&mut client, &key);
+            let kept: Vec<u8> = redis::cmd("GET").arg(name).query(&mut client).unwrap();
+            assert_eq!(kept_numbers(&kept), pure_numbers(&ledger), "step {id}");
+        }
+    });
+}
