@@ -633,7 +633,7 @@ fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
         let key = Key::new("ledgers", b"digits", b"").unwrap();
         let (mut random, mut now) = (Random(5), START);
         for id in 1..3000 {
-            now += 4_096_000 * random.below(4096);
+            now += 65_536_000 * random.below(256);
             hands.set(Timestamp::from_nanos(now));
             let cost = Cost::new(1 + random.below(1 << 34)).unwrap();
             let report = Kind::Ledger(OnLedger::Report { cost });
