@@ -1,4 +1,4 @@
-//! One limit for many members: counters and notes in Redis 7 or Valkey, one server or a cluster.
+//! One limit for many members: counters, ledgers of leased limits and notes in Redis 7 or Valkey, one server or a cluster.
 //!
 //! A [`RedisStore`] has one script decide a whole batch in one step, on the server's clock, in one round trip. It decides as
 //! the pure code of `tidegate::algorithm` does, to the unit and to the microsecond in which the server's clock counts.
@@ -26,7 +26,9 @@
 //!   again, by whichever member, and can be undone.
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or another one,
 //!   [`RedisStats::loss`] says so. What a failover loses of the last moments, no marker tells.
-//! - **Nothing is swept.** Every counter expires when it has drained, some seconds later.
+//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch begins, in which nothing is
+//!   lent before all leases have ended; the marker tells it to all members.
+//! - **Nothing is swept.** Every counter and ledger expires when it has drained, some seconds later.
 //!
 //! In a cluster a batch is one step within a slot. Over several slots it is charged slot by slot, and given back where one
 //! refuses: a failure in between leaves a charge. `docs/stores.md` has the bounds.

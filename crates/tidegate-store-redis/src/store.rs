@@ -51,6 +51,10 @@ impl RedisStore {
     }
 
     /// Goes on after a loss: batches are decided again on what there is. What was lost, if anything was.
+    ///
+    /// With the next call (in a cluster the next to each slot) another epoch begins for the ledgers of all members, in which
+    /// windows count from zero and buckets from empty. That ends the losses that this member has seen, also those that it was
+    /// not the one to notice, and none that comes later.
     pub fn acknowledge_loss(&self) -> Option<Loss> {
         self.shared.acknowledge_loss()
     }
