@@ -31,7 +31,8 @@ fn retries_that_count_as_demand_are_found() {
 
 #[test]
 fn an_expiry_counted_from_the_reply_is_found() {
-    is_found(Fault::ExpiryFromReply, bucket());
+    is_found(Fault::ExpiryFromReply, window());
+    is_found(Fault::ExpiryFromReply, Fleet { ticks: 4, ..bucket() });
 }
 
 #[test]

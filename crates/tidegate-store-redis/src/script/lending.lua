@@ -52,14 +52,34 @@ local function bucket_ledger(m)
     m.drop_parts(g, least)
   end
 
-  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is `sums.own`.
-  local function drain(g, n, holder)
-    local elapsed = now - g.at
+  local function drain_until(g, n, at)
+    local elapsed = at - g.at
     if elapsed > 0 then
       local drained, rest = drains(elapsed, n.units, n.per_us, g.rest, g.used)
-      g.at = now
+      g.at = at
       if drained >= g.used then g.used, g.rest = 0, 0 else g.used, g.rest = g.used - drained, rest end
     end
+  end
+
+  -- What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
+  -- did until the last, which is never too little.
+  local function hold_up_ended(g, n)
+    local last = false
+    for _, lease in ipairs(g.leases) do
+      local ends = max(lease.ends, lease.prior_ends)
+      if ends <= now and (not last or ends > last) then last = ends end
+    end
+    if not last then return end
+    drain_until(g, n, last)
+    local parts, held, from = 0, 0, max(last, g.at)
+    for _, lease in ipairs(g.leases) do parts, held = parts + to_come(lease, from), held + lease.held end
+    hold_up(g, ceil(parts / g.period_us) + held)
+  end
+
+  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is `sums.own`.
+  local function drain(g, n, holder)
+    hold_up_ended(g, n)
+    drain_until(g, n, now)
     local sums = { own = false, to_come = 0, in_hand = 0, fastest = 0, members = 1, demand = 0 }
     local leases, paid, count, kept = g.leases, g.at, #g.leases, 0
     if paid < now then paid = now end
@@ -110,9 +130,12 @@ local function bucket_ledger(m)
 
   -- When an absent record would say the same at the latest.
   function k.forgettable_at(g, n)
-    local last = max(g.crowded, m.full_at(n), g.at + g.used * n.per_us / n.units)
-    for _, lease in ipairs(g.leases) do last = max(last, lease.ends, lease.prior_ends) end
-    return last
+    local last, ends, held = max(g.crowded, m.full_at(n), g.at + g.used * n.per_us / n.units), 0, 0
+    for _, lease in ipairs(g.leases) do
+      ends, held = max(ends, lease.ends, lease.prior_ends), held + lease.held
+    end
+    -- What is in hand may be spent when the last lease ends, and drains from there on.
+    return max(last, ends + held * n.per_us / n.units)
   end
 
   -- Debits and credits so many parts of a token by the period, exactly.

@@ -44,6 +44,17 @@ impl Step<'_> {
     /// Drains `used` to now, but not below what holders may still spend.
     pub(super) fn drain(&mut self, refill: &Refill) {
         let now_us = self.now_us;
+        // What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
+        // did until the last, which is never too little.
+        let ended = self.ledger.leases.iter().map(|lease| lease.until_us.max(lease.prior_until_us));
+        if let Some(last_us) = ended.filter(|ends_us| *ends_us <= now_us).max() {
+            self.drain_until(refill, last_us);
+            let in_hand: u64 = self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum();
+            let from_us = last_us.max(self.ledger.at_us);
+            let to_come =
+                self.ledger.leases.iter().map(|lease| lease.to_come(from_us)).fold(0, u64::saturating_add);
+            self.hold_up(to_come.div_ceil(self.ledger.period_us) + in_hand);
+        }
         let mut spent = self.ledger.spent;
         self.ledger.leases.retain(|lease| {
             let is_alive = lease.is_alive(now_us);
@@ -53,24 +64,28 @@ impl Step<'_> {
             is_alive
         });
         self.ledger.spent = spent;
-        let elapsed = now_us.saturating_sub(self.ledger.at_us);
+        self.drain_until(refill, now_us);
+        self.hold_up(self.outstanding());
+    }
+
+    fn drain_until(&mut self, refill: &Refill, until_us: u64) {
+        let elapsed = until_us.saturating_sub(self.ledger.at_us);
         if elapsed > 0 {
             let parts = u128::from(elapsed) * u128::from(refill.units) + u128::from(self.ledger.rest);
             let drained = u64::try_from(parts / u128::from(refill.per_us)).unwrap_or(u64::MAX);
             self.ledger.rest = (parts % u128::from(refill.per_us)) as u64;
-            self.ledger.at_us = now_us;
+            self.ledger.at_us = until_us;
             if drained >= self.ledger.used {
                 self.ledger.rest = 0;
             }
-            self.movement.drained = drained.min(self.ledger.used);
-            self.ledger.used -= self.movement.drained;
+            let drained = drained.min(self.ledger.used);
+            self.movement.drained += drained;
+            self.ledger.used -= drained;
         }
-        self.hold_up();
     }
 
     /// Nothing drains below what holders may still spend.
-    fn hold_up(&mut self) {
-        let least = self.outstanding();
+    fn hold_up(&mut self, least: u64) {
         if self.terms.has(Fault::GrantWithoutDebit) {
             return;
         }
@@ -217,7 +232,7 @@ impl Step<'_> {
         (lease.lump, lease.spent, lease.since_us) = (lump, spent, since_us);
         lease.held += lump;
         let held = lease.held;
-        self.hold_up();
+        self.hold_up(self.outstanding());
 
         // Below an eighth of the burst and a sixteenth of a period nobody is sent back for more.
         let free = self.free(refill, None);

@@ -4,6 +4,7 @@ use super::super::*;
 use super::world::{SECOND, Trouble, World};
 use crate::algorithm::{Algorithm, Bucket};
 use crate::rate::Rate;
+use crate::time::Timestamp;
 
 fn bucket(per_second: u64, burst: u64) -> Algorithm {
     Algorithm::Bucket(Bucket::new(Rate::per_second(per_second).unwrap(), burst).unwrap())
@@ -247,4 +248,37 @@ fn the_refill_does_not_depend_on_how_often_it_is_looked_at() {
         once.ask(now, &terms, &epoch, &ask(1, 1));
         assert_eq!(once, often);
     }
+}
+
+#[test]
+fn tokens_held_to_the_end_of_a_lease_hold_up_what_is_used_though_nobody_looks() {
+    let algorithm = bucket(100, 400);
+    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let epoch = Epoch { number: 1, began: at(0), is_after_loss: false };
+    let mut ledger = Ledger::begin(&terms, &epoch);
+    let ask = |member, seq, need| Ask {
+        holder: HolderName { member, incarnation: 1 },
+        seq,
+        acked: seq - 1,
+        epoch: 1,
+        rate: 0,
+        left: 0,
+        returned: 0,
+        unused: 0,
+        demand: 0,
+        need,
+        is_leaving: false,
+    };
+    // All of the burst is in one hand, until its lease ends.
+    let start = 60 * SECOND;
+    let first = ledger.ask(at(start), &terms, &epoch, &ask(1, 4, 400)).grant.unwrap();
+    assert_eq!(first.lump, 400);
+    let ends = start + u64::try_from(first.ttl.as_nanos()).unwrap();
+    // It may have spent them the moment before, and nobody has looked since the beginning.
+    let second = ledger.ask(at(ends + SECOND), &terms, &epoch, &ask(2, 4, 400)).grant.unwrap();
+    assert_eq!(second.lump, 100, "a second after 400 units no more than 100 are there");
+}
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(super::world::START + nanos)
 }
