@@ -23,6 +23,8 @@ pub(crate) struct Member {
     pub(crate) run: u64,
     /// When it is to be woken next, in true time.
     pub(crate) wake: u64,
+    /// When it was woken last.
+    pub(crate) woken: u64,
     /// Requests that wait for a lease.
     pub(crate) parked: Vec<(Box<Pending>, Arrival)>,
 }
@@ -63,7 +65,7 @@ impl Maker {
             Chaos::None => Clock::TRUE,
             Chaos::Some => Clock::drawn(&mut self.chance),
         };
-        let mut member = Member { engine: None, clock, run: 0, wake: u64::MAX, parked: Vec::new() };
+        let mut member = Member { engine: None, clock, run: 0, wake: u64::MAX, woken: 0, parked: Vec::new() };
         self.start(&mut member)?;
         Ok(member)
     }

@@ -108,7 +108,11 @@ impl Picture {
         }
         let mut mesh = chart.configure_mesh();
         let label = |value: &f64| format!("{value:.0}");
-        mesh.x_desc("seconds").light_line_style(WHITE).x_label_formatter(&label).y_label_formatter(&label);
+        mesh.x_desc("seconds")
+            .max_light_lines(0)
+            .bold_line_style(BLACK.mix(0.15))
+            .x_label_formatter(&label)
+            .y_label_formatter(&label);
         mesh.draw().map_err(plain)?;
         for Line { name, color, points } in self.lines {
             let line = LineSeries::new(points, color.stroke_width(2));

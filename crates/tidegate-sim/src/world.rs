@@ -24,6 +24,9 @@ use crate::watch::{Admitted, Watch};
 /// How late answers are while the store answers late, at most.
 const ANSWERS_LATE: u64 = 900 * MS;
 
+/// The shortest time between two looks of a member at what is due. It only delays what nobody waits for.
+const TICK_MIN: u64 = 25 * MS;
+
 /// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the caller see how far it is.
 #[derive(Debug)]
 pub struct Simulation {
@@ -240,12 +243,19 @@ impl Simulation {
 
     /// A member lets its engine do what is due.
     fn tick(&mut self, member: u32) {
-        let one = &self.members[member as usize];
+        let one = &mut self.members[member as usize];
         let Some(engine) = &one.engine else { return };
         let tick = engine.tick(one.clock.at(self.now));
+        one.woken = self.now;
+        let next = one.clock.when(tick.next);
         self.send_asks(member);
+        self.wake(member, next);
+    }
+
+    /// Has a member woken at `at`, if it is not before.
+    fn wake(&mut self, member: u32, at: u64) {
         let one = &mut self.members[member as usize];
-        let at = one.clock.when(tick.next).max(self.now + 1);
+        let at = at.max(one.woken + TICK_MIN).max(self.now);
         if at < one.wake {
             one.wake = at;
             let run = one.run;
@@ -322,8 +332,8 @@ impl Simulation {
                 watch_answered(&mut self.watch, &batch, answer.as_ref().ok(), run, self.now);
                 engine.lease_answered(*batch, answer, local);
                 self.unpark(member, local);
-                self.tick(member);
-                return;
+                // When the lease is to be looked at again is seen when the member is woken.
+                self.wake(member, self.now);
             }
         }
         self.send_asks(member);
