@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Ask, Grant, Holder, Safe, Take, Terms};
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Timestamp};
+use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, Kind, OnLedger, Operation, RequestId, StoreError};
 
 pub(crate) use self::flight::Flight;
@@ -81,6 +81,9 @@ impl LeaseBatch {
         self.dues.len()
     }
 }
+
+/// Tokens of a key that are given back without a lease.
+type Refund = (Arc<About>, Cost);
 
 /// An ask that is to be sent.
 #[derive(Debug)]
@@ -148,6 +151,7 @@ struct Shard {
 #[derive(Debug, Default)]
 struct Outbox {
     dues: Vec<Due>,
+    refunds: Vec<Refund>,
     /// Who empties it.
     waker: Option<Waker>,
 }
@@ -272,6 +276,23 @@ impl Leases {
         Ok(taken)
     }
 
+    /// Undoes what was taken for a request that does not go ahead. Of a window, what finds no place in the lease any more is given
+    /// back to the ledger with the next asks; of a rate it has come again before that.
+    pub(crate) fn undo(&self, charge: &LeaseCharge, now: Timestamp) {
+        let Some(cost) = charge.cost else { return };
+        let left = cost.units() - self.put_back(charge, cost.units(), now);
+        let is_window = !matches!(charge.about.algorithm, Algorithm::Bucket(_));
+        if let (Some(cost), true) = (Cost::new(left), is_window) {
+            let waker = {
+                let mut outbox = lock(&self.outbox);
+                outbox.refunds.push((Arc::clone(&charge.about), cost));
+                self.has_asks.store(true, Ordering::Relaxed);
+                outbox.waker.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
     /// Puts back what was taken and not spent; how many units found a place.
     pub(crate) fn put_back(&self, charge: &LeaseCharge, units: u64, now: Timestamp) -> u64 {
         let Some(cost) = Cost::new(units) else { return 0 };
@@ -322,9 +343,9 @@ impl Leases {
         }
         let mut outbox = lock(&self.outbox);
         self.has_asks.store(false, Ordering::Relaxed);
-        let dues = core::mem::take(&mut outbox.dues);
+        let (dues, refunds) = outbox.take();
         drop(outbox);
-        batches(dues, id)
+        batches(dues, &refunds, id)
     }
 
     /// The same, waiting until there is something.
@@ -335,7 +356,7 @@ impl Leases {
     ) -> Poll<Vec<LeaseBatch>> {
         {
             let mut outbox = lock(&self.outbox);
-            if outbox.dues.is_empty() {
+            if outbox.dues.is_empty() && outbox.refunds.is_empty() {
                 outbox.waker = Some(context.waker().clone());
                 return Poll::Pending;
             }
@@ -434,7 +455,7 @@ impl Leases {
 
     /// Gives all leases back, for good: the last asks of this member. Keys that are asked for afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
-        let mut dues = core::mem::take(&mut lock(&self.outbox).dues);
+        let (mut dues, refunds) = lock(&self.outbox).take();
         for shard in &self.shards {
             let mut shard = lock(shard);
             shard.looks.clear();
@@ -447,7 +468,7 @@ impl Leases {
                 dues.push(Due { about: slot.about, ask, flight });
             }
         }
-        batches(dues, id)
+        batches(dues, &refunds, id)
     }
 
     pub(crate) fn set_members(&self, members: u32) {
@@ -469,8 +490,9 @@ impl Leases {
 }
 
 /// As few batches as there may be.
-fn batches(dues: Vec<Due>, mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
-    let mut batches = Vec::with_capacity(dues.len().div_ceil(Batch::OPERATIONS_MAX));
+fn batches(dues: Vec<Due>, refunds: &[Refund], mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+    let count = dues.len().div_ceil(Batch::OPERATIONS_MAX) + refunds.len().div_ceil(Batch::OPERATIONS_MAX);
+    let mut batches = Vec::with_capacity(count);
     let mut dues = dues.into_iter().peekable();
     while dues.peek().is_some() {
         let dues: Vec<Due> = dues.by_ref().take(Batch::OPERATIONS_MAX).collect();
@@ -480,7 +502,21 @@ fn batches(dues: Vec<Due>, mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch>
         };
         batches.push(LeaseBatch { batch: Batch::each(id(), dues.iter().map(operation)), dues });
     }
+    for refunds in refunds.chunks(Batch::OPERATIONS_MAX) {
+        let operation = |(about, cost): &Refund| {
+            let kind = Kind::Ledger(OnLedger::Refund { cost: *cost });
+            Operation::new(about.key.clone(), about.algorithm.clone(), kind)
+        };
+        batches
+            .push(LeaseBatch { batch: Batch::each(id(), refunds.iter().map(operation)), dues: Vec::new() });
+    }
     batches
+}
+
+impl Outbox {
+    fn take(&mut self) -> (Vec<Due>, Vec<Refund>) {
+        (core::mem::take(&mut self.dues), core::mem::take(&mut self.refunds))
+    }
 }
 
 impl Shard {

@@ -143,11 +143,7 @@ impl Engine {
     /// Puts back everything that was taken for a request that does not go ahead.
     pub(super) fn put_back(&self, held: &[LeaseCharge], now: Timestamp) {
         let Some(leases) = &self.shared.leases else { return };
-        for charge in held.iter().rev() {
-            if let Some(cost) = charge.cost {
-                leases.put_back(charge, cost.units(), now);
-            }
-        }
+        held.iter().rev().for_each(|charge| leases.undo(charge, now));
     }
 
     /// Brings what was taken to what the request truly cost; what the store is to do, where leases do not have it.

@@ -131,10 +131,10 @@ impl Fleet {
         self.ask(member, units).ok()
     }
 
-    pub(crate) fn ask(&mut self, member: usize, units: u64) -> Result<Permit, Refusal<'static>> {
+    pub(crate) fn ask(&mut self, member: usize, units: u64) -> Result<Permit, Box<Refusal<'static>>> {
         match self.decide(member, &Request::new("api", &ADA).cost(Cost::new(units).unwrap())) {
             Decision::Admit(permit) => Ok(permit),
-            Decision::Refuse(refusal) => Err(refusal),
+            Decision::Refuse(refusal) => Err(Box::new(refusal)),
         }
     }
 
@@ -292,7 +292,7 @@ fn a_rate_shared_by_members_is_used_and_kept() {
     for _ in 0..20_000 {
         fleet.pass(Duration::from_millis(1));
         for member in 0..4 {
-            if (decisions + member as u64) % 10 == 0 {
+            if (decisions + member as u64).is_multiple_of(10) {
                 admitted += u64::from(fleet.admit(member, 1).is_some());
             }
             decisions += 1;

@@ -70,7 +70,7 @@ const ASKING: u8 = 1;
 const AWAITED: u8 = 2;
 /// The last grant said that there is less than is asked for.
 const SCARCE: u8 = 4;
-/// Tokens were given back and the ledger has not said that it knows.
+/// Tokens were given back and the ledger has not said that it knows, or what it granted has not arrived.
 const OWES: u8 = 8;
 /// The holder has left.
 const GONE: u8 = 16;
@@ -169,11 +169,12 @@ impl Holder {
     /// what finds no place counts as spent.
     pub fn put_back(&mut self, terms: &Terms, cost: Cost, now: Timestamp) -> u64 {
         self.gather(terms, now);
-        if self.is(GONE) {
+        let (rate, is_lease) = (self.rate_now(terms, now), now < self.until);
+        if self.is(GONE) || (rate == 0 && !is_lease) {
             return 0;
         }
         let period = period_ns(terms);
-        let most = self.most(terms, self.rate_now(terms, now), now < self.until);
+        let most = self.most(terms, rate, is_lease);
         let room = most.saturating_sub(self.level) / period;
         let units = cost.units().min(room);
         self.level = self.level.saturating_add(units.saturating_mul(period));
@@ -332,6 +333,7 @@ impl Holder {
         let from = if terms.has(Fault::ExpiryFromReply) { now } else { sent };
         let lasts = grant.ttl.saturating_sub(grant.ttl / DRIFT);
         if from.saturating_add(lasts) <= now {
+            self.flags |= OWES;
             return 0;
         }
         let took_us = now.saturating_since(sent).as_micros().min(1 << 24) as u32;
@@ -379,7 +381,8 @@ impl Holder {
         if !self.is(ASKING) {
             return;
         }
-        self.flags = self.flags & !(ASKING | AWAITED) | if self.returned > 0 { OWES } else { 0 };
+        // The ledger may have granted something all the same, and hears with the next ask that it did not arrive.
+        self.flags = self.flags & !(ASKING | AWAITED) | OWES;
         let wait = SPACING * (1 << self.unanswered.min(5));
         self.unanswered = self.unanswered.saturating_add(1);
         self.asked = now.saturating_add(wait);

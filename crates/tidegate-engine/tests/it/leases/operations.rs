@@ -130,3 +130,13 @@ fn what_is_tried_again_is_no_demand() {
     let (views, _) = fleet.members[0].leases(1, fleet.now());
     assert_eq!(views[0].demand, 0);
 }
+
+#[test]
+fn tokens_that_find_no_place_any_more_reach_the_ledger() {
+    let mut fleet = day(40);
+    let permit = fleet.admit(0, 30).unwrap();
+    // By then its lease has ended, and what was left of it was given back.
+    fleet.pass(Duration::from_mins(1));
+    fleet.settle(0, permit, Outcome::Cancelled);
+    assert_eq!(rest(&mut fleet), 40);
+}
