@@ -343,3 +343,6 @@ impl Used {
         (self.offered >= 200.0).then(|| self.admitted / self.offered)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Each rule, broken by hand.
+
+use core::time::Duration;
+
+use tidegate::lease::HolderName;
+
+use super::*;
+
+fn watch(consistency: Where) -> Watch {
+    let mut scenario = Scenario::new(9);
+    scenario.consistency = consistency;
+    scenario.members = 4;
+    scenario.limit = Numbers::Bucket { per_second: 1000, burst: 100 };
+    Watch::new(&scenario)
+}
+
+fn rules(watch: &Watch) -> Vec<Rule> {
+    watch.violations.iter().map(|violation| violation.rule).collect()
+}
+
+fn ask(member: u64) -> Ask {
+    Ask {
+        holder: HolderName { member, incarnation: 1 },
+        seq: 1,
+        acked: 0,
+        epoch: 0,
+        rate: 0,
+        left: 0,
+        returned: 0,
+        unused: 0,
+        demand: 0,
+        need: 1,
+        is_leaving: false,
+    }
+}
+
+fn grant(lump: u32, rate: u32, ttl: Duration) -> Grant {
+    Grant {
+        seq: 1,
+        epoch: 1,
+        lump,
+        held: lump,
+        rate,
+        ttl,
+        fallback: 0,
+        keep: lump,
+        members: 1,
+        is_scarce: false,
+        again: Duration::ZERO,
+    }
+}
+
+const LEASE: Duration = Duration::from_secs(5);
+
+fn admitted(run: u64, cost: u64) -> Admitted {
+    Admitted { member: 0, run, key: 0, cost }
+}
+
+#[test]
+fn a_charge_beyond_the_bound_is_seen_in_the_store_and_at_a_member() {
+    let mut exact = watch(Where::Exact);
+    exact.decided_in_store(0, 100, true, 0, 0);
+    assert_eq!(rules(&exact), []);
+    exact.decided_in_store(0, 1, true, 0, 0);
+    assert_eq!(rules(&exact), [Rule::OverAdmission]);
+    let mut local = watch(Where::Local);
+    local.admitted(admitted(1, 25), 0, 0);
+    assert_eq!(rules(&local), []);
+    local.admitted(admitted(1, 1), 0, 0);
+    assert_eq!(rules(&local), [Rule::OverAdmission]);
+}
+
+#[test]
+fn a_refusal_while_there_is_room_is_seen_and_one_without_is_none() {
+    let mut watch = watch(Where::Exact);
+    watch.decided_in_store(0, 100, true, 0, 0);
+    watch.decided_in_store(0, 1, false, 0, 0);
+    assert_eq!(rules(&watch), []);
+    // What the store has lost may be used again, and refusing it is not wrong either.
+    watch.lost_charge(0, 50);
+    watch.decided_in_store(0, 50, false, 0, 0);
+    watch.decided_in_store(0, 50, true, 0, 0);
+    assert_eq!(rules(&watch), []);
+    watch.decided_in_store(0, 1, false, 10 * MS, 10 * MS);
+    assert_eq!(rules(&watch), [Rule::RefusedWithRoom]);
+}
+
+#[test]
+fn more_lent_than_there_is_is_seen() {
+    let mut watch = watch(Where::Leased);
+    watch.granted(0, &ask(1), &grant(100, 2500, LEASE), 0, 0);
+    watch.granted(0, &ask(2), &grant(0, 2500, LEASE), 0, 0);
+    assert_eq!(watch.out(0, 0), 5100);
+    // The next takes its place a second later; until then a thousand were released, and now are lent again.
+    watch.granted(0, &ask(2), &grant(0, 2500, LEASE), SECOND, SECOND);
+    assert_eq!(rules(&watch), []);
+    watch.granted(0, &ask(3), &grant(501, 0, LEASE), SECOND, SECOND);
+    assert_eq!(rules(&watch), [Rule::LeaseSum]);
+}
+
+#[test]
+fn what_is_spent_after_its_end_is_seen_unless_the_store_is_silent() {
+    let mut watch = watch(Where::Leased);
+    let lent = grant(50, 0, LEASE);
+    watch.granted(0, &ask(1), &lent, 0, 0);
+    watch.answered(0, 1, Some(&lent), 0);
+    watch.admitted(admitted(1, 1), 5 * SECOND, 5 * SECOND);
+    assert_eq!(rules(&watch), []);
+    watch.answered(0, 1, None, 6 * SECOND);
+    watch.admitted(admitted(1, 1), 6 * SECOND, 6 * SECOND);
+    assert_eq!(rules(&watch), []);
+    watch.answered(0, 1, Some(&lent), 7 * SECOND);
+    watch.admitted(admitted(1, 1), 7 * SECOND, 7 * SECOND);
+    assert_eq!(rules(&watch), [Rule::SpentAfterEnd]);
+}
+
+#[test]
+fn what_is_spent_without_a_grant_is_seen() {
+    let mut watch = watch(Where::Leased);
+    let lent = grant(10, 500, LEASE);
+    watch.granted(0, &ask(1), &lent, 0, 0);
+    watch.answered(0, 1, Some(&lent), 0);
+    // Ten at once, a hundred a second, and what rounding leaves.
+    watch.admitted(admitted(1, 10), 0, 0);
+    watch.admitted(admitted(1, 101), SECOND, SECOND);
+    assert_eq!(rules(&watch), []);
+    watch.admitted(admitted(1, 3), SECOND, SECOND);
+    assert_eq!(rules(&watch), [Rule::NotGranted]);
+}
+
+fn measured(key: Used, members: [f64; 4]) -> Measured {
+    let member = |admitted| Used { offered: 9000.0, admitted };
+    Measured { from: SECOND, keys: vec![key], members: members.map(member).to_vec() }
+}
+
+#[test]
+fn a_limit_that_is_asked_for_and_not_used_is_seen() {
+    for (offered, admitted, expected) in [
+        (20_000.0, 9_800.0, &[][..]),
+        (20_000.0, 9_790.0, &[Rule::Stranded][..]),
+        (12_000.0, 5_000.0, &[][..]),
+    ] {
+        let mut watch = watch(Where::Leased);
+        watch.finish(&measured(Used { offered, admitted }, [2500.0; 4]), 11 * SECOND);
+        assert_eq!(rules(&watch), expected);
+    }
+}
+
+#[test]
+fn a_member_that_gets_less_than_the_others_is_seen() {
+    let all = Used { offered: 36_000.0, admitted: 10_000.0 };
+    for (least, expected) in [(2_400.0, &[][..]), (1_200.0, &[Rule::Unfair][..])] {
+        let mut watch = watch(Where::Leased);
+        watch.finish(&measured(all, [least, 2800.0, 2800.0, 2800.0]), 11 * SECOND);
+        assert_eq!(rules(&watch), expected);
+    }
+}
+
+#[test]
+fn violations_beyond_twenty_are_only_counted() {
+    let mut watch = watch(Where::Exact);
+    (0..30).for_each(|_| watch.decided_in_store(0, 101, true, 0, 0));
+    assert_eq!((watch.violations.len(), watch.count), (20, 30));
+    assert_eq!(watch.violations[0].seed, 9);
+}
