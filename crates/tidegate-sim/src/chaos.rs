@@ -21,6 +21,11 @@ pub enum Trouble {
         /// Which.
         member: u32,
     },
+    /// A member stops and gives its leases back, and starts again as another.
+    Stopped {
+        /// Which.
+        member: u32,
+    },
     /// The store refuses connections.
     StoreAway,
     /// The store does nothing, and everything afterwards.
@@ -68,7 +73,8 @@ pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance> {
         }
         plan.push(Disturbance { trouble, from: at, until });
         // Now and then the next begins while this one lasts; of the store's there is one at a time.
-        let is_of_a_member = matches!(trouble, Trouble::CutOff { .. } | Trouble::Crashed { .. });
+        let is_of_a_member =
+            matches!(trouble, Trouble::CutOff { .. } | Trouble::Crashed { .. } | Trouble::Stopped { .. });
         if !is_of_a_member || chance.below(2) == 0 {
             at = until;
         }
@@ -77,13 +83,14 @@ pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance> {
 
 fn drawn(scenario: &Scenario, chance: &mut Chance) -> Trouble {
     let member = chance.below(scenario.members.into()) as u32;
-    match chance.below(9) {
+    match chance.below(10) {
         0 | 1 => Trouble::CutOff { member },
         2 | 3 => Trouble::Crashed { member },
         4 => Trouble::StoreAway,
         5 => Trouble::StorePaused,
         6 => Trouble::AnswersLate,
         7 => Trouble::FailedOver,
+        8 => Trouble::Stopped { member },
         _ if scenario.consistency == Where::Leased => Trouble::Emptied,
         _ => Trouble::FailedOver,
     }
@@ -95,6 +102,7 @@ impl Trouble {
         match self {
             Self::CutOff { .. } => "cut off",
             Self::Crashed { .. } => "crashed",
+            Self::Stopped { .. } => "stopped",
             Self::StoreAway => "store away",
             Self::StorePaused => "store paused",
             Self::AnswersLate => "answers late",

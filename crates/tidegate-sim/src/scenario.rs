@@ -100,7 +100,7 @@ pub enum Chaos {
     None,
     /// Clocks are set up to half a second and run up to a hundredth apart. Messages are lost, repeated, late and
     /// overtaken. And until [`Scenario::CALM_SECONDS`] before the end, one after the other as the seed has it: members are
-    /// cut off, crash and start again; the store is away, pauses, answers late, fails over with what it wrote last
+    /// cut off, crash or stop and start again; the store is away, pauses, answers late, fails over with what it wrote last
     /// lost, or loses all it has (only under [`Where::Leased`]).
     Some,
 }

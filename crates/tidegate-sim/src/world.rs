@@ -361,13 +361,16 @@ impl Simulation {
     fn begin(&mut self, one: Disturbance) {
         match one.trouble {
             Trouble::CutOff { member } => self.network.cut(member, true),
-            Trouble::Crashed { member } => {
-                let crashed = &mut self.members[member as usize];
-                if crashed.engine.take().is_some() {
-                    self.tally.cut_short(crashed.parked.len() as u64);
-                    crashed.parked.clear();
-                    self.watch.crashed(member, crashed.run);
+            Trouble::Crashed { member } => self.stop(member),
+            Trouble::Stopped { member } => {
+                let leaving = &self.members[member as usize];
+                let asks =
+                    leaving.engine.iter().flat_map(|engine| engine.leave_leases(leaving.clock.at(self.now)));
+                for batch in asks.collect::<Vec<_>>() {
+                    self.tally.asks += batch.asks() as u64;
+                    self.call(member, Asked::Leases(Box::new(batch)));
                 }
+                self.stop(member);
             }
             Trouble::StoreAway => self.room.set_away(true),
             Trouble::StorePaused => self.room.pause_until(one.until),
@@ -394,10 +397,20 @@ impl Simulation {
         }
     }
 
+    /// A member stops, and everything it has in memory is gone.
+    fn stop(&mut self, member: u32) {
+        let stopped = &mut self.members[member as usize];
+        if stopped.engine.take().is_some() {
+            self.tally.cut_short(stopped.parked.len() as u64);
+            stopped.parked.clear();
+            self.watch.crashed(member, stopped.run);
+        }
+    }
+
     fn cease(&mut self, one: Disturbance) -> Result<(), ScenarioError> {
         match one.trouble {
             Trouble::CutOff { member } => self.network.cut(member, false),
-            Trouble::Crashed { member } => {
+            Trouble::Crashed { member } | Trouble::Stopped { member } => {
                 let crashed = &mut self.members[member as usize];
                 if crashed.engine.is_none() {
                     self.maker.start(crashed)?;
