@@ -21,8 +21,9 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate::algorithm::WindowStart;
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Ask, Grant, Holder, Safe, Take, Terms};
+use tidegate::lease::{Ask, Grant, Holder, Safe, Stamp, Take, Terms};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, Kind, OnLedger, Operation, RequestId, StoreError};
@@ -57,6 +58,9 @@ const SHARD_HOLDERS: usize = 256;
 
 /// The shortest time after which a holder is looked at again.
 const LOOK_MIN: Duration = Duration::from_millis(10);
+
+/// How far the clocks of member and store may be apart for units to be given back to a window shortly before its end.
+const CLOCKS_APART: Duration = Duration::from_secs(1);
 
 /// How many holders are looked at to make room for one more.
 const RECLAIM_STEPS: usize = 8;
@@ -102,6 +106,23 @@ pub(crate) struct LeaseCharge {
     /// Units left afterwards: tokens in hand, and what the ledger had besides when it was asked last.
     pub(crate) left: u64,
     pub(crate) shadow_refused: bool,
+    /// Which tokens were taken; `None` if none were, or of those for nobody else than who waits.
+    pub(crate) stamp: Option<Stamp>,
+    /// Whether it is a good time to ask the store, once nothing is put back any more.
+    pub(crate) renew: bool,
+}
+
+impl LeaseCharge {
+    /// Whether the window that it was taken from lasts for certain, so that what is given back is given back to it.
+    pub(crate) fn lasts(&self, now: Timestamp) -> bool {
+        let taken_at = self.stamp.map_or(Timestamp::MIN, Stamp::at);
+        match &self.about.algorithm {
+            Algorithm::Bucket(_) => true,
+            // Nobody here knows when it began.
+            Algorithm::Fixed(fixed) if fixed.start() == WindowStart::FirstHit => false,
+            algorithm => now.saturating_add(CLOCKS_APART) < algorithm.full_again(taken_at),
+        }
+    }
 }
 
 /// What a lease says of a request.
@@ -211,6 +232,8 @@ impl Leases {
                 cost: Some(asked.cost),
                 left: 0,
                 shadow_refused: false,
+                stamp: None,
+                renew: false,
             }));
         }
         let mut shard = self.shard(key);
@@ -238,14 +261,13 @@ impl Leases {
         let taken = match slot.holder.take(&slot.terms, asked.cost, attempt, now) {
             Take::Taken { renew } => {
                 let left = slot.holder.left(&slot.terms).saturating_add(slot.beyond);
-                if renew {
-                    self.send(slot, 0, now);
-                }
                 Taken::All(LeaseCharge {
                     about: Arc::clone(&slot.about),
                     cost: Some(asked.cost),
                     left,
                     shadow_refused: false,
+                    stamp: Some(slot.holder.stamp()),
+                    renew,
                 })
             }
             Take::Never { .. } => Taken::Never,
@@ -276,13 +298,21 @@ impl Leases {
         Ok(taken)
     }
 
-    /// Undoes what was taken for a request that does not go ahead. Of a window, what finds no place in the lease any more is given
-    /// back to the ledger with the next asks; of a rate it has come again before that.
+    /// Asks the store for a key from which something was taken.
+    pub(crate) fn renew(&self, charge: &LeaseCharge, now: Timestamp) {
+        let mut shard = self.shard(charge.about.number);
+        if let Some(slot) = shard.slots.get_mut(&charge.about.number) {
+            self.send(slot, 0, now);
+        }
+    }
+
+    /// Undoes what was taken for a request that does not go ahead. Of a window that has not ended, what finds no place in the lease any
+    /// more is given back to the ledger with the next asks; of a rate it comes again by itself.
     pub(crate) fn undo(&self, charge: &LeaseCharge, now: Timestamp) {
         let Some(cost) = charge.cost else { return };
         let left = cost.units() - self.put_back(charge, cost.units(), now);
-        let is_window = !matches!(charge.about.algorithm, Algorithm::Bucket(_));
-        if let (Some(cost), true) = (Cost::new(left), is_window) {
+        let is_refunded = !matches!(charge.about.algorithm, Algorithm::Bucket(_)) && charge.lasts(now);
+        if let (Some(cost), true) = (Cost::new(left), is_refunded) {
             let waker = {
                 let mut outbox = lock(&self.outbox);
                 outbox.refunds.push((Arc::clone(&charge.about), cost));
@@ -295,10 +325,10 @@ impl Leases {
 
     /// Puts back what was taken and not spent; how many units found a place.
     pub(crate) fn put_back(&self, charge: &LeaseCharge, units: u64, now: Timestamp) -> u64 {
-        let Some(cost) = Cost::new(units) else { return 0 };
+        let (Some(cost), Some(stamp)) = (Cost::new(units), charge.stamp) else { return 0 };
         let mut shard = self.shard(charge.about.number);
         let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return 0 };
-        slot.holder.put_back(&slot.terms, cost, now)
+        slot.holder.put_back(&slot.terms, cost, stamp, now)
     }
 
     /// Lets the next request of a key ask at once.

@@ -46,7 +46,7 @@ mod tests;
 
 #[cfg(feature = "planted-faults")]
 pub use fault::Fault;
-pub use holder::{Holder, Take};
+pub use holder::{Holder, Stamp, Take};
 pub use ledger::{Answer, HolderView, Ledger, Movement, Unreadable};
 pub use message::{Ask, Epoch, Grant, HolderName};
 pub use terms::{Safe, Terms, TermsError};

@@ -101,7 +101,14 @@ impl Engine {
                 Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
                 Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
                 Ok(Taken::Away(about)) if limit.on_store_failure == OnStoreFailure::Allow => {
-                    let charge = LeaseCharge { about, cost: None, left: 0, shadow_refused: false };
+                    let charge = LeaseCharge {
+                        about,
+                        cost: None,
+                        left: 0,
+                        shadow_refused: false,
+                        stamp: None,
+                        renew: false,
+                    };
                     held.push(charge);
                     continue;
                 }
@@ -122,7 +129,14 @@ impl Engine {
             if limit.is_shadow {
                 if let Ok(about) = about(gate, limit, request) {
                     let about = Arc::new(about);
-                    held.push(LeaseCharge { about, cost: None, left, shadow_refused: true });
+                    held.push(LeaseCharge {
+                        about,
+                        cost: None,
+                        left,
+                        shadow_refused: true,
+                        stamp: None,
+                        renew: false,
+                    });
                 }
                 continue;
             }
@@ -130,9 +144,11 @@ impl Engine {
         }
         let refusing: Vec<_> = refusing.into_iter().filter(|one| !one.limit.is_shadow).collect();
         if result.is_ok() && refusing.is_empty() && flights.is_empty() {
+            held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
             return Ok(Leased::Held(held));
         }
         self.put_back(&held, now);
+        held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
         result?;
         if refusing.is_empty() {
             return Ok(Leased::Waits(flights));
@@ -154,6 +170,8 @@ impl Engine {
             let Some(cost) = charge.cost else { continue };
             let surplus = cost.units().saturating_sub(units);
             let surplus = surplus - if surplus > 0 { leases.put_back(charge, surplus, now) } else { 0 };
+            // Of a window that has ended nothing is left to be given back.
+            let surplus = if charge.lasts(now) { surplus } else { 0 };
             let missing = units.saturating_sub(cost.units());
             let refund = Cost::new(surplus).map(|cost| OnLedger::Refund { cost });
             let report = Cost::new(missing).map(|cost| OnLedger::Report { cost });

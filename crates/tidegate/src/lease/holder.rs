@@ -83,6 +83,23 @@ const CHECKS: u32 = 8;
 /// Units in a period by which demand may differ without being called different.
 const NOISE: u32 = 8;
 
+/// Which lease tokens were taken from; see [`Holder::stamp`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    incarnation: u32,
+    seq: u32,
+    acked: u32,
+    is_lease: bool,
+    at: Timestamp,
+}
+
+impl Stamp {
+    /// When they were taken.
+    pub const fn at(self) -> Timestamp {
+        self.at
+    }
+}
+
 /// What a holder answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
@@ -165,20 +182,29 @@ impl Holder {
         self.lacks(terms, parts, now)
     }
 
-    /// Puts tokens back that were taken and not spent; how many found a place. Never more are in hand than the ledger knows of:
-    /// what finds no place counts as spent.
-    pub fn put_back(&mut self, terms: &Terms, cost: Cost, now: Timestamp) -> u64 {
+    /// Which tokens those are that were just taken, for [`Holder::put_back`].
+    pub fn stamp(&self) -> Stamp {
+        let Self { incarnation, seq, acked, at, .. } = *self;
+        Stamp { incarnation, seq, acked, is_lease: at < self.until, at }
+    }
+
+    /// Puts tokens back that were taken and not spent; how many whole ones found a place.
+    ///
+    /// Only while the lease lasts that they were taken from and the ledger was not asked: afterwards they count as spent, at the
+    /// ledger as here. Of a rate, less what has trickled in since, as had they been there it might have found no place: so
+    /// it is meant for what is put back at once.
+    pub fn put_back(&mut self, terms: &Terms, cost: Cost, stamp: Stamp, now: Timestamp) -> u64 {
         self.gather(terms, now);
         let (rate, is_lease) = (self.rate_now(terms, now), now < self.until);
-        if self.is(GONE) || (rate == 0 && !is_lease) {
+        if self.is(GONE) || (rate == 0 && !is_lease) || (Stamp { at: stamp.at, ..self.stamp() }) != stamp {
             return 0;
         }
         let period = period_ns(terms);
-        let most = self.most(terms, rate, is_lease);
-        let room = most.saturating_sub(self.level) / period;
-        let units = cost.units().min(room);
-        self.level = self.level.saturating_add(units.saturating_mul(period));
-        units
+        let since = duration_nanos(self.at.saturating_since(stamp.at));
+        let parts = cost.units().saturating_mul(period).saturating_sub(rate.saturating_mul(since));
+        let parts = parts.min(self.most(terms, rate, is_lease).saturating_sub(self.level));
+        self.level = self.level.saturating_add(parts);
+        parts / period
     }
 
     /// Whole tokens in hand as of when it was asked last.

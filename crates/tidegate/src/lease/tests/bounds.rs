@@ -7,14 +7,15 @@ use crate::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
 use crate::rate::Rate;
 
 fn troubles() -> impl Strategy<Value = Trouble> {
-    (0..200_u64, 0..200_u64, 0..3_u64, 0..3_u64, 1..700_u64, 0..10_u64).prop_map(
-        |(lost, repeated, crashes, forgets, delay_ms, drift)| Trouble {
+    (0..200_u64, 0..200_u64, 0..3_u64, 0..3_u64, 1..700_u64, 0..10_u64, 0..500_u64).prop_map(
+        |(lost, repeated, crashes, forgets, delay_ms, drift, undone)| Trouble {
             lost,
             repeated,
             crashes,
             forgets,
             delay_ms,
             drift,
+            undone,
         },
     )
 }

@@ -33,7 +33,7 @@ fn a_quota_is_used_up_although_messages_are_lost_repeated_and_late() {
     for seed in 0..10 {
         let trouble = Trouble { lost: 100, repeated: 100, delay_ms: 60, drift: 10, ..Trouble::default() };
         let mut world = daily(2_000, 6, trouble, seed);
-        world.run(90, &[60, 30, 20, 10, 5, 1]);
+        world.run(120, &[60, 30, 20, 10, 5, 1]);
         assert_eq!(world.admitted(), 2_000, "seed {seed}");
     }
 }

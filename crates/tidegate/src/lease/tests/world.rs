@@ -42,6 +42,8 @@ pub(super) struct Trouble {
     pub(super) delay_ms: u64,
     /// How much clocks run apart at most, in thousandths.
     pub(super) drift: u64,
+    /// How often what was taken is put back, at once or up to two seconds later.
+    pub(super) undone: u64,
 }
 
 /// The bucket that everything admitted has to fit into: the limit's own, and a tenth of a second more.
@@ -84,6 +86,8 @@ pub(super) struct World {
     pub(super) in_window: u64,
     window_end: u64,
     messages: Vec<(u64, usize, Message)>,
+    /// Taken and to be put back: when, by which member, since which ask, and how much.
+    undone: Vec<(u64, usize, Stamp, u64)>,
     monitor: Monitor,
     terms: Terms,
 }
@@ -123,6 +127,7 @@ impl World {
             in_window: 0,
             window_end: 0,
             messages: Vec::new(),
+            undone: Vec::new(),
             monitor: Monitor { level: 0, at: START },
             terms,
         }
@@ -152,6 +157,12 @@ impl World {
                 Message::Ask(ask) => self.answer(index, &ask),
                 Message::Grant(incarnation, grant) => self.deliver(index, incarnation, &grant),
             }
+        }
+        while let Some(due) = self.undone.iter().position(|(at, ..)| *at <= self.now) {
+            let (_, index, stamp, cost) = self.undone.swap_remove(due);
+            let now = self.local(index);
+            let holder = &mut self.members[index].holder;
+            assert!(holder.put_back(&self.terms, Cost::new(cost).unwrap(), stamp, now) <= cost);
         }
         if self.chance.in_a_thousand(self.trouble.forgets) && self.chance.below(20) == 0 {
             self.forget();
@@ -194,7 +205,13 @@ impl World {
         let taken = self.members[index].holder.take(&self.terms, Cost::new(cost).unwrap(), attempt, now);
         match taken {
             Take::Taken { renew } => {
-                self.admit(index, cost);
+                if self.chance.in_a_thousand(self.trouble.undone) {
+                    let later = if self.chance.below(2) == 0 { 0 } else { self.chance.below(2000) * MS };
+                    let stamp = self.members[index].holder.stamp();
+                    self.undone.push((self.now + later, index, stamp, cost));
+                } else {
+                    self.admit(index, cost);
+                }
                 if renew {
                     self.send(index, 0);
                 }
