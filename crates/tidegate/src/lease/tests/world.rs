@@ -60,6 +60,7 @@ pub(super) struct Member {
     drift: i64,
     waiting: Vec<u64>,
     asked_at: u64,
+    asked_seq: u32,
     pub(super) admitted: u64,
     pub(super) refused: u64,
 }
@@ -108,6 +109,7 @@ impl World {
                     - i64::try_from(trouble.drift * 1000).unwrap(),
                 waiting: Vec::new(),
                 asked_at: 0,
+                asked_seq: 0,
                 admitted: 0,
                 refused: 0,
             })
@@ -242,6 +244,7 @@ impl World {
         let now = self.local(index);
         if let Some(ask) = self.members[index].holder.ask(&self.terms, index as u64, need, now) {
             self.members[index].asked_at = self.now;
+            self.members[index].asked_seq = ask.seq;
             self.calls += 1;
             self.post(index, Message::Ask(ask));
         }
@@ -298,6 +301,10 @@ impl World {
         let now = self.local(index);
         let spot = self.members[index].holder.granted(&self.terms, grant, now);
         assert_eq!(spot, 0);
+        // An answer that came twice is none to the ask under way.
+        if grant.seq != self.members[index].asked_seq {
+            return;
+        }
         self.members[index].asked_at = 0;
         for cost in std::mem::take(&mut self.members[index].waiting) {
             let taken = self.members[index].holder.take(&self.terms, Cost::new(cost).unwrap(), 1, now);
