@@ -115,7 +115,7 @@ impl Trouble {
 impl core::fmt::Display for Trouble {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::CutOff { member } | Self::Crashed { member } => {
+            Self::CutOff { member } | Self::Crashed { member } | Self::Stopped { member } => {
                 write!(f, "member {member} {}", self.name())
             }
             _ => f.write_str(self.name()),

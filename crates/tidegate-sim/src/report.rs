@@ -10,7 +10,7 @@ use tidegate::Reason;
 
 use self::delays::Delays;
 use crate::chaos::{Disturbance, Trouble};
-use crate::clock::{MS, SECOND};
+use crate::clock::{BEGIN, MS, SECOND};
 use crate::load::Arrival;
 use crate::scenario::{Numbers, Scenario};
 use crate::watch::{Measured, Used, Violation, Watch};
@@ -67,7 +67,7 @@ pub struct Report {
 pub struct Fullest {
     /// Which key.
     pub key: u32,
-    /// When, in milliseconds; by the store's clock where the store decides.
+    /// When, in milliseconds; where the store decides by its clock, which may be half a second apart.
     pub at_ms: u64,
     /// Units admitted and not drained, or admitted in the window.
     pub units: u64,
@@ -269,7 +269,7 @@ impl Tally {
             fullest: Fullest {
                 // Where each member decides alone, the key of one of them.
                 key: (u64::from(fullest.key) % keys) as u32,
-                at_ms: fullest.at / MS,
+                at_ms: fullest.at.checked_sub(BEGIN).unwrap_or(fullest.at) / MS,
                 units: fullest.units,
                 bound: fullest.most,
             },

@@ -42,10 +42,11 @@ pub enum Rule {
     NotGranted,
     /// Nobody is refused while there is room: what was refused left no charge.
     RefusedWithRoom,
-    /// When all is well, at least 98 % of a bucket's rate is used where a quarter more is asked for. 90 % where a member's
+    /// When all is well, at least 98 % of a bucket's rate is used where a quarter more is asked for. 85 % where a member's
     /// part of the rate is less than ten requests in a tenth of a second, and nothing is said where it is less than two.
     Stranded,
-    /// Members of which the same is asked get the same of a bucket, give or take a quarter.
+    /// Members of which the same is asked get the same of a bucket, give or take a quarter; where their part of it
+    /// is two requests in a tenth of a second or more.
     Unfair,
 }
 
@@ -232,13 +233,9 @@ impl Watch {
             && is_even
         {
             let due = f64::from(per_second) * seconds;
-            // A member gathers what trickles in for a tenth of a second. Where that is only a few requests, some of it finds
-            // nobody; and where it is not even one, requests wait for what the store lends one by one.
-            let gathered = f64::from(per_second) / f64::from(self.scenario.members) / 10.0;
-            let requests = gathered / f64::from(self.scenario.cost_max);
-            let part = match requests {
+            let part = match self.gathered() {
                 10.0.. => 0.98,
-                2.0.. => 0.9,
+                2.0.. => 0.85,
                 _ => 0.0,
             };
             // A second is longer where the store's clock is slow.
@@ -259,7 +256,8 @@ impl Watch {
         }
         // Of a window members take what they need as they come.
         let is_alike = matches!(self.scenario.load, Load::Steady | Load::Zipf)
-            && matches!(self.scenario.limit, Numbers::Bucket { .. });
+            && matches!(self.scenario.limit, Numbers::Bucket { .. })
+            && self.gathered() >= 2.0;
         if self.scenario.consistency == Where::Leased && is_alike {
             let odds: Vec<f64> = measured.members.iter().filter_map(Used::odds).collect();
             let all: f64 = measured.members.iter().map(|used| used.admitted).sum();
@@ -276,6 +274,14 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// How many requests of the largest cost a member's part of the rate is in a tenth of a second: for so long it gathers what
+    /// trickles in. Where that are only a few, some of it finds nobody; and where it is not even one, requests wait for what
+    /// the store lends one by one. 0 for quotas.
+    fn gathered(&self) -> f64 {
+        let Numbers::Bucket { per_second, .. } = self.scenario.limit else { return 0.0 };
+        f64::from(per_second) / f64::from(self.scenario.members) / 10.0 / f64::from(self.scenario.cost_max)
     }
 
     /// The promise in words.
