@@ -22,6 +22,7 @@ REASONS = {b'"rate_exceeded"': RATE, b'"store_unavailable"': STORE, b'"quota_exc
 def schedule(kind, members, a_second, seconds, seed=1):
     """Instants in order with the member that is asked, from 0 on."""
     draw = random.Random(seed)
+    turn = list(range(members))
     for number in range(int(a_second * seconds)):
         if kind == "bursty":
             second, place = divmod(number, int(a_second))
@@ -34,7 +35,11 @@ def schedule(kind, members, a_second, seconds, seed=1):
             cold = draw.randrange(members - 1)
             member = hot if draw.random() < 0.8 else cold + (cold >= hot)
         else:
-            member = number % members
+            # Each once in a turn, in another order each time: in the same order, a rate that a turn is a whole multiple of
+            # would let the same member in again and again.
+            if number % members == 0:
+                draw.shuffle(turn)
+            member = turn[number % members]
         yield at, member
 
 

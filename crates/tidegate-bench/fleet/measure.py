@@ -26,14 +26,18 @@ import reckon
 import stand
 
 RATE, BURST = 1000, 1000
+# A new record is empty. After so many seconds the bucket is full, which is when its bound is reached soonest.
+FILLS = 3
+# "refusing" is "leased" that spends nothing but leases while the store is silent.
 LIMITS = {
     "leased": f"{{ name: rate, key: [user], rate: {RATE}/s }}",
+    "refusing": f"{{ name: rate, key: [user], rate: {RATE}/s, on_store_failure: refuse }}",
     "exact": f"{{ name: rate, key: [user], rate: {RATE}/s, consistency: exact, on_store_failure: refuse }}",
     "local": f"{{ name: rate, key: [user], rate: {RATE}/s, consistency: local }}",
     "quota": "{ name: day, key: [user], fixed: { limit: 10000, window: 24h }, consistency: leased }",
 }
 # What the members' bound is beyond `R*W + B`, in units.
-BEYOND = {"leased": RATE // 10, "exact": 0}
+BEYOND = {"leased": RATE // 10, "refusing": RATE // 10, "exact": 0}
 
 # GCRA over one key on the server's clock, in microseconds, as people write it by hand.
 BY_HAND = """
@@ -114,7 +118,7 @@ def one_load(measurement, consistency, members, kind, times, seconds):
     """One fleet under one load."""
     fleet = measurement.fleet(consistency, members)
     try:
-        time.sleep(0.5)
+        time.sleep(FILLS)
         before, cpu, store_cpu = fleet.totals(), fleet.cpu(), fleet.store.cpu()
         plan = load.schedule(kind, members, RATE * times, seconds)
         seen = load.run([member.port for member in fleet.members], plan)
@@ -261,6 +265,7 @@ class Disturbance:
 DISTURBANCES = [
     ("store killed", 3, stand.Single, ()),
     ("store paused", 5, stand.Single, ()),
+    ("store paused", 20, stand.Single, ()),
     ("member cut off", 15, stand.Single, (0,)),
     ("member killed", 0, stand.Single, ()),
     ("primary killed", 0, stand.Cluster, ()),
@@ -274,7 +279,7 @@ def recoveries(measurement):
     print("|---|---|---|---|---|---|---|", flush=True)
     for consistency in measurement.consistencies:
         for name, lasts, store, relayed in DISTURBANCES:
-            if measurement.wants(name.replace(" ", "-")):
+            if measurement.wants(name.replace(" ", "-")) or measurement.wants(f"{name} {lasts}".replace(" ", "-")):
                 recovery(measurement, consistency, name, lasts, store, relayed)
 
 
@@ -284,6 +289,7 @@ def recovery(measurement, consistency, name, lasts, store, relayed):
     fleet = measurement.fleet(consistency, 10, store, relayed)
     disturbance = Disturbance(name, begins, lasts)
     try:
+        time.sleep(FILLS)
         plan = load.schedule("overload", 10, RATE * 3, seconds)
         beside = threading.Thread(target=lambda: disturbance.go(fleet, time.monotonic()))
         beside.start()
@@ -385,7 +391,7 @@ def main():
     arguments.add_argument("tidegate", help="the program")
     arguments.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(parts)}; all without any")
     arguments.add_argument("--quick", action="store_true", help="short runs")
-    arguments.add_argument("--consistency", nargs="+", choices=["leased", "exact"], default=["leased", "exact"])
+    arguments.add_argument("--consistency", nargs="+", choices=["leased", "refusing", "exact"], default=["leased", "exact"])
     arguments.add_argument("--only", nargs="+", default=[], metavar="RUN",
                            help="such as 10-overload-3, store-killed, quota-600-3")
     arguments.add_argument("--json", metavar="FILE", help="append figures to it")
