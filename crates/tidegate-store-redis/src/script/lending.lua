@@ -219,7 +219,8 @@ local function bucket_ledger(m)
 
     local left = lease.held
     local left_over = is_learning and 0 or free(g, n, sums.to_come)
-    local most = floor(left_over / (members + 1))
+    -- Where all have their shares, what is left over is not worth an ask by each.
+    local most = floor(left_over / (is_scarce and ask.seq > FIRST and 2 or members + 1))
     local unknown = most
     if need == 0 then unknown = demand > 0 and is_too_slow(n, rate) and 1 or 0 end
     local want = max(0, demand - rate, need, unknown)

@@ -273,8 +273,10 @@ impl Step<'_> {
         let left = u64::from(ask.left);
         let beyond = u64::from(ask.demand.saturating_sub(rate));
         let float = u64::from(ask.demand > 0 && self.is_too_slow(rate));
-        // An equal part, and one for the next that comes.
-        let most = free / (wanted.members + 1);
+        // An equal part, and one for the next that comes. Where all have their shares, what is left over is not worth an ask by
+        // each.
+        let parts = if wanted.is_scarce() && ask.seq > FIRST { 2 } else { wanted.members + 1 };
+        let most = free / parts;
         let unknown = if ask.need == 0 { float } else { most };
         let want = beyond.max(ask.need).max(unknown);
         let lump = want.saturating_sub(left).min(most.max(ask.need.min(free)));
