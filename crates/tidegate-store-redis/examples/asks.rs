@@ -61,6 +61,7 @@ impl Asking {
             demand: 100,
             need: 0,
             is_leaving: false,
+            was_alone: false,
         };
         let key = Key::new("api", b"limit", &scope)?;
         let operation = Operation::new(key, self.algorithm.clone(), Kind::Ledger(OnLedger::Ask(ask)));

@@ -88,7 +88,7 @@ fn write_ask(ask: &Ask, bytes: &mut Writer) {
     for number in [ask.seq, ask.acked, ask.epoch, ask.rate, ask.left, ask.returned, ask.unused, ask.demand] {
         bytes.int(number);
     }
-    bytes.double(count(ask.need)).byte(u8::from(ask.is_leaving));
+    bytes.double(count(ask.need)).byte(u8::from(ask.is_leaving) | u8::from(ask.was_alone) << 1);
 }
 
 /// Units moved, units used, and the microsecond from which on none will be.

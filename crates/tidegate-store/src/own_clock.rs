@@ -265,6 +265,7 @@ mod tests {
             demand: 0,
             need: 1,
             is_leaving: false,
+            was_alone: false,
         };
         let batch = Batch { id: RequestId(5), ..world.one(Kind::Ledger(OnLedger::Ask(ask))) };
         let answer = now_or_never(store.run(&batch)).unwrap();

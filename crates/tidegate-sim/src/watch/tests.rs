@@ -31,6 +31,7 @@ fn ask(member: u64) -> Ask {
         demand: 0,
         need: 1,
         is_leaving: false,
+        was_alone: false,
     }
 }
 

@@ -189,6 +189,7 @@ fn what_was_lent_is_still_lent_after_a_restart_and_a_repeated_ask_gets_it_again(
         demand: 10,
         need: 1,
         is_leaving: false,
+        was_alone: false,
     };
     let lend = |store: &RedbStore, id, ask| {
         let batch = Batch::each(RequestId(id), [on(1, 1000, Kind::Ledger(OnLedger::Ask(ask)))]);

@@ -43,7 +43,8 @@ local function ledgers()
     if kind == ASK then
       op.holder, op.seq, op.acked, op.epoch, op.rate, op.left, op.returned, op.unused, op.demand, op.need, op.is_leaving, at =
         read('>c12I4I4I4I4I4I4I4I4dB', bytes, at)
-      op.is_leaving = op.is_leaving == 1
+      op.was_alone = op.is_leaving >= 2
+      op.is_leaving = op.is_leaving % 2 == 1
     elseif kind == LEDGER_REPORT or kind == LEDGER_REFUND then
       op.units, at = read('>d', bytes, at)
     end

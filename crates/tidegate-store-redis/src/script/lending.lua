@@ -8,6 +8,7 @@ local function bucket_ledger(m)
   local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
   local T32, T53 = 4294967296, 9007199254740992
   local UNLEASED, AGAIN, TRICKLE_MIN, FIRST, DEPTH, SHARE_BITS = 64, 16, 4, 3, 100000, 22
+  local SILENT, RETURN = 1000000, 6000000
 
   -- What is yet to trickle in after `from`, at most, in parts of a token by the period.
   local function to_come(lease, from)
@@ -261,7 +262,17 @@ local function bucket_ledger(m)
   end
 
   function k.ask(g, n, ask)
+    local silent = now - g.at
     local sums, paid = drain(g, n, ask.holder)
+    if ask.was_alone then
+      -- Holders spend at most the rate without a lease, so no more than the burst is used that has not drained. Others may still
+      -- go on like that.
+      hold_up(g, n.limit + sums.coming)
+      if silent > SILENT then
+        g.at = max(g.at, now + RETURN)
+        sums, paid = drain(g, n, ask.holder)
+      end
+    end
     local lease = sums.own
     if lease then
       if ask.seq <= lease.seq then return m.repeated(g, lease, ask) end

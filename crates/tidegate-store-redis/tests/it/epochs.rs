@@ -48,6 +48,7 @@ fn ask(member: u64, seq: u32, epoch: u32) -> Ask {
         demand: 5000,
         need: 1,
         is_leaving: false,
+        was_alone: false,
     }
 }
 

@@ -129,6 +129,7 @@ fn begin(member: u64, incarnation: u32) -> Member {
         demand: 0,
         need: 0,
         is_leaving: false,
+        was_alone: false,
     };
     Member { last, tokens: 0, taken_over: 0, rate: 0 }
 }
@@ -218,6 +219,7 @@ impl Player {
             _ => random.next() >> random.below(64),
         };
         ask.is_leaving = random.once(40);
+        ask.was_alone = random.once(20);
         member.last = ask;
         ask
     }

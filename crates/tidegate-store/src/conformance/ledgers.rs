@@ -271,6 +271,7 @@ fn first(holder: HolderName, seq: u32) -> Ask {
         demand: 0,
         need: 0,
         is_leaving: false,
+        was_alone: false,
     }
 }
 
@@ -521,6 +522,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
             demand: demand as u32,
             need,
             is_leaving: random.once(40),
+            was_alone: random.once(20),
             ..played.last
         }
     }

@@ -312,7 +312,7 @@ impl Holder {
         self.over = 0;
         (self.told, self.told_demand) = (self.returned, demand);
         self.flags = self.flags & !OWES | ASKING | if need > 0 { AWAITED } else { 0 };
-        Some(self.letter(member, demand, need, now))
+        Some(self.letter(terms, member, demand, need, now))
     }
 
     /// Gives everything back, for good: the last ask to send, when the member stops. Nothing is taken any more afterwards.
@@ -324,7 +324,7 @@ impl Holder {
         (self.level, self.rate, self.until) = (0, 0, self.until.min(now));
         self.seq = self.seq.wrapping_add(1);
         self.flags = GONE;
-        Ask { is_leaving: true, ..self.letter(member, 0, 0, now) }
+        Ask { is_leaving: true, ..self.letter(terms, member, 0, 0, now) }
     }
 
     /// Takes over an answer that arrived at `now`, and says how many units are good for the requests that wait right now and
@@ -589,19 +589,20 @@ impl Holder {
         }
     }
 
-    fn letter(&self, member: u64, demand: u32, need: u64, now: Timestamp) -> Ask {
+    fn letter(&self, terms: &Terms, member: u64, demand: u32, need: u64, now: Timestamp) -> Ask {
         Ask {
             holder: HolderName { member, incarnation: self.incarnation },
             seq: self.seq,
             acked: self.acked,
             epoch: self.epoch,
-            rate: if now < self.until { self.rate } else { 0 },
+            rate: self.rate_now(terms, now).min(u32::MAX.into()) as u32,
             left: self.held,
             returned: self.returned,
             unused: self.unused,
             demand,
             need,
             is_leaving: false,
+            was_alone: self.is_unanswered() && now >= self.until && self.rate_now(terms, now) > 0,
         }
     }
 }

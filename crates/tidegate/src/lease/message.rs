@@ -40,7 +40,8 @@ pub struct Ask {
     pub acked: u32,
     /// The highest epoch the holder has seen, 0 if none.
     pub epoch: u32,
-    /// The rate that the holder still spends by, in units each period; 0 without a lease.
+    /// The rate that the holder still spends by, in units each period; without a lease what it goes on with while the ledger is
+    /// silent, or 0.
     pub rate: u32,
     /// Tokens that it keeps in hand.
     pub left: u32,
@@ -54,6 +55,8 @@ pub struct Ask {
     pub need: u64,
     /// Whether the holder stops here and wants nothing.
     pub is_leaving: bool,
+    /// Whether it went on without a lease while the ledger was silent, so that nobody knows what was spent meanwhile.
+    pub was_alone: bool,
 }
 
 /// The ledger's answer.

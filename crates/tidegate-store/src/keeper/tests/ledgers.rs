@@ -28,6 +28,7 @@ fn ask(member: u64, seq: u32) -> Ask {
         demand: 10,
         need: 1,
         is_leaving: false,
+        was_alone: false,
     }
 }
 

@@ -93,6 +93,7 @@ fn ask(member: u64, seq: u32, need: u64) -> Ask {
         demand: 40,
         need,
         is_leaving: false,
+        was_alone: false,
     }
 }
 

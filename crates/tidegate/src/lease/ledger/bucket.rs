@@ -23,6 +23,12 @@ const UNLEASED: u64 = 64;
 /// A holder in need that finds the burst empty is told to wait for this part of a period.
 const AGAIN: u64 = 16;
 
+/// After so long without an ask, of those that have a lease, it was the ledger that could not be reached.
+const SILENT_US: u64 = 1_000_000;
+
+/// Within this time every holder asks again that is asked for: 32 times [`SPACING`], and what a member takes to find its store.
+const RETURN_US: u64 = 6_000_000;
+
 /// The fewest tokens that a lease lets trickle in.
 const TRICKLE_MIN: u32 = 4;
 
@@ -123,8 +129,24 @@ impl Step<'_> {
         if self.is_learning() { 0 } else { self.ledger.used.saturating_sub(refill.burst + to_come) }
     }
 
+    /// Takes in that a holder went on without a lease, after `silent_us` in which nobody asked.
+    ///
+    /// All of them together spend at most the rate then, so no more than the burst is used that has not drained. If nobody has
+    /// asked for long, it was the store that was away, and others still go on like that until they ask: as long as
+    /// that may be, each is granted no more than it has, and nothing drains.
+    fn come_back(&mut self, refill: &Refill, silent_us: u64) {
+        self.hold_up(refill.burst + self.to_come(None).div_ceil(self.ledger.period_us));
+        if silent_us > SILENT_US {
+            self.ledger.at_us = self.ledger.at_us.max(self.now_us + RETURN_US);
+        }
+    }
+
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
+        let silent_us = self.now_us.saturating_sub(self.ledger.at_us);
         self.drain(refill);
+        if ask.was_alone {
+            self.come_back(refill, silent_us);
+        }
         let index = match self.find(ask.holder) {
             Ok(index) => {
                 let lease = self.ledger.leases[index];

@@ -200,6 +200,23 @@ fn a_silent_store_leaves_the_fallback_then_the_safe_share() {
 }
 
 #[test]
+fn what_was_spent_while_the_store_was_silent_is_not_lent_again() {
+    for (seed, seconds) in (0..20).zip([2, 5, 8, 20].into_iter().cycle()) {
+        let mut world = World::new(bucket(1000, 1000), 10, calm(), seed);
+        (world.safe, world.fallback) = (Safe::Share, FALLBACK);
+        world.run(20, &[300; 10]);
+        world.is_store_down = true;
+        world.run(seconds, &[300; 10]);
+        world.is_store_down = false;
+        // The monitor says if it is: burst and a tenth of a second is all there is beyond the rate.
+        world.run(12, &[300; 10]);
+        let before = world.admitted();
+        world.run(10, &[300; 10]);
+        assert!(world.admitted() - before >= 9_800, "{}", world.admitted() - before);
+    }
+}
+
+#[test]
 fn a_tenth_of_all_messages_lost_costs_little() {
     let mut world = World::new(bucket(1000, 1000), 8, Trouble { lost: 100, ..calm() }, 13);
     world.run(60, &[400; 8]);
@@ -238,6 +255,7 @@ fn the_refill_does_not_depend_on_how_often_it_is_looked_at() {
             demand: 0,
             need: 0,
             is_leaving: true,
+            was_alone: false,
         };
         let mut chance = super::world::Chance::new(units);
         let mut now = start;
@@ -268,6 +286,7 @@ fn tokens_held_to_the_end_of_a_lease_hold_up_what_is_used_though_nobody_looks() 
         demand: 0,
         need,
         is_leaving: false,
+        was_alone: false,
     };
     // All of the burst is in one hand, until its lease ends.
     let start = 60 * SECOND;

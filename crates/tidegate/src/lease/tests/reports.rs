@@ -48,6 +48,7 @@ fn ask(member: u64, seq: u32, need: u64) -> Ask {
         demand: 1000,
         need,
         is_leaving: false,
+        was_alone: false,
     }
 }
 
