@@ -26,7 +26,7 @@ use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Ask, Grant, Holder, Safe, Stamp, Take, Terms};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_store::{Answer, Batch, Kind, OnLedger, Operation, RequestId, StoreError};
+use tidegate_store::{Answer, Batch, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
 pub(crate) use self::flight::Flight;
 pub use self::flight::Landing;
@@ -78,6 +78,17 @@ impl LeaseBatch {
     /// What to ask the store.
     pub fn batch(&self) -> &Batch {
         &self.batch
+    }
+
+    /// Has the store do this, too, in the same step; `false` if it has no room. The outcomes of these operations are the last of the
+    /// answer.
+    pub fn ride(&mut self, operations: impl ExactSizeIterator<Item = Operation>, note: NoteChange) -> bool {
+        let has_room = self.batch.operations.len() + operations.len() <= Batch::OPERATIONS_MAX;
+        if has_room {
+            self.batch.operations.extend(operations);
+            self.batch.notes.push(note);
+        }
+        has_room
     }
 
     /// How many keys it asks about.

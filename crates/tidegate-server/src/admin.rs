@@ -135,11 +135,13 @@ impl Desk<'_> {
     }
 
     /// The members that share the store, and what each has been lent.
-    pub(crate) fn leases(&self) -> Result<Reply, Fault> {
+    pub(crate) async fn leases(&self) -> Result<Reply, Fault> {
         let Some(members) = &self.daemon.members else {
             let detail = "this daemon shares no store with others, so that nothing is leased";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix("use `store: { kind: redis }`"));
         };
+        // Without the store it is what was seen last.
+        let _ = self.daemon.see_members().await;
         let answer = members.answer(&self.in_force.engine, self.daemon.clock.now());
         Ok(reply::json(StatusCode::OK, &answer))
     }

@@ -340,6 +340,8 @@ impl Daemon {
 
     /// Carries a batch to the store. A store that is late is as good as one that is gone.
     pub(crate) async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let telling = Self::telling(batch);
+        let batch = telling.as_ref().unwrap_or(batch);
         let after = self.config.bounds.store_timeout;
         let answer = match tokio::time::timeout(after, self.store.run(batch)).await {
             Ok(answer) => answer,

@@ -159,7 +159,7 @@ async fn dispatch(
             body::discard(incoming, bounds.linger);
             desk.acknowledge_loss()
         }
-        Route::Leases => desk.leases()?,
+        Route::Leases => desk.leases().await?,
         Route::TopKeys => desk.top_keys(),
         Route::Rlconfig => desk.rlconfig()?,
         Route::Metrics => desk.metrics_page(),

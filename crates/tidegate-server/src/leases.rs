@@ -19,11 +19,15 @@ pub(crate) async fn carry_leases(daemon: Arc<Daemon>) {
     loop {
         // Engines of later configurations have the same leases.
         let asks = poll_fn(|context| daemon.in_force.load().engine.poll_lease_asks(context)).await;
-        for asked in asks {
+        for mut asked in asks {
+            let rides = daemon.ride(&mut asked);
             let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
             let daemon = Arc::clone(&daemon);
             tokio::spawn(async move {
                 let answer = daemon.ask(asked.batch()).await;
+                if let (true, Ok(answer), Some(members)) = (rides, &answer, &daemon.members) {
+                    members.heard(&answer.outcomes, daemon.clock.now());
+                }
                 daemon.in_force.load().engine.lease_answered(asked, answer, daemon.clock.now());
                 drop(place);
             });

@@ -1,4 +1,6 @@
-//! The members of a fleet: each says every two seconds, in the store that all share, that it is there and what it holds.
+//! The members of a fleet: each says every few seconds, in the store that all share, that it is there and what it holds, with an ask for
+//! leases where one goes anyway. The answer says how many there are and whether something was changed that all share; only
+//! then anything is read.
 //!
 //! Who has not said so for [`Members::GONE_AFTER`] is gone. Nothing that is decided depends on it but how a limit is divided with
 //! `share: auto`, and how much a member may go on spending when the store falls silent.
@@ -6,13 +8,18 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate::Timestamp;
+use tidegate::algorithm::{Concurrency, Fixed, WindowStart};
 use tidegate::lease::Terms;
-use tidegate_engine::{Engine, EngineError, LeaseView};
-use tidegate_store::{DynStore as _, Note, NoteChange, NoteKind, StoreError};
+use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_engine::{Engine, EngineError, LeaseBatch, LeaseView};
+use tidegate_store::{
+    Batch, BatchMode, DynStore as _, HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation, Outcome,
+    StoreError,
+};
 use tidegate_wire::leases::{LeaseBody, LeasesBody, MemberBody};
+use tokio::sync::Notify;
 
 use crate::address::Address;
 use crate::daemon::Daemon;
@@ -23,6 +30,12 @@ const LEASES_TOLD: usize = 16;
 /// The longest value of a key that is told.
 const VALUE_CHARS_MAX: usize = 64;
 
+/// Under which number the algorithms of what members share are never a caller's.
+const NAMESPACE: &[u8] = b"\0members";
+
+/// How long a member is remembered after it was heard of last, so that others can say what it had.
+const REMEMBERED: Duration = Duration::from_mins(1);
+
 /// This member, and what it knows of the others.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -31,14 +44,31 @@ pub(crate) struct Members {
     address: String,
     since: Timestamp,
     seen: Mutex<BTreeMap<u64, MemberBody>>,
+    beat: Mutex<Beat>,
+    /// What is shared has changed, as far as the last beat has told.
+    pub(crate) changed: Notify,
     /// Members that were gone without having left, and what they had in hand then.
     pub(crate) gone: AtomicU64,
     pub(crate) gone_tokens: AtomicU64,
 }
 
+/// What the last beat has told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Beat {
+    at: Timestamp,
+    /// How many members hold a place.
+    count: u64,
+    /// How often something that members share was changed.
+    changes: u64,
+}
+
 impl Members {
+    /// How often a member says that it is there. It says so with an ask for leases where one goes about then.
+    pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(5);
+    /// How soon after the last time it says so again if an ask goes anyway.
+    const RIDE_AFTER: Duration = Duration::from_millis(2500);
     /// After how long a member that has not said that it is there is taken to be gone.
-    pub(crate) const GONE_AFTER: Duration = Duration::from_secs(7);
+    pub(crate) const GONE_AFTER: Duration = Duration::from_secs(12);
 
     /// A member that listens there, and knows of nobody else yet.
     pub(crate) fn new(id: u64, address: Option<&Address>, now: Timestamp) -> Self {
@@ -47,8 +77,43 @@ impl Members {
             address: address.map(ToString::to_string).unwrap_or_default(),
             since: now,
             seen: Mutex::default(),
+            beat: Mutex::default(),
+            changed: Notify::new(),
             gone: AtomicU64::new(0),
             gone_tokens: AtomicU64::new(0),
+        }
+    }
+
+    fn beat(&self) -> MutexGuard<'_, Beat> {
+        // Every change is one assignment.
+        self.beat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is time to say that this member is there.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        now.saturating_since(self.beat().at) >= Self::BEAT_EVERY
+    }
+
+    /// Whether it may be said with an ask that goes now.
+    pub(crate) fn may_ride(&self, now: Timestamp) -> bool {
+        now.saturating_since(self.beat().at) >= Self::RIDE_AFTER
+    }
+
+    /// What a beat is: takes or keeps a place among the members, and looks how often something was changed.
+    pub(crate) fn beating(&self) -> [Operation; 2] {
+        [
+            Operation::new(key(b"places"), places(), Kind::Acquire { holder: HolderId(self.id.into()) }),
+            Operation::new(key(b"changes"), changes(), Kind::Peek { cost: Cost::ONE }),
+        ]
+    }
+
+    /// Takes in what a beat has told.
+    pub(crate) fn heard(&self, outcomes: &[Outcome], now: Timestamp) {
+        let [.., places, changes] = outcomes else { return };
+        let told = Beat { at: now, count: places.used, changes: changes.used };
+        let before = std::mem::replace(&mut *self.beat(), told);
+        if (before.count, before.changes) != (told.count, told.changes) {
+            self.changed.notify_one();
         }
     }
 
@@ -58,8 +123,8 @@ impl Members {
     }
 
     /// How many there are, as far as is known; at least this one.
-    pub(crate) fn count(&self) -> usize {
-        self.seen().values().filter(|one| !one.is_leaving).count().max(1)
+    pub(crate) fn count(&self) -> u64 {
+        self.beat().count.max(1)
     }
 
     fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberBody {
@@ -87,20 +152,26 @@ impl Members {
             kind: NoteKind::Member,
             name: self.id.to_be_bytes().into(),
             value: value.into(),
-            until: now.saturating_add(Self::GONE_AFTER),
+            until: now.saturating_add(REMEMBERED),
         }
     }
 
     /// Takes in who is there, and says who is not any more.
-    fn saw(&self, notes: &[Note]) {
+    fn saw(&self, notes: &[Note], now: Timestamp) {
         let read = |note: &Note| {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
-            Some((id, serde_json::from_slice(&note.value).ok()?))
+            Some((id, (note.until, serde_json::from_slice::<MemberBody>(&note.value).ok()?)))
         };
-        let now: BTreeMap<u64, MemberBody> = notes.iter().filter_map(read).collect();
-        let before = std::mem::replace(&mut *self.seen(), now.clone());
+        let said: BTreeMap<u64, (Timestamp, MemberBody)> = notes.iter().filter_map(read).collect();
+        let is_there =
+            |until: Timestamp| now.saturating_add(REMEMBERED) < until.saturating_add(Self::GONE_AFTER);
+        let there = said.iter().filter(|(_, (until, _))| is_there(*until));
+        let there: BTreeMap<u64, MemberBody> = there.map(|(id, (_, member))| (*id, member.clone())).collect();
+        let before = std::mem::replace(&mut *self.seen(), there.clone());
         for (id, member) in before {
-            if now.contains_key(&id) || member.is_leaving || id == self.id {
+            // What it said last, if that is still there.
+            let member = said.get(&id).map_or(member, |(_, member)| member.clone());
+            if there.contains_key(&id) || member.is_leaving || id == self.id {
                 continue;
             }
             self.gone.fetch_add(1, Ordering::Relaxed);
@@ -157,11 +228,23 @@ pub(crate) enum NotSaid {
 }
 
 impl Daemon {
-    /// Says that this member is there, sees who else is, and takes the part of divided limits that follows.
-    pub(crate) async fn beat(&self) -> Result<(), NotSaid> {
+    /// Says that this member is there.
+    pub(crate) async fn beat(&self) -> Result<(), StoreError> {
         let Some(members) = &self.members else { return Ok(()) };
-        self.say(members, false).await?;
-        members.saw(&self.store.notes_boxed(NoteKind::Member).await?);
+        let engine = Arc::clone(&self.in_force.load().engine);
+        let note = NoteChange::Put(members.note(&engine, false, self.clock.now()));
+        for mut batch in engine.note_batches(&[note]) {
+            batch.operations.extend(members.beating());
+            let answer = self.ask(&batch).await?;
+            members.heard(&answer.outcomes, self.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Sees who is there, and takes the part of divided limits that follows.
+    pub(crate) async fn see_members(&self) -> Result<(), NotSaid> {
+        let Some(members) = &self.members else { return Ok(()) };
+        members.saw(&self.store.notes_boxed(NoteKind::Member).await?, self.clock.now());
         let _turn = self.changes.turn.lock().await;
         let before = self.in_force.load_full();
         let count = u32::try_from(members.count()).unwrap_or(u32::MAX);
@@ -172,10 +255,39 @@ impl Daemon {
         Ok(())
     }
 
+    /// The same batch of asks, which also says that this member is there, if it is time for that; whether it does.
+    pub(crate) fn ride(&self, asked: &mut LeaseBatch) -> bool {
+        let now = self.clock.now();
+        let Some(members) = self.members.as_ref().filter(|members| members.may_ride(now)) else {
+            return false;
+        };
+        let engine = Arc::clone(&self.in_force.load().engine);
+        let note = NoteChange::Put(members.note(&engine, false, now));
+        asked.ride(members.beating().into_iter(), note)
+    }
+
+    /// The batch that is sent for `batch`: if it changes what members share, the others are to hear of it.
+    pub(crate) fn telling(batch: &Batch) -> Option<Batch> {
+        let is_shared = |change: &NoteChange| {
+            let kind = match change {
+                NoteChange::Put(note) | NoteChange::Create(note) => note.kind,
+                NoteChange::Remove { kind, .. } => *kind,
+            };
+            matches!(kind, NoteKind::Override | NoteKind::Block)
+        };
+        let has_room = batch.mode == BatchMode::Each && batch.operations.len() < Batch::OPERATIONS_MAX;
+        if !has_room || !batch.notes.iter().any(is_shared) {
+            return None;
+        }
+        let mut telling = batch.clone();
+        telling.operations.push(Operation::new(key(b"changes"), changes(), Kind::Report { cost: Cost::ONE }));
+        Some(telling)
+    }
+
     /// Says that this member stops, and gives its leases back.
     pub(crate) async fn leave(&self) {
         let Some(members) = &self.members else { return };
-        let engine = std::sync::Arc::clone(&self.in_force.load().engine);
+        let engine = Arc::clone(&self.in_force.load().engine);
         for asked in engine.leave_leases(self.clock.now()) {
             let answer = self.ask(asked.batch()).await;
             let is_away = answer.is_err();
@@ -186,17 +298,31 @@ impl Daemon {
                 return;
             }
         }
-        if let Err(error) = self.say(members, true).await {
-            tracing::debug!(target: "tidegate::store", %error, "the others are not told that this member stops");
+        let note = NoteChange::Put(members.note(&engine, true, self.clock.now()));
+        for mut batch in engine.note_batches(&[note]) {
+            let place = Kind::Release { holder: HolderId(members.id.into()) };
+            batch.operations.push(Operation::new(key(b"places"), places(), place));
+            if let Err(error) = self.ask(&batch).await {
+                tracing::debug!(target: "tidegate::store", %error, "the others are not told that this member stops");
+            }
         }
     }
+}
 
-    async fn say(&self, members: &Members, is_leaving: bool) -> Result<(), StoreError> {
-        let engine = std::sync::Arc::clone(&self.in_force.load().engine);
-        let change = NoteChange::Put(members.note(&engine, is_leaving, self.clock.now()));
-        for batch in engine.note_batches(&[change]) {
-            self.ask(&batch).await?;
-        }
-        Ok(())
-    }
+/// A key that no limit has.
+fn key(name: &[u8]) -> Key {
+    Key::from_parts([Some(NAMESPACE), Some(name)]).expect("it is short")
+}
+
+/// A place for each member.
+fn places() -> Algorithm {
+    Algorithm::Concurrency(
+        Concurrency::new(Concurrency::LIMIT_MAX, Members::GONE_AFTER).expect("the numbers are in range"),
+    )
+}
+
+/// How often something was changed, within the better part of an hour; when it begins anew, everybody looks once.
+fn changes() -> Algorithm {
+    let window = Fixed::new(1_000_000_000, Duration::from_mins(59), WindowStart::FirstHit);
+    Algorithm::Fixed(window.expect("the numbers are in range"))
 }

@@ -612,7 +612,7 @@ impl Collector for DaemonCollector {
             counters.extend(shared_store_counters(&stats));
         }
         if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
-            gauges.push(("tidegate_members", members.count() as u64));
+            gauges.push(("tidegate_members", members.count()));
             gauges.push(("tidegate_leases", totals.holders as u64));
             counters.extend(lease_counters(members, &totals));
         }

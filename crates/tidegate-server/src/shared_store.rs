@@ -19,8 +19,11 @@ use tidegate_store_redis::{Loss, OpenError, RedisConfig, RedisStats, RedisStore,
 use crate::daemon::Daemon;
 use crate::members::NotSaid;
 
-/// How often what other members have set is taken over.
-const REFRESH_EVERY: Duration = Duration::from_secs(2);
+/// How often what other members have set is read although nobody has said that it was changed.
+const REFRESH_EVERY: Duration = Duration::from_mins(5);
+
+/// How often it is seen whether it is time to say that this member is there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How soon a store that was away is asked again.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -194,7 +197,7 @@ impl From<NotSaid> for NotJoined {
 pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
     let mut is_away = false;
     loop {
-        let wait = match daemon.join_and_beat().await {
+        match daemon.join_and_beat().await {
             Ok(()) => {
                 if !daemon.has_joined.swap(true, Ordering::Relaxed) {
                     tracing::info!(target: "tidegate::store", "the store answers; this member is ready");
@@ -205,7 +208,9 @@ pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
                     tracing::info!(target: "tidegate::store", "the store answers again");
                 }
                 is_away = false;
-                REFRESH_EVERY
+                // An error is told when it is tried again.
+                let _ = daemon.wait_for_changes().await;
+                continue;
             }
             Err(error) => {
                 if !is_away {
@@ -214,17 +219,33 @@ pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
                     tracing::warn!(target: "tidegate::store", %error, cause, ready, "the store is asked again every second");
                 }
                 is_away = true;
-                RETRY_EVERY
             }
-        };
-        tokio::time::sleep(wait).await;
+        }
+        tokio::time::sleep(RETRY_EVERY).await;
     }
 }
 
 impl Daemon {
     async fn join_and_beat(&self) -> Result<(), NotJoined> {
         self.beat().await?;
+        self.see_members().await?;
         self.join().await
+    }
+
+    /// Waits until something that members share has changed, or may have; says meanwhile that this member is there.
+    async fn wait_for_changes(&self) -> Result<(), StoreError> {
+        let Some(members) = &self.members else { return Ok(()) };
+        let until = self.clock.now().saturating_add(REFRESH_EVERY);
+        while self.clock.now() < until {
+            tokio::select! {
+                () = members.changed.notified() => return Ok(()),
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if members.is_due(self.clock.now()) {
+                self.beat().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes over what the store has and this member does not.

@@ -128,7 +128,7 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
     drop((other, third));
     stops.signal("TERM");
     assert_eq!(stops.end().0, Some(0));
-    // What it said last may be two seconds old.
+    // What it said last may be five seconds old.
     let told = in_hand(&dying);
     let lost = told.max(really);
     until("they are not counted any more", || leases(&address)["count"] == 1);
