@@ -67,7 +67,9 @@ fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
         scenario.limit = Numbers::Quota { units, seconds: fleet.window };
     }
     if fleet.rate.is_some() || fleet.quota.is_some() {
-        scenario.requests_per_second = ((scenario.limit.per_second() * 3.0).ceil() as u32).max(1);
+        #[expect(clippy::cast_sign_loss, reason = "a rate is never below zero")]
+        let offered = (scenario.limit.per_second() * 3.0).ceil() as u32;
+        scenario.requests_per_second = offered.max(1);
     }
     set(&mut scenario.requests_per_second, fleet.requests_per_second);
     if let Some(load) = fleet.load {

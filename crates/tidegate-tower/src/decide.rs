@@ -28,6 +28,10 @@ use crate::store::Asking;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// What has become of a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most requests are admitted, and a box for each would cost more than the move"
+)]
 pub(crate) enum Verdict {
     Admit(Hold),
     /// It is not let through, and this is its answer.
