@@ -391,6 +391,14 @@ impl Record {
         unused_at.max(self.blocked_until)
     }
 
+    /// An instant before which it is not drained, found with less effort where it is a ledger.
+    pub(crate) fn lasts_until(&self, now: Timestamp) -> Timestamp {
+        match &self.usage {
+            Usage::Ledger(ledger) => lent::lasts_until(ledger, now),
+            _ => self.drained_at(now),
+        }
+    }
+
     /// Takes it up again after the clock was seen to step back: what lies further ahead than use explains is brought
     /// back as far as it does, so that a clock that was wrong for a while keeps no key out for longer. Never admits
     /// more. See [`tidegate::algorithm::Counter::on_load`]. A ledger stays as it is: it lends nothing before the clock has come

@@ -155,20 +155,24 @@ impl Shelf {
 
     fn place(&mut self, key: &[u8], record: Option<Record>, now: Timestamp) {
         let heap = record.as_ref().map_or(0, Record::bytes);
-        let due = match (&self.reclaim, &record) {
+        let due_of = |record: &Option<Record>| match (&self.reclaim, record) {
             (Reclaim::Drained(_), Some(record)) => record.drained_at(now),
             _ => Timestamp::MIN,
         };
         if let Some(entry) = self.entries.get_mut(key) {
+            // A later instant is found out when the earlier one has come, which most charges never cause; and none is earlier
+            // than now.
+            let is_later = |record: &Record| entry.due <= now || record.lasts_until(now) >= entry.due;
+            let due = if record.as_ref().is_some_and(is_later) { entry.due } else { due_of(&record) };
             self.bytes_used = self.bytes_used - entry.heap + heap;
             entry.heap = heap;
             entry.record = record;
-            // A later instant is found out when the earlier one has come, which most charges never cause.
             if due < entry.due {
                 self.requeue(key, due);
             }
             return;
         }
+        let due = due_of(&record);
         let key: Arc<[u8]> = key.into();
         self.bytes_used += Self::bytes_of(&key) + heap;
         if let Reclaim::Drained(queue) = &mut self.reclaim {

@@ -8,6 +8,7 @@ use tidegate::lease::{Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate::{Algorithm, Timestamp};
 
 use super::{Record, Usage};
+use crate::step::Few;
 use crate::{OnLedger, Outcome, RequestId};
 
 /// When a batch is decided.
@@ -78,9 +79,8 @@ impl Record {
         let limit = terms.largest();
         let mut outcome = Outcome::unused(limit, at.now);
         if let Some(ledger) = kept.or(begun.as_ref()) {
-            outcome.used = ledger.used(at.now, &terms);
+            (outcome.used, outcome.reset_at) = ledger.used_until(at.now, &terms);
             outcome.remaining = limit.saturating_sub(outcome.used);
-            outcome.reset_at = ledger.reset_at(at.now, &terms);
         }
         outcome
     }
@@ -93,7 +93,13 @@ impl Record {
     ) -> usize {
         match record.and_then(|record| record.ledger(algorithm)) {
             Some(ledger) => {
-                Ledger::heap_growth(Some(ledger), asking.filter(|holder| !ledger.has_holder(*holder)).count())
+                let asking: Few<HolderName> = asking.collect();
+                // Usually there is room for all of them, and no need to look who is on record.
+                if Ledger::heap_growth(Some(ledger), asking.len()) == 0 {
+                    return 0;
+                }
+                let new = asking.iter().filter(|holder| !ledger.has_holder(**holder)).count();
+                Ledger::heap_growth(Some(ledger), new)
             }
             None => size_of::<Ledger>() + Ledger::heap_growth(None, asking.count()),
         }
@@ -115,6 +121,11 @@ pub(super) fn is_forgettable(ledger: &Ledger, algorithm: &Algorithm, now: Timest
     // One of an earlier epoch drains like any other.
     let epoch = Epoch { number: ledger.epoch(), began: Timestamp::MIN, is_after_loss: false };
     ledger.is_forgettable(now, &terms(algorithm, now), &epoch)
+}
+
+/// An instant before which that is not so, found with less effort.
+pub(super) fn lasts_until(ledger: &Ledger, now: Timestamp) -> Timestamp {
+    ledger.lasts_until(now)
 }
 
 /// When that is so if nothing else happens; `now` if it is.

@@ -11,7 +11,9 @@
 //! stays below 2^53.
 
 use core::time::Duration;
+use std::borrow::Cow;
 
+use self::allocation::Sums;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
 use super::terms::{Kind, Refill, Terms, Window, micros};
@@ -214,7 +216,9 @@ impl Ledger {
         self.renumber(terms);
         let mut step = Step { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
-            Kind::Bucket(refill) => step.drain(refill),
+            Kind::Bucket(refill) => {
+                step.drain(refill);
+            }
             Kind::Window(window) => step.roll(window),
         }
         act(&mut step)
@@ -231,15 +235,49 @@ impl Ledger {
     }
 
     /// The record brought up to date.
-    fn at(&self, now: Timestamp, terms: &Terms) -> Self {
+    fn at(&self, now: Timestamp, terms: &Terms) -> Cow<'_, Self> {
+        // Right after a step nothing needs to be copied, and a store looks at what is used after every ask.
+        if self.is_up_to_date(now, terms) {
+            debug_assert_eq!(*self, self.brought_to(now, terms));
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(self.brought_to(now, terms))
+    }
+
+    fn brought_to(&self, now: Timestamp, terms: &Terms) -> Self {
         let mut copy = self.clone();
         copy.renumber(terms);
         let mut step = Step { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
-            Kind::Bucket(refill) => step.drain(refill),
+            Kind::Bucket(refill) => {
+                step.drain(refill);
+            }
             Kind::Window(window) => step.roll(window),
         }
         copy
+    }
+
+    /// Whether bringing it up to date would change nothing; sometimes false although it would not.
+    fn is_up_to_date(&self, now: Timestamp, terms: &Terms) -> bool {
+        let now_us = micros(now);
+        match &terms.kind {
+            Kind::Window(_) => self.has_numbers(terms) && now_us < self.end_us,
+            Kind::Bucket(_) => {
+                if !self.has_numbers(terms) || self.at_us < now_us || terms.has(Fault::GrantWithoutDebit) {
+                    return false;
+                }
+                let from_us = self.at_us;
+                let add = |sums: Sums, lease: &Lease| sums.with(lease, now_us, from_us);
+                let sums = self.leases.iter().fold(Sums::default(), add);
+                let has_dropped_parts = match self.used.checked_sub(sums.outstanding(self.period_us)) {
+                    None => false,
+                    Some(0) => (self.rest, self.dust) == (0, 0),
+                    Some(1) => self.dust == 0,
+                    Some(_) => true,
+                };
+                has_dropped_parts && sums.are_all_alive(self.leases.len())
+            }
+        }
     }
 
     /// Who holds what, in order of their names.
@@ -261,9 +299,14 @@ impl Ledger {
     /// When all that is used at `now` will have drained if nothing more is lent or charged: of a window its end. `now` if nothing
     /// is used.
     pub fn reset_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
+        self.used_until(now, terms).1
+    }
+
+    /// [`Ledger::used`] and [`Ledger::reset_at`], with the effort of one.
+    pub fn used_until(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
         let copy = self.at(now, terms);
         if copy.used == 0 {
-            return now;
+            return (0, now);
         }
         let at_us = match &terms.kind {
             Kind::Window(_) => copy.end_us,
@@ -273,7 +316,15 @@ impl Ledger {
                 copy.at_us.saturating_add(drains_us)
             }
         };
-        instant(at_us).max(now)
+        (copy.used, instant(at_us).max(now))
+    }
+
+    /// An instant before which it may not be [forgotten](Ledger::is_forgettable), at the earliest `now`: the end of its leases, or
+    /// of its window.
+    pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
+        let ends = self.leases.iter().map(|lease| lease.until_us.max(lease.prior_until_us));
+        let last_us = if self.end_us > 0 { self.end_us } else { ends.max().unwrap_or(0) };
+        instant(last_us).max(now)
     }
 
     /// When it [may be forgotten](Ledger::is_forgettable) if nothing more is lent or charged; `now` if it may be.
@@ -281,9 +332,8 @@ impl Ledger {
         match &terms.kind {
             Kind::Window(_) => instant(self.end_us).max(now),
             Kind::Bucket(_) => {
-                let ends = self.leases.iter().map(|lease| instant(lease.until_us.max(lease.prior_until_us)));
                 // What is then still used drains from there on.
-                let last = ends.fold(now, Timestamp::max);
+                let last = self.lasts_until(now);
                 self.reset_at(last, terms).max(last)
             }
         }
@@ -319,13 +369,15 @@ impl Ledger {
         is_over || (!alive && self.end_us == 0 && self.used(now, terms) == 0)
     }
 
+    /// Whether its remainders and rates are of these terms.
+    fn has_numbers(&self, terms: &Terms) -> bool {
+        (self.per_us, self.period_us) == (terms.per_us(), terms.period_us)
+    }
+
     /// Takes over terms that have changed. Remainders count in parts of what changed and are dropped, in the limit's
     /// favour; rates are brought to the new period, rounded up.
     fn renumber(&mut self, terms: &Terms) {
-        let per_us = match &terms.kind {
-            Kind::Bucket(refill) => refill.per_us,
-            Kind::Window(_) => 1,
-        };
+        let per_us = terms.per_us();
         if per_us != self.per_us {
             (self.rest, self.per_us) = (0, per_us);
         }
@@ -363,30 +415,26 @@ impl Step<'_> {
     /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a window also what holders have in
     /// hand whose lease has ended, as they may say that it was not spent.
     fn outstanding(&self) -> u64 {
-        let leases = &self.ledger.leases;
         match &self.terms.kind {
-            Kind::Bucket(_) => {
-                let in_hand: u64 = leases.iter().map(|lease| lease.in_hand(self.now_us)).sum();
-                self.to_come(None).div_ceil(self.ledger.period_us) + in_hand
-            }
-            Kind::Window(_) => leases.iter().map(|lease| u64::from(lease.held)).sum(),
+            Kind::Bucket(_) => self.sums(None).outstanding(self.ledger.period_us),
+            Kind::Window(_) => self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum(),
         }
     }
 
     /// What is used without what leases are yet to release, rounded down.
     fn level(&self) -> u64 {
-        self.ledger.used.saturating_sub(self.to_come(None).div_ceil(self.ledger.period_us))
+        self.ledger.used.saturating_sub(self.sums(None).to_come.div_ceil(self.ledger.period_us))
     }
 
-    /// What all leases but that at `except` are yet to release, in parts of a token.
-    fn to_come(&self, except: Option<usize>) -> u64 {
-        let from_us = self.paid_from();
-        self.others(except).map(|lease| lease.to_come(from_us)).fold(0, u64::saturating_add)
-    }
-
-    fn others(&self, except: Option<usize>) -> impl Iterator<Item = &Lease> {
-        let leases = self.ledger.leases.iter().enumerate();
-        leases.filter(move |(index, _)| Some(*index) != except).map(|(_, lease)| lease)
+    /// What all leases but that at `except` add up to.
+    fn sums(&self, except: Option<usize>) -> Sums {
+        let (now_us, from_us) = (self.now_us, self.paid_from());
+        let (before, after) = match except {
+            Some(index) => (&self.ledger.leases[..index], &self.ledger.leases[index + 1..]),
+            None => (&self.ledger.leases[..], &[][..]),
+        };
+        let add = |sums: Sums, lease: &Lease| sums.with(lease, now_us, from_us);
+        after.iter().fold(before.iter().fold(Sums::default(), add), add)
     }
 
     /// Credits so much of what is in nobody's hand, and says how much.
@@ -512,11 +560,6 @@ impl Lease {
         let then = u64::from(alone).saturating_mul(last_us.saturating_sub(from_us.max(first_us)));
         both.saturating_add(then)
     }
-
-    /// Tokens in hand.
-    fn in_hand(&self, now_us: u64) -> u64 {
-        if self.is_alive(now_us) { self.held.into() } else { 0 }
-    }
 }
 
 const fn instant(us: u64) -> Timestamp {
@@ -533,7 +576,12 @@ impl Ledger {
     pub(super) fn tokens_out(&self, now: Timestamp) -> u64 {
         let now_us = micros(now);
         let parts: u64 = self.leases.iter().map(|lease| lease.to_come(now_us)).sum();
-        parts.div_ceil(self.period_us) + self.leases.iter().map(|lease| lease.in_hand(now_us)).sum::<u64>()
+        parts.div_ceil(self.period_us)
+            + self
+                .leases
+                .iter()
+                .map(|lease| if lease.is_alive(now_us) { u64::from(lease.held) } else { 0 })
+                .sum::<u64>()
     }
 
     pub(super) fn units_used(&self) -> u64 {

@@ -205,6 +205,14 @@ impl Terms {
         (NUMBER_MAX / self.period_us).min(LENT_MAX)
     }
 
+    /// Of what parts a unit of the rate's remainder is; 1 for windows.
+    pub(super) const fn per_us(&self) -> u64 {
+        match &self.kind {
+            Kind::Bucket(refill) => refill.per_us,
+            Kind::Window(_) => 1,
+        }
+    }
+
     /// Whether the mistake is built in. Without the feature nobody can say so.
     pub(super) fn has(&self, fault: Fault) -> bool {
         cfg!(feature = "planted-faults") && self.fault == Some(fault)

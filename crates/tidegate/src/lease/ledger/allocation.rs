@@ -4,6 +4,65 @@
 
 use super::Lease;
 
+/// What some leases add up to: what an ask has to know of the others, found in one pass, as there may be many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    /// What they are yet to release, in parts of a token by the period.
+    pub(super) to_come: u64,
+    /// Tokens in hand.
+    pub(super) in_hand: u64,
+    /// The fastest that holders may spend, in tokens each period.
+    pub(super) fastest: u64,
+    /// How many let their holders spend, and what those were asked for.
+    members: u64,
+    demand: u64,
+}
+
+impl Sums {
+    /// With one more; releases count from `from_us` on.
+    #[must_use]
+    pub(super) fn with(mut self, lease: &Lease, now_us: u64, from_us: u64) -> Self {
+        self.to_come = self.to_come.saturating_add(lease.to_come(from_us));
+        if lease.is_alive(now_us) {
+            self.in_hand += u64::from(lease.held);
+            self.fastest += lease.fastest(now_us);
+            self.members += 1;
+            self.demand += u64::from(lease.demand);
+        }
+        self
+    }
+
+    /// Without one of them, as [`Sums::with`] took it in; `None` if they were too many parts to count.
+    pub(super) fn without(mut self, lease: &Lease, now_us: u64, from_us: u64) -> Option<Self> {
+        if self.to_come == u64::MAX {
+            return None;
+        }
+        self.to_come -= lease.to_come(from_us);
+        if lease.is_alive(now_us) {
+            self.in_hand -= u64::from(lease.held);
+            self.fastest -= lease.fastest(now_us);
+            self.members -= 1;
+            self.demand -= u64::from(lease.demand);
+        }
+        Some(self)
+    }
+
+    /// Whether all of `count` let their holders spend.
+    pub(super) fn are_all_alive(&self, count: usize) -> bool {
+        self.members == count as u64
+    }
+
+    /// What holders may still spend, in tokens.
+    pub(super) fn outstanding(&self, period_us: u64) -> u64 {
+        self.to_come.div_ceil(period_us) + self.in_hand
+    }
+
+    /// Who wants what, of these and of one more that wants `demand`.
+    pub(super) fn wanted(&self, demand: u32, quota: u64) -> Wanted {
+        Wanted { quota, members: 1 + self.members, total: self.demand + u64::from(demand) }
+    }
+}
+
 /// What a period has to give and who wants it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {

@@ -10,7 +10,7 @@
 
 use core::time::Duration;
 
-use super::allocation::Wanted;
+use super::allocation::{Sums, Wanted};
 use super::{Lease, Refill, Step};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
@@ -47,31 +47,35 @@ impl Lease {
 }
 
 impl Step<'_> {
-    /// Drains `used` to now, but not below what holders may still spend.
-    pub(super) fn drain(&mut self, refill: &Refill) {
+    /// Drains `used` to now, but not below what holders may still spend; what their leases add up to.
+    pub(super) fn drain(&mut self, refill: &Refill) -> Sums {
         let now_us = self.now_us;
+        let mut all = self.sums(None);
         // What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
         // did until the last, which is never too little.
         let ended = self.ledger.leases.iter().map(|lease| lease.until_us.max(lease.prior_until_us));
-        if let Some(last_us) = ended.filter(|ends_us| *ends_us <= now_us).max() {
+        let are_alive = all.are_all_alive(self.ledger.leases.len());
+        if !are_alive && let Some(last_us) = ended.filter(|ends_us| *ends_us <= now_us).max() {
             self.drain_until(refill, last_us);
             let in_hand: u64 = self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum();
             let from_us = last_us.max(self.ledger.at_us);
             let to_come =
                 self.ledger.leases.iter().map(|lease| lease.to_come(from_us)).fold(0, u64::saturating_add);
             self.hold_up(to_come.div_ceil(self.ledger.period_us) + in_hand);
+            let mut spent = self.ledger.spent;
+            self.ledger.leases.retain(|lease| {
+                let is_alive = lease.is_alive(now_us);
+                if !is_alive {
+                    spent = spent.wrapping_add(lease.held);
+                }
+                is_alive
+            });
+            self.ledger.spent = spent;
+            all = self.sums(None);
         }
-        let mut spent = self.ledger.spent;
-        self.ledger.leases.retain(|lease| {
-            let is_alive = lease.is_alive(now_us);
-            if !is_alive {
-                spent = spent.wrapping_add(lease.held);
-            }
-            is_alive
-        });
-        self.ledger.spent = spent;
         self.drain_until(refill, now_us);
-        self.hold_up(self.outstanding());
+        self.hold_up(all.outstanding(self.ledger.period_us));
+        all
     }
 
     fn drain_until(&mut self, refill: &Refill, until_us: u64) {
@@ -110,22 +114,15 @@ impl Step<'_> {
         }
     }
 
-    /// Tokens in hand of all but the holder at `except`.
-    fn in_hand(&self, except: Option<usize>) -> u64 {
-        self.others(except).map(|lease| lease.in_hand(self.now_us)).sum()
+    /// What is left of the burst. What leases are yet to release, in parts, is debited already and no part of it.
+    fn free(&self, refill: &Refill, to_come: u64) -> u64 {
+        (refill.burst + to_come / self.ledger.period_us).saturating_sub(self.ledger.used)
     }
 
-    /// What is left of the burst. What is to come is debited already and no part of it, but for the lease at `unpaid`, whose
-    /// debit is still to be made.
-    fn free(&self, refill: &Refill, unpaid: Option<usize>) -> u64 {
-        let to_come = self.to_come(unpaid) / self.ledger.period_us;
-        (refill.burst + to_come).saturating_sub(self.ledger.used)
-    }
-
-    /// What is used beyond the burst, after a report or when the burst was lowered; never by what was lent. The lease at
-    /// `unpaid` is not debited yet.
-    fn owed(&self, refill: &Refill, unpaid: usize) -> u64 {
-        let to_come = self.to_come(Some(unpaid)).div_ceil(self.ledger.period_us);
+    /// What is used beyond the burst, after a report or when the burst was lowered; never by what was lent and is yet to come, in
+    /// parts.
+    fn owed(&self, refill: &Refill, to_come: u64) -> u64 {
+        let to_come = to_come.div_ceil(self.ledger.period_us);
         if self.is_learning() { 0 } else { self.ledger.used.saturating_sub(refill.burst + to_come) }
     }
 
@@ -135,7 +132,7 @@ impl Step<'_> {
     /// asked for long, it was the store that was away, and others still go on like that until they ask: as long as
     /// that may be, each is granted no more than it has, and nothing drains.
     fn come_back(&mut self, refill: &Refill, silent_us: u64) {
-        self.hold_up(refill.burst + self.to_come(None).div_ceil(self.ledger.period_us));
+        self.hold_up(refill.burst + self.sums(None).to_come.div_ceil(self.ledger.period_us));
         if silent_us > SILENT_US {
             self.ledger.at_us = self.ledger.at_us.max(self.now_us + RETURN_US);
         }
@@ -143,11 +140,12 @@ impl Step<'_> {
 
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
         let silent_us = self.now_us.saturating_sub(self.ledger.at_us);
-        self.drain(refill);
+        let mut all = self.drain(refill);
         if ask.was_alone {
             self.come_back(refill, silent_us);
+            all = self.sums(None);
         }
-        let index = match self.find(ask.holder) {
+        let (index, others) = match self.find(ask.holder) {
             Ok(index) => {
                 let lease = self.ledger.leases[index];
                 if ask.seq <= lease.seq {
@@ -155,25 +153,27 @@ impl Step<'_> {
                     self.credit_again(ask, answer.is_some());
                     return answer;
                 }
-                self.settle(index, ask);
-                index
+                let others = all.without(&lease, self.now_us, self.paid_from());
+                let others = others.unwrap_or_else(|| self.sums(Some(index)));
+                self.settle(index, ask, &others);
+                (index, others)
             }
             Err(_) if ask.is_leaving => return None,
-            Err(_) if self.ledger.leases.len() >= HOLDERS_MAX => return Some(self.spot(refill, ask)),
+            Err(_) if self.ledger.leases.len() >= HOLDERS_MAX => return Some(self.spot(refill, ask, &all)),
             Err(index) => {
                 let mut lease = Lease::begin(ask, self.ledger.spent, self.paid_from());
                 if self.is_claim(ask) {
                     lease.held = ask.left;
                 }
                 self.ledger.leases.insert(index, lease);
-                index
+                (index, all)
             }
         };
         if ask.is_leaving {
             self.ledger.leases.remove(index);
             return Some(self.nothing(ask, 0));
         }
-        Some(self.grant(refill, index, ask))
+        Some(self.grant(refill, index, ask, &others))
     }
 
     /// Whether the holder speaks of a lease of the epoch before, which nobody but itself remembers.
@@ -182,7 +182,7 @@ impl Step<'_> {
     }
 
     /// Takes over what the holder says about its lease, which ends with this.
-    fn settle(&mut self, index: usize, ask: &Ask) {
+    fn settle(&mut self, index: usize, ask: &Ask, others: &Sums) {
         let mut lease = self.ledger.leases[index];
         let to_come = lease.to_come(self.paid_from());
         let released = lease.to_come(lease.since_us).saturating_sub(to_come) / self.ledger.period_us;
@@ -212,8 +212,8 @@ impl Step<'_> {
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
         self.ledger.leases[index] = lease;
         let spent = u64::from(self.ledger.spent.wrapping_sub(lease.spent));
-        let in_hand = self.in_hand(Some(index)) + u64::from(lease.held);
-        let floor = self.to_come(Some(index)).div_ceil(self.ledger.period_us) + in_hand + spent;
+        let in_hand = others.in_hand + u64::from(lease.held);
+        let floor = others.to_come.div_ceil(self.ledger.period_us) + in_hand + spent;
         self.credit(unused.min(self.ledger.used.saturating_sub(floor)));
         if unused > 0 {
             self.drop_parts(floor);
@@ -221,21 +221,22 @@ impl Step<'_> {
     }
 
     /// Gives the holder a new lease.
-    fn grant(&mut self, refill: &Refill, index: usize, ask: &Ask) -> Grant {
+    fn grant(&mut self, refill: &Refill, index: usize, ask: &Ask, others: &Sums) -> Grant {
         let (now_us, period_us) = (self.now_us, self.terms.period_us);
-        let leased: u64 = self.others(Some(index)).map(|lease| lease.fastest(now_us)).sum();
-        let quota = (refill.quota - refill.quota / UNLEASED).saturating_sub(self.owed(refill, index));
+        // The debit of its own lease is still to be made.
+        let owed = self.owed(refill, others.to_come);
+        let quota = (refill.quota - refill.quota / UNLEASED).saturating_sub(owed);
         let quota = if self.ledger.crowded_us > now_us { quota / 2 } else { quota };
-        let wanted = Wanted::of(&self.ledger.leases, Some(index), ask.demand, now_us, quota);
+        let wanted = others.wanted(ask.demand, quota);
         let mut share = if ask.demand == 0 && ask.need == 0 { 0 } else { wanted.share(ask.demand) };
         if self.is_learning() {
             // Others may still spend all the rest under leases that nobody remembers.
             share = share.min(ask.rate.into());
         }
         // Below the quota, which is below 2^31.
-        let rate = share.min(quota.saturating_sub(leased)) as u32;
+        let rate = share.min(quota.saturating_sub(others.fastest)) as u32;
         let left = self.ledger.leases[index].held;
-        let free = if self.is_learning() { 0 } else { self.free(refill, Some(index)) };
+        let free = if self.is_learning() { 0 } else { self.free(refill, others.to_come) };
         let lump = self.lump(free, &wanted, &Ask { left, ..*ask }, rate);
         let shorter = self.ledger.leases[index].shorter(ask);
         let ttl_us = period_us >> shorter;
@@ -254,10 +255,11 @@ impl Step<'_> {
         (lease.lump, lease.spent, lease.since_us) = (lump, spent, since_us);
         lease.held += lump;
         let held = lease.held;
-        self.hold_up(self.outstanding());
+        let all = others.with(lease, now_us, since_us);
+        self.hold_up(all.outstanding(period_us));
 
         // Below an eighth of the burst and a sixteenth of a period nobody is sent back for more.
-        let free = self.free(refill, None);
+        let free = self.free(refill, all.to_come);
         let is_scarce = wanted.is_scarce() && free <= (refill.burst / 8).min(quota / AGAIN);
         let again = match ask.need.saturating_sub(held.into()) {
             // Others still have what this one is due.
@@ -306,10 +308,11 @@ impl Step<'_> {
     }
 
     /// The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
-    fn spot(&mut self, refill: &Refill, ask: &Ask) -> Grant {
+    fn spot(&mut self, refill: &Refill, ask: &Ask, all: &Sums) -> Grant {
         self.ledger.crowded_us = self.now_us + self.terms.period_us;
-        let fits =
-            ask.need <= self.free(refill, None) && ask.need <= self.terms.lent_max() && !self.is_learning();
+        let fits = ask.need <= self.free(refill, all.to_come)
+            && ask.need <= self.terms.lent_max()
+            && !self.is_learning();
         let lump = if fits { ask.need as u32 } else { 0 };
         self.debit(lump.into());
         self.ledger.spent = self.ledger.spent.wrapping_add(lump);

@@ -214,6 +214,7 @@ fn a_record_may_be_forgotten_when_it_says_and_not_before() {
         let terms = |now| Terms::of(&world.algorithm, now).unwrap();
         let when = ledger.forgettable_at(now, &terms(now));
         assert!(when > now && ledger.reset_at(now, &terms(now)) <= when);
+        assert!((now..=when).contains(&ledger.lasts_until(now)));
         assert!(ledger.is_forgettable(when, &terms(when), &world.epoch));
         let before = when.saturating_sub(Duration::from_micros(1));
         assert!(!ledger.is_forgettable(before, &terms(before), &world.epoch));
