@@ -41,17 +41,21 @@ pub struct LeaseConfig {
     pub member: u64,
     /// How many keys may have a lease here at once. Default 1 048 576, about 300 bytes each while it is used; at least 1.
     pub holders_max: usize,
+    /// Over how many locks holders are spread at most, for threads that decide at once. Default 64, and fewer where
+    /// `holders_max` is small; 1 where a single thread does everything, which then has less to look through. At least 1, at most
+    /// 1024, and rounded up to a power of two.
+    pub locks_max: usize,
 }
 
 impl LeaseConfig {
     /// The default bound, for this run of this member.
     pub const fn of(member: u64) -> Self {
-        Self { member, holders_max: 1 << 20 }
+        Self { member, holders_max: 1 << 20, locks_max: 64 }
     }
 }
 
-/// Holders are spread over at most so many locks.
-const SHARDS_MAX: usize = 64;
+/// No more locks than this, whatever a configuration says.
+const LOCKS_MAX: usize = 1024;
 
 /// How many holders a lock is made for before there is another.
 const SHARD_HOLDERS: usize = 256;
@@ -161,6 +165,9 @@ pub(crate) enum Taken {
 pub(crate) struct Leases {
     config: LeaseConfig,
     shards: Box<[Mutex<Shard>]>,
+    /// For each shard when to look at its next holder, in nanoseconds, so that nobody takes a lock to learn that it is not yet time.
+    /// Written under the shard's lock.
+    next_looks: Box<[AtomicU64]>,
     held: AtomicUsize,
     incarnations: AtomicU32,
     /// How many members there are, as far as is known.
@@ -175,7 +182,8 @@ pub(crate) struct Leases {
 
 #[derive(Debug)]
 struct Shard {
-    slots: HashMap<u64, Slot, ahash::RandomState>,
+    /// Boxed, as tables keep a good part of their places free.
+    slots: HashMap<u64, Box<Slot>, ahash::RandomState>,
     /// When to look at each holder again, the next one first. Entries that are no longer a slot's own mean nothing.
     looks: BinaryHeap<Reverse<(Timestamp, u64)>>,
 }
@@ -203,12 +211,14 @@ pub(crate) struct Asked<'a> {
 impl Leases {
     pub(crate) fn new(config: LeaseConfig, seed: [u64; 4]) -> Self {
         let names = ahash::RandomState::with_seeds(seed[2], seed[0], seed[1], seed[3]);
-        let count = (config.holders_max / SHARD_HOLDERS).clamp(1, SHARDS_MAX).next_power_of_two();
+        let count = (config.holders_max / SHARD_HOLDERS).clamp(1, config.locks_max.clamp(1, LOCKS_MAX));
+        let count = count.next_power_of_two();
         let shard =
             || Mutex::new(Shard { slots: HashMap::with_hasher(names.clone()), looks: BinaryHeap::new() });
         Self {
             config,
             shards: (0..count).map(|_| shard()).collect(),
+            next_looks: (0..count).map(|_| AtomicU64::new(u64::MAX)).collect(),
             held: AtomicUsize::new(0),
             incarnations: AtomicU32::new(1),
             members: AtomicU32::new(1),
@@ -221,9 +231,23 @@ impl Leases {
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.place(key)])
+    }
+
+    /// Which shard a key is in.
+    fn place(&self, key: u64) -> usize {
         // Its own bits: the table inside takes the others.
-        let at = (key >> 40) as usize & (self.shards.len() - 1);
-        lock(&self.shards[at])
+        (key >> 40) as usize & (self.shards.len() - 1)
+    }
+
+    /// Has a holder of a shard looked at again at `at`.
+    fn look_again(&self, shard: &mut Shard, key: u64, at: Timestamp) {
+        shard.look_again(key, at);
+        let next = &self.next_looks[self.place(key)];
+        // Relaxed: written under the lock of the shard only. Who reads it without comes again.
+        if at.as_nanos() < next.load(Ordering::Relaxed) {
+            next.store(at.as_nanos(), Ordering::Relaxed);
+        }
     }
 
     /// Takes the cost of a request from the lease of its key. `about` says which key of the store it is, for a key without one.
@@ -250,7 +274,7 @@ impl Leases {
         let mut shard = self.shard(key);
         let shard = &mut *shard;
         if !shard.slots.contains_key(&key)
-            && let Err(until) = self.make_room(shard, now)
+            && let Err(until) = self.make_room(shard, key, now)
         {
             return Ok(Taken::Full { until });
         }
@@ -262,7 +286,7 @@ impl Leases {
                 let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
                 let slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about()?));
                 self.held.fetch_add(1, Ordering::Relaxed);
-                place.insert(slot)
+                place.insert(Box::new(slot))
             }
         };
         if slot.numbers != asked.limit.numbers() || slot.failure != asked.limit.on_store_failure {
@@ -304,7 +328,7 @@ impl Leases {
         };
         if slot.flight.is_none() && slot.look_at == Timestamp::MAX {
             // A holder that was never asked for anything the ledger could give is dropped soon.
-            shard.look_again(key, now.saturating_add(LOOK_MIN));
+            self.look_again(shard, key, now.saturating_add(LOOK_MIN));
         }
         Ok(taken)
     }
@@ -441,7 +465,7 @@ impl Leases {
                     slot.holder.lost(self.members.load(Ordering::Relaxed), now);
                 }
                 let at = slot.next_look(now);
-                shard.look_again(key, at);
+                self.look_again(&mut shard, key, at);
             }
         }
         due.flight.land(units);
@@ -449,16 +473,18 @@ impl Leases {
 
     /// Looks at the holders whose time has come: some ask, some are dropped. When the next is to be looked at.
     pub(crate) fn tick(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut next = None;
-        for shard in &self.shards {
-            let mut shard = lock(shard);
-            while let Some(key) = shard.next_due(now) {
-                self.look(&mut shard, key, now);
+        let mut next = u64::MAX;
+        for (shard, at) in self.shards.iter().zip(&self.next_looks) {
+            if at.load(Ordering::Relaxed) <= now.as_nanos() {
+                let mut shard = lock(shard);
+                while let Some(key) = shard.next_due(now) {
+                    self.look(&mut shard, key, now);
+                }
+                at.store(shard.first_look(), Ordering::Relaxed);
             }
-            let at = shard.looks.peek().map(|Reverse((at, _))| *at);
-            next = next.into_iter().chain(at).min();
+            next = next.min(at.load(Ordering::Relaxed));
         }
-        next
+        (next < u64::MAX).then(|| Timestamp::from_nanos(next))
     }
 
     /// Looks at one holder; whether it is dropped.
@@ -473,20 +499,22 @@ impl Leases {
             self.send(slot, 0, now);
         } else {
             let at = slot.next_look(now);
-            shard.look_again(key, at);
+            self.look_again(shard, key, at);
         }
         false
     }
 
-    /// Makes room for one more holder in a shard, or says when there may be.
-    fn make_room(&self, shard: &mut Shard, now: Timestamp) -> Result<(), Timestamp> {
+    /// Makes room for a holder of `key` in its shard, or says when there may be.
+    fn make_room(&self, shard: &mut Shard, key: u64, now: Timestamp) -> Result<(), Timestamp> {
         // Relaxed: the bound may be missed by as many as there are threads.
         if self.held.load(Ordering::Relaxed) < self.config.holders_max.max(1) {
             return Ok(());
         }
         for _ in 0..RECLAIM_STEPS {
-            let Some(key) = shard.next_due(now) else { break };
-            if self.look(shard, key, now) {
+            let Some(next) = shard.next_due(now) else { break };
+            let is_gone = self.look(shard, next, now);
+            self.next_looks[self.place(key)].store(shard.first_look(), Ordering::Relaxed);
+            if is_gone {
                 return Ok(());
             }
         }
@@ -497,10 +525,11 @@ impl Leases {
     /// Gives all leases back, for good: the last asks of this member. Keys that are asked for afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
         let (mut dues, refunds) = lock(&self.outbox).take();
-        for shard in &self.shards {
+        for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             let mut shard = lock(shard);
             shard.looks.clear();
-            let slots: Vec<Slot> = shard.slots.drain().map(|(_, slot)| slot).collect();
+            at.store(u64::MAX, Ordering::Relaxed);
+            let slots: Vec<Box<Slot>> = shard.slots.drain().map(|(_, slot)| slot).collect();
             self.held.fetch_sub(slots.len(), Ordering::Relaxed);
             for mut slot in slots {
                 let ask = slot.holder.leave(&slot.terms, self.config.member, now);
@@ -567,6 +596,11 @@ impl Shard {
             slot.look_at = at;
             self.looks.push(Reverse((at, key)));
         }
+    }
+
+    /// When the next holder is looked at, in nanoseconds; at the end of time if there is none.
+    fn first_look(&self) -> u64 {
+        self.looks.peek().map_or(u64::MAX, |Reverse((at, _))| at.as_nanos())
     }
 
     /// The next holder whose time has come by `now`.

@@ -62,7 +62,7 @@ pub fn explain_fresh(
     // So that it says where a daemon would decide each limit.
     config.asks_store = policy.store != StoreKind::Memory;
     if matches!(policy.store, StoreKind::Redis(_)) {
-        config.leases = Some(LeaseConfig { member: 0, holders_max: 1 });
+        config.leases = Some(LeaseConfig { holders_max: 1, ..LeaseConfig::of(0) });
     }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
     let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || now);

@@ -84,7 +84,7 @@ impl Maker {
             table,
             permits_max: 0,
             asks_store: true,
-            leases: Some(LeaseConfig { member: self.runs, holders_max }),
+            leases: Some(LeaseConfig { holders_max, locks_max: 1, ..LeaseConfig::of(self.runs) }),
         };
         let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: vec![self.limit.clone()] };
         let engine = Engine::builder(config).namespace(namespace).build();
