@@ -49,20 +49,8 @@ impl Asking {
         let keys = HOLDERS / self.holders;
         let scope = [self.holders.to_be_bytes(), (place % keys).to_be_bytes()].concat();
         let seq = u32::try_from(round)? + 1;
-        let ask = Ask {
-            holder: HolderName { member: place / keys + 1, incarnation: 1 },
-            seq,
-            acked: seq - 1,
-            epoch: u32::MAX,
-            rate: 0,
-            left: 1,
-            returned: 0,
-            unused: seq,
-            demand: 100,
-            need: 0,
-            is_leaving: false,
-            was_alone: false,
-        };
+        let first = Ask::first(HolderName { member: place / keys + 1, incarnation: 1 }, 0);
+        let ask = Ask { seq, acked: seq - 1, epoch: u32::MAX, left: 1, unused: seq, demand: 100, ..first };
         let key = Key::new("api", b"limit", &scope)?;
         let operation = Operation::new(key, self.algorithm.clone(), Kind::Ledger(OnLedger::Ask(ask)));
         let answer = self.store.run(&Batch::each(RequestId(u128::from(number)), [operation])).await?;

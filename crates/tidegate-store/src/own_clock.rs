@@ -253,20 +253,7 @@ mod tests {
     fn a_grant_says_how_long_and_not_until_when_so_it_passes_as_it_is() {
         let world = World::new();
         let store = world.store();
-        let ask = Ask {
-            holder: HolderName { member: 1, incarnation: 1 },
-            seq: 1,
-            acked: 0,
-            epoch: 0,
-            rate: 0,
-            left: 0,
-            returned: 0,
-            unused: 0,
-            demand: 0,
-            need: 1,
-            is_leaving: false,
-            was_alone: false,
-        };
+        let ask = Ask::first(HolderName { member: 1, incarnation: 1 }, 1);
         let batch = Batch { id: RequestId(5), ..world.one(Kind::Ledger(OnLedger::Ask(ask))) };
         let answer = now_or_never(store.run(&batch)).unwrap();
         let inside = now_or_never(store.store.run(&Batch { id: RequestId(6), ..batch })).unwrap();

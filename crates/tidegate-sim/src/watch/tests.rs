@@ -19,20 +19,7 @@ fn rules(watch: &Watch) -> Vec<Rule> {
 }
 
 fn ask(member: u64) -> Ask {
-    Ask {
-        holder: HolderName { member, incarnation: 1 },
-        seq: 1,
-        acked: 0,
-        epoch: 0,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 0,
-        need: 1,
-        is_leaving: false,
-        was_alone: false,
-    }
+    Ask::first(HolderName { member, incarnation: 1 }, 1)
 }
 
 fn grant(lump: u32, rate: u32, ttl: Duration) -> Grant {

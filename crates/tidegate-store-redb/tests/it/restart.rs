@@ -177,19 +177,9 @@ fn after_a_flush_everything_answered_in_an_interval_is_on_disk() {
 fn what_was_lent_is_still_lent_after_a_restart_and_a_repeated_ask_gets_it_again() {
     let place = Place::new();
     let store = place.open();
-    let ask = |member, seq| Ask {
-        holder: HolderName { member, incarnation: 1 },
-        seq,
-        acked: seq - 1,
-        epoch: 0,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 10,
-        need: 1,
-        is_leaving: false,
-        was_alone: false,
+    let ask = |member, seq| {
+        let holder = HolderName { member, incarnation: 1 };
+        Ask { seq, acked: seq - 1, demand: 10, ..Ask::first(holder, 1) }
     };
     let lend = |store: &RedbStore, id, ask| {
         let batch = Batch::each(RequestId(id), [on(1, 1000, Kind::Ledger(OnLedger::Ask(ask)))]);

@@ -35,21 +35,7 @@ fn window() -> Algorithm {
 /// An ask for much, by a holder that has nothing.
 fn ask(member: u64, seq: u32, epoch: u32) -> Ask {
     let holder = HolderName { member, incarnation: 1 };
-    let acked = seq - 1;
-    Ask {
-        holder,
-        seq,
-        acked,
-        epoch,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 5000,
-        need: 1,
-        is_leaving: false,
-        was_alone: false,
-    }
+    Ask { seq, acked: seq - 1, epoch, demand: 5000, ..Ask::first(holder, 1) }
 }
 
 fn key(name: &str) -> Key {

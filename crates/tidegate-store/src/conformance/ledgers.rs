@@ -259,20 +259,7 @@ fn name(member: u64, incarnation: u32) -> HolderName {
 
 /// An ask of a holder that has nothing and wants nothing.
 fn first(holder: HolderName, seq: u32) -> Ask {
-    Ask {
-        holder,
-        seq,
-        acked: 0,
-        epoch: 0,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 0,
-        need: 0,
-        is_leaving: false,
-        was_alone: false,
-    }
+    Ask { seq, ..Ask::first(holder, 0) }
 }
 
 /// What the pure code says.

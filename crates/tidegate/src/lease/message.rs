@@ -59,6 +59,38 @@ pub struct Ask {
     pub was_alone: bool,
 }
 
+impl Ask {
+    /// What a holder says first: it has nothing, expects nothing, and knows of no epoch.
+    ///
+    /// `need` is the cost of the request that waits for the answer, in units; with 0 none waits, and such an ask wants nothing but
+    /// to be known. All else is 0 or false but `seq`, which is 1. The other fields can be set where an ask says more:
+    ///
+    /// ```
+    /// use tidegate::lease::{Ask, HolderName};
+    ///
+    /// let holder = HolderName { member: 7, incarnation: 1 };
+    /// let first = Ask { demand: 40, ..Ask::first(holder, 3) };
+    /// assert_eq!((first.seq, first.acked, first.left, first.need), (1, 0, 0, 3));
+    /// ```
+    #[must_use]
+    pub const fn first(holder: HolderName, need: u64) -> Self {
+        Self {
+            holder,
+            seq: 1,
+            acked: 0,
+            epoch: 0,
+            rate: 0,
+            left: 0,
+            returned: 0,
+            unused: 0,
+            demand: 0,
+            need,
+            is_leaving: false,
+            was_alone: false,
+        }
+    }
+}
+
 /// The ledger's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {

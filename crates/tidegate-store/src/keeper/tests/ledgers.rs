@@ -16,20 +16,8 @@ fn on(name: u64, kind: Kind) -> Operation {
 }
 
 fn ask(member: u64, seq: u32) -> Ask {
-    Ask {
-        holder: HolderName { member, incarnation: 1 },
-        seq,
-        acked: seq - 1,
-        epoch: 1,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 10,
-        need: 1,
-        is_leaving: false,
-        was_alone: false,
-    }
+    let holder = HolderName { member, incarnation: 1 };
+    Ask { seq, acked: seq - 1, epoch: 1, demand: 10, ..Ask::first(holder, 1) }
 }
 
 fn asks(name: u64, ask: Ask) -> Operation {

@@ -81,20 +81,8 @@ fn lent(algorithm: &Algorithm, steps: &[(u8, u64, u64)]) -> Option<Record> {
 }
 
 fn ask(member: u64, seq: u32, need: u64) -> Ask {
-    Ask {
-        holder: HolderName { member, incarnation: 1 },
-        seq,
-        acked: 0,
-        epoch: 1,
-        rate: 0,
-        left: 1,
-        returned: 1,
-        unused: 1,
-        demand: 40,
-        need,
-        is_leaving: false,
-        was_alone: false,
-    }
+    let first = Ask::first(HolderName { member, incarnation: 1 }, need);
+    Ask { seq, epoch: 1, left: 1, returned: 1, unused: 1, demand: 40, ..first }
 }
 
 fn moment(now: Timestamp) -> Moment {

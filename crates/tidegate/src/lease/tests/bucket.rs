@@ -243,27 +243,15 @@ fn the_refill_does_not_depend_on_how_often_it_is_looked_at() {
         let terms = Terms::of(&algorithm, start).unwrap();
         let epoch = Epoch { number: 1, began: start, is_after_loss: false };
         let (mut once, mut often) = (Ledger::begin(&terms, &epoch), Ledger::begin(&terms, &epoch));
-        let ask = |member: u64, seq: u32| Ask {
-            holder: HolderName { member, incarnation: 1 },
-            seq,
-            acked: 0,
-            epoch: 0,
-            rate: 0,
-            left: 0,
-            returned: 0,
-            unused: 0,
-            demand: 0,
-            need: 0,
-            is_leaving: true,
-            was_alone: false,
-        };
+        let leaves =
+            |member| Ask { is_leaving: true, ..Ask::first(HolderName { member, incarnation: 1 }, 0) };
         let mut chance = super::world::Chance::new(units);
         let mut now = start;
         for _ in 0..10_000 {
             now = now.saturating_add(core::time::Duration::from_nanos(chance.below(20_000_000)));
-            often.ask(now, &terms, &epoch, &ask(chance.below(9), 1));
+            often.ask(now, &terms, &epoch, &leaves(chance.below(9)));
         }
-        once.ask(now, &terms, &epoch, &ask(1, 1));
+        once.ask(now, &terms, &epoch, &leaves(1));
         assert_eq!(once, often);
     }
 }
@@ -274,19 +262,9 @@ fn tokens_held_to_the_end_of_a_lease_hold_up_what_is_used_though_nobody_looks() 
     let terms = Terms::of(&algorithm, at(0)).unwrap();
     let epoch = Epoch { number: 1, began: at(0), is_after_loss: false };
     let mut ledger = Ledger::begin(&terms, &epoch);
-    let ask = |member, seq, need| Ask {
-        holder: HolderName { member, incarnation: 1 },
-        seq,
-        acked: seq - 1,
-        epoch: 1,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 0,
-        need,
-        is_leaving: false,
-        was_alone: false,
+    let ask = |member, seq, need| {
+        let holder = HolderName { member, incarnation: 1 };
+        Ask { seq, acked: seq - 1, epoch: 1, ..Ask::first(holder, need) }
     };
     // All of the burst is in one hand, until its lease ends.
     let start = 60 * SECOND;

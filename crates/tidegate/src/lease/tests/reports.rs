@@ -36,20 +36,8 @@ const LARGEST: u64 = (1 << 35) - 1;
 const EPOCH: Epoch = Epoch { number: 1, began: Timestamp::MIN, is_after_loss: false };
 
 fn ask(member: u64, seq: u32, need: u64) -> Ask {
-    Ask {
-        holder: HolderName { member, incarnation: 1 },
-        seq,
-        acked: seq - 1,
-        epoch: 1,
-        rate: 0,
-        left: 0,
-        returned: 0,
-        unused: 0,
-        demand: 1000,
-        need,
-        is_leaving: false,
-        was_alone: false,
-    }
+    let holder = HolderName { member, incarnation: 1 };
+    Ask { seq, acked: seq - 1, epoch: 1, demand: 1000, ..Ask::first(holder, need) }
 }
 
 /// What a holder that has just come is granted, without changing the record.
