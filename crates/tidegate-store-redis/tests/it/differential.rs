@@ -21,11 +21,11 @@ use tidegate_store::{
 };
 use tidegate_store_redis::RedisStore;
 
-use crate::engine::{Hands, Server, skip};
+use crate::engine::{Stand, skip};
 
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MS;
-const DAY: u64 = 86_400 * SECOND;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1000 * MS;
+pub(crate) const DAY: u64 = 86_400 * SECOND;
 
 /// `SplitMix64`.
 pub(crate) struct Random(pub(crate) u64);
@@ -320,13 +320,18 @@ pub(crate) fn chain(error: &StoreError) -> String {
 
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + 'a>>;
 
-async fn play(server: &Server, operations: usize, seed: u64) {
-    let hands = Hands::default();
-    let mut config = server.config();
-    config.clock = hands.clock();
-    // In order: one call after the other.
-    config.calls = 1;
-    let store = RedisStore::open(config).unwrap();
+/// Sends all of them at once.
+pub(crate) async fn send(store: &RedisStore, batches: &[Batch]) -> Vec<Result<Answer, StoreError>> {
+    join_all(batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>)).await
+}
+
+/// A number that the environment gives.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap())
+}
+
+async fn play(stand: Stand, operations: usize, seed: u64) {
+    let Stand { store, hands, .. } = &stand;
     let mut bounds = MemoryConfig::new([1, 2, 3, 4]);
     bounds.answers_kept = Duration::MAX;
     let clock = hands.clone();
@@ -345,9 +350,7 @@ async fn play(server: &Server, operations: usize, seed: u64) {
         player.turn();
         hands.set(Timestamp::from_nanos(player.now));
         let batches = player.batches();
-        let futures: Vec<Asking<'_>> =
-            batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>).collect();
-        let answers = join_all(futures).await;
+        let answers = send(store, &batches).await;
         let group = batches.clone();
         for (batch, told) in batches.into_iter().zip(answers) {
             let expected = told_answer(pure.run_now(&batch).unwrap());
@@ -381,14 +384,12 @@ async fn play(server: &Server, operations: usize, seed: u64) {
     );
 }
 
-#[test]
-fn the_script_answers_as_the_pure_code() {
-    let Some(server) = Server::start(&[]) else { return skip("the_script_answers_as_the_pure_code") };
-    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+#[tokio::test(flavor = "current_thread")]
+async fn the_script_answers_as_the_pure_code() {
+    let Some(stand) = Stand::start_in_order() else { return skip("the_script_answers_as_the_pure_code") };
     let operations = number("TIDEGATE_DIFFERENTIAL").unwrap_or(20_000) as usize;
     let seed = number("TIDEGATE_DIFFERENTIAL_SEED").unwrap_or(0x7469_6465);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(play(&server, operations, seed));
+    play(stand, operations, seed).await;
 }
 
 /// The state as it is kept: behind the layout, the block and the batch that began it.
@@ -400,45 +401,34 @@ fn kept_state(bytes: &[u8]) -> u64 {
 }
 
 /// A difference of one tick, a third of a nanosecond, hardly shows in what is answered.
-#[test]
-fn states_of_buckets_are_those_of_the_pure_code_to_the_tick() {
-    let Some(server) = Server::start(&[]) else {
-        return skip("states_of_buckets_are_those_of_the_pure_code_to_the_tick");
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let hands = Hands::default();
-        let mut config = server.config();
-        config.clock = hands.clock();
-        let store = RedisStore::open(config).unwrap();
-        let mut client = server.client();
-        let mut random = Random(7);
-        for round in 0..3000_u64 {
-            // Spans whose multiples are instants, so that the clock reads a whole number of ticks without a rest, and any others.
-            let per =
-                if round % 2 == 0 { 1000 * (1 + random.below(1 << 20)) } else { 1 + random.below(365 * DAY) };
-            let digits = random.below(50);
-            let units = 1 + random.below(per.min(1 + (1 << digits)));
-            let rate = Rate::new(units, Duration::from_nanos(per)).unwrap();
-            let Ok(bucket) = Bucket::new(rate, 1 + random.below(10)) else { continue };
-            let about = 20_000 * DAY + random.below(30_000 * DAY);
-            let now = if per % 1000 == 0 { about / per * per } else { about / 1000 * 1000 };
-            hands.set(Timestamp::from_nanos(now));
-            let key = Key::new("tick", b"limit", &round.to_be_bytes()).unwrap();
-            let check = Operation::new(
-                key.clone(),
-                Algorithm::Bucket(bucket.clone()),
-                Kind::Check { cost: Cost::ONE },
-            );
-            let mode = if round % 3 == 0 { BatchMode::Each } else { BatchMode::AllOrNothing };
-            let id = RequestId(u128::from(round) + 1);
-            let batch = Batch { id, mode, operations: [check].into_iter().collect(), notes: Vec::new() };
-            store.run(&batch).await.unwrap();
-            let name: Vec<Vec<u8>> = redis::cmd("KEYS").arg("tidegate:{*}c:*").query(&mut client).unwrap();
-            let [name] = name.as_slice() else { panic!("{name:?}") };
-            let bytes: Vec<u8> = redis::cmd("GETDEL").arg(name).query(&mut client).unwrap();
-            let expected = bucket.decide(State::EMPTY, Cost::ONE, Timestamp::from_nanos(now)).1.to_bits();
-            assert_eq!(kept_state(&bytes), expected, "{rate} at {now}");
-        }
-    });
+#[tokio::test(flavor = "current_thread")]
+async fn states_of_buckets_are_those_of_the_pure_code_to_the_tick() {
+    let name = "states_of_buckets_are_those_of_the_pure_code_to_the_tick";
+    let Some(mut stand) = Stand::start() else { return skip(name) };
+    let Stand { store, hands, client, .. } = &mut stand;
+    let mut random = Random(7);
+    for round in 0..3000_u64 {
+        // Spans whose multiples are instants, so that the clock reads a whole number of ticks without a rest, and any others.
+        let per =
+            if round % 2 == 0 { 1000 * (1 + random.below(1 << 20)) } else { 1 + random.below(365 * DAY) };
+        let digits = random.below(50);
+        let units = 1 + random.below(per.min(1 + (1 << digits)));
+        let rate = Rate::new(units, Duration::from_nanos(per)).unwrap();
+        let Ok(bucket) = Bucket::new(rate, 1 + random.below(10)) else { continue };
+        let about = 20_000 * DAY + random.below(30_000 * DAY);
+        let now = if per % 1000 == 0 { about / per * per } else { about / 1000 * 1000 };
+        hands.set(Timestamp::from_nanos(now));
+        let key = Key::new("tick", b"limit", &round.to_be_bytes()).unwrap();
+        let check =
+            Operation::new(key.clone(), Algorithm::Bucket(bucket.clone()), Kind::Check { cost: Cost::ONE });
+        let mode = if round % 3 == 0 { BatchMode::Each } else { BatchMode::AllOrNothing };
+        let id = RequestId(u128::from(round) + 1);
+        let batch = Batch { id, mode, operations: [check].into_iter().collect(), notes: Vec::new() };
+        store.run(&batch).await.unwrap();
+        let name: Vec<Vec<u8>> = redis::cmd("KEYS").arg("tidegate:{*}c:*").query(client).unwrap();
+        let [name] = name.as_slice() else { panic!("{name:?}") };
+        let bytes: Vec<u8> = redis::cmd("GETDEL").arg(name).query(client).unwrap();
+        let expected = bucket.decide(State::EMPTY, Cost::ONE, Timestamp::from_nanos(now)).1.to_bits();
+        assert_eq!(kept_state(&bytes), expected, "{rate} at {now}");
+    }
 }

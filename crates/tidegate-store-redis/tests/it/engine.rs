@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::Timestamp;
-use tidegate_store_redis::{Clock, RedisConfig};
+use tidegate_store_redis::{Clock, RedisConfig, RedisStore};
 
 /// The program, if the machine has it.
 pub(crate) fn program() -> Option<PathBuf> {
@@ -140,5 +140,35 @@ impl Hands {
     pub(crate) fn clock(&self) -> Clock {
         let hands = self.clone();
         Clock::Given(Arc::new(move || hands.now()))
+    }
+}
+
+/// A store of a server of its own, on a clock that tests set, and a connection to look behind it.
+pub(crate) struct Stand {
+    pub(crate) store: RedisStore,
+    pub(crate) hands: Hands,
+    pub(crate) client: redis::Connection,
+    /// Last, since fields are dropped in order.
+    _server: Server,
+}
+
+impl Stand {
+    /// As [`Server::config`] has it; `None` if the program is missing.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with(|_| ())
+    }
+
+    /// One call after the other, so that all is done in the order in which it was sent.
+    pub(crate) fn start_in_order() -> Option<Self> {
+        Self::start_with(|config| config.calls = 1)
+    }
+
+    fn start_with(change: impl FnOnce(&mut RedisConfig)) -> Option<Self> {
+        let (server, hands) = (Server::start(&[])?, Hands::default());
+        let mut config = server.config();
+        config.clock = hands.clock();
+        change(&mut config);
+        let (store, client) = (RedisStore::open(config).unwrap(), server.client());
+        Some(Self { store, hands, client, _server: server })
     }
 }

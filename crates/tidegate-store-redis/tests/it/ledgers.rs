@@ -6,24 +6,17 @@
 //! says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::mem::{Discriminant, discriminant};
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
 use tidegate::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate::{Algorithm, Cost, Rate, Timestamp};
-use tidegate_store::{Answer, Batch, Key, Kind, OnLedger, Operation, RequestId, Store, StoreError};
-use tidegate_store_redis::RedisStore;
+use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
 
-use crate::differential::{Random, chain, told};
-use crate::engine::{Hands, Server, skip};
+use crate::differential::{DAY, MS, Random, SECOND, chain, number, send, told};
+use crate::engine::{Stand, skip};
 
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MS;
-const DAY: u64 = 86_400 * SECOND;
 const START: u64 = 20_840 * DAY;
 
 /// How far the clock steps back at most, in nanoseconds, and how many holders a key has.
@@ -117,20 +110,9 @@ struct Player {
 }
 
 fn begin(member: u64, incarnation: u32) -> Member {
-    let last = Ask {
-        holder: HolderName { member: member.wrapping_mul(0x9e37_79b9_7f4a_7c15), incarnation },
-        seq: 0,
-        acked: 0,
-        epoch: 0,
-        rate: 0,
-        left: 0,
-        returned: u32::MAX - incarnation % 3,
-        unused: u32::MAX - 7,
-        demand: 0,
-        need: 0,
-        is_leaving: false,
-        was_alone: false,
-    };
+    let holder = HolderName { member: member.wrapping_mul(0x9e37_79b9_7f4a_7c15), incarnation };
+    let (returned, unused) = (u32::MAX - incarnation % 3, u32::MAX - 7);
+    let last = Ask { seq: 0, returned, unused, ..Ask::first(holder, 0) };
     Member { last, tokens: 0, taken_over: 0, rate: 0 }
 }
 
@@ -402,8 +384,6 @@ fn name_of(client: &mut redis::Connection, key: &Key) -> Vec<u8> {
     names.into_iter().find(|name| name.ends_with(key.as_bytes())).unwrap()
 }
 
-type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + 'a>>;
-
 fn marker(client: &mut redis::Connection) -> (String, Epoch) {
     let marker: String = redis::cmd("GET").arg("tidegate:epoch").query(client).unwrap();
     let parts: Vec<_> = marker.split('.').collect();
@@ -411,17 +391,16 @@ fn marker(client: &mut redis::Connection) -> (String, Epoch) {
     (parts[0].to_owned(), Epoch { number: parts[1].parse().unwrap(), began, is_after_loss: parts[3] == "1" })
 }
 
-async fn play(server: &Server, operations: usize, seed: u64, manner: Manner) {
-    let hands = Hands::default();
-    let mut config = server.config();
-    config.clock = hands.clock();
-    // In order: one call after the other.
-    config.calls = 1;
-    let store = RedisStore::open(config).unwrap();
-    let mut client = server.client();
-    hands.set(Timestamp::from_nanos(START));
-    store.now().await.unwrap();
-    let (id, epoch) = marker(&mut client);
+/// Lets the first epoch of a server begin at [`START`]; its id, and what it is.
+async fn begun(stand: &mut Stand) -> (String, Epoch) {
+    stand.hands.set(Timestamp::from_nanos(START));
+    stand.store.now().await.unwrap();
+    marker(&mut stand.client)
+}
+
+async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
+    let (id, epoch) = begun(&mut stand).await;
+    let Stand { store, hands, client, .. } = &mut stand;
     assert_eq!(
         epoch,
         Epoch { number: (START / SECOND) as u32, began: Timestamp::from_nanos(START), is_after_loss: false }
@@ -447,7 +426,7 @@ async fn play(server: &Server, operations: usize, seed: u64, manner: Manner) {
             let began = player.now.max(START) / 1000;
             let is_after_loss = player.random.once(2);
             let text = format!("{id}.{number}.{began}.{}", u8::from(is_after_loss));
-            let _: () = redis::cmd("SET").arg("tidegate:epoch").arg(text).query(&mut client).unwrap();
+            let _: () = redis::cmd("SET").arg("tidegate:epoch").arg(text).query(client).unwrap();
             player.epoch = Epoch { number, began: Timestamp::from_nanos(began * 1000), is_after_loss };
             learned += usize::from(is_after_loss);
         }
@@ -455,9 +434,7 @@ async fn play(server: &Server, operations: usize, seed: u64, manner: Manner) {
         hands.set(now);
         let count = [1, 1, 2, 5][player.random.below(4) as usize];
         let batches: Vec<_> = (0..count).map(|_| player.batch()).collect();
-        let futures: Vec<Asking<'_>> =
-            batches.iter().map(|batch| Box::pin(store.run(batch)) as Asking<'_>).collect();
-        let answers = join_all(futures).await;
+        let answers = send(store, &batches).await;
         for (batch, answer) in batches.iter().zip(answers) {
             let answer = answer.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", chain(&error)));
             let (outcomes, grants) = player.expected(batch);
@@ -488,9 +465,8 @@ async fn play(server: &Server, operations: usize, seed: u64, manner: Manner) {
         }
         for operation in batches.iter().flat_map(|batch| &batch.operations) {
             let Some((_, ledger)) = player.ledgers.get(&operation.key) else { continue };
-            let name =
-                names.entry(operation.key.clone()).or_insert_with(|| name_of(&mut client, &operation.key));
-            let kept: Vec<u8> = redis::cmd("GET").arg(&*name).query(&mut client).unwrap();
+            let name = names.entry(operation.key.clone()).or_insert_with(|| name_of(client, &operation.key));
+            let kept: Vec<u8> = redis::cmd("GET").arg(&*name).query(client).unwrap();
             assert_eq!(
                 kept_numbers(&kept),
                 pure_numbers(ledger),
@@ -513,138 +489,106 @@ async fn play(server: &Server, operations: usize, seed: u64, manner: Manner) {
     );
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap())
-}
-
 /// Plays in its own server, so many of `TIDEGATE_DIFFERENTIAL` operations.
-fn run(test: &str, in_gate: u64, part: u64, manner: Manner) {
-    let Some(server) = Server::start(&[]) else { return skip(test) };
+async fn run(test: &str, in_gate: u64, part: u64, manner: Manner) {
+    let Some(stand) = Stand::start_in_order() else { return skip(test) };
     let operations = number("TIDEGATE_DIFFERENTIAL").map_or(in_gate, |all| all / part) as usize;
     let seed = number("TIDEGATE_DIFFERENTIAL_SEED").unwrap_or(0x6c65_6467);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(play(&server, operations, seed, manner));
+    play(stand, operations, seed, manner).await;
 }
 
-#[test]
-fn the_script_lends_as_the_pure_code() {
-    run(
-        "the_script_lends_as_the_pure_code",
-        10_000,
-        2,
-        Manner { back: 0, holders: 6, keys: 3, is_crowd: false },
-    );
+#[tokio::test(flavor = "current_thread")]
+async fn the_script_lends_as_the_pure_code() {
+    let name = "the_script_lends_as_the_pure_code";
+    run(name, 10_000, 2, Manner { back: 0, holders: 6, keys: 3, is_crowd: false }).await;
 }
 
-#[test]
-fn the_script_lends_as_the_pure_code_while_the_clock_steps_back() {
+#[tokio::test(flavor = "current_thread")]
+async fn the_script_lends_as_the_pure_code_while_the_clock_steps_back() {
     let name = "the_script_lends_as_the_pure_code_while_the_clock_steps_back";
-    run(name, 7000, 3, Manner { back: 2 * SECOND, holders: 6, keys: 3, is_crowd: false });
+    run(name, 7000, 3, Manner { back: 2 * SECOND, holders: 6, keys: 3, is_crowd: false }).await;
 }
 
-#[test]
-fn the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours() {
+#[tokio::test(flavor = "current_thread")]
+async fn the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours() {
     let name = "the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours";
-    run(name, 3000, 8, Manner { back: 3 * 3600 * SECOND, holders: 3, keys: 2, is_crowd: false });
+    run(name, 3000, 8, Manner { back: 3 * 3600 * SECOND, holders: 3, keys: 2, is_crowd: false }).await;
 }
 
-#[test]
-fn more_holders_than_have_a_place_are_served_as_by_the_pure_code() {
+#[tokio::test(flavor = "current_thread")]
+async fn more_holders_than_have_a_place_are_served_as_by_the_pure_code() {
     let name = "more_holders_than_have_a_place_are_served_as_by_the_pure_code";
-    run(name, 3000, 25, Manner { back: 0, holders: 700, keys: 1, is_crowd: true });
+    run(name, 3000, 25, Manner { back: 0, holders: 700, keys: 1, is_crowd: true }).await;
 }
 
 /// Every call brings the period of this version; a record of another is brought to it.
-#[test]
-fn rates_of_another_period_are_brought_to_this_one() {
-    let Some(server) = Server::start(&[]) else {
-        return skip("rates_of_another_period_are_brought_to_this_one");
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let hands = Hands::default();
-        let mut config = server.config();
-        config.clock = hands.clock();
-        let store = RedisStore::open(config).unwrap();
-        let mut client = server.client();
-        hands.set(Timestamp::from_nanos(START));
-        store.now().await.unwrap();
-        let (_, epoch) = marker(&mut client);
-        let mut random = Random(11);
-        for round in 0..200_u64 {
-            let algorithm = match round % 3 {
-                0 => bucket(2_000_000 + random.below(1000), SECOND, 1 << 40),
-                1 => bucket(1 + random.below(2000), SECOND, 1 + random.below(500)),
-                _ => fixed(1000, DAY, WindowStart::Epoch),
-            };
-            let mut now = START + SECOND + random.below(1000) * MS;
-            let terms = Terms::of(&algorithm, Timestamp::from_nanos(now)).unwrap();
-            let period = Duration::from_micros(4_000_000 + random.below(56_000_000));
-            let other = terms.clone().with_period(period).unwrap();
-            let kind = if round % 3 == 2 { 8 } else { 7 };
-            let mut ledger = Ledger::begin(&terms, &epoch);
-            for place in 0..=random.below(5) {
-                for seq in 1..4 {
-                    let demand = random.below(terms.quota().max(10)) as u32;
-                    let ask =
-                        Ask { seq, acked: seq - 1, epoch: epoch.number, demand, ..begin(place, 1).last };
-                    now += random.below(300) * MS;
-                    ledger.ask(Timestamp::from_nanos(now), &other, &epoch, &ask);
-                }
+#[tokio::test(flavor = "current_thread")]
+async fn rates_of_another_period_are_brought_to_this_one() {
+    let name = "rates_of_another_period_are_brought_to_this_one";
+    let Some(mut stand) = Stand::start() else { return skip(name) };
+    let (_, epoch) = begun(&mut stand).await;
+    let Stand { store, hands, client, .. } = &mut stand;
+    let mut random = Random(11);
+    for round in 0..200_u64 {
+        let algorithm = match round % 3 {
+            0 => bucket(2_000_000 + random.below(1000), SECOND, 1 << 40),
+            1 => bucket(1 + random.below(2000), SECOND, 1 + random.below(500)),
+            _ => fixed(1000, DAY, WindowStart::Epoch),
+        };
+        let mut now = START + SECOND + random.below(1000) * MS;
+        let terms = Terms::of(&algorithm, Timestamp::from_nanos(now)).unwrap();
+        let period = Duration::from_micros(4_000_000 + random.below(56_000_000));
+        let other = terms.clone().with_period(period).unwrap();
+        let kind = if round % 3 == 2 { 8 } else { 7 };
+        let mut ledger = Ledger::begin(&terms, &epoch);
+        for place in 0..=random.below(5) {
+            for seq in 1..4 {
+                let demand = random.below(terms.quota().max(10)) as u32;
+                let ask = Ask { seq, acked: seq - 1, epoch: epoch.number, demand, ..begin(place, 1).last };
+                now += random.below(300) * MS;
+                ledger.ask(Timestamp::from_nanos(now), &other, &epoch, &ask);
             }
-            let key = Key::new("ledgers", b"period", &round.to_be_bytes()).unwrap();
-            let on = |on| Operation::new(key.clone(), algorithm.clone(), Kind::Ledger(on));
-            hands.set(Timestamp::from_nanos(now));
-            let id = RequestId(u128::from(round) + 1);
-            store.run(&Batch::each(id, [on(OnLedger::Reset)])).await.unwrap();
-            let name = name_of(&mut client, &key);
-            let _: () = redis::cmd("SET")
-                .arg(&name)
-                .arg(kept_bytes(kind, &pure_numbers(&ledger)))
-                .query(&mut client)
-                .unwrap();
-            let ask = Ask { seq: 4, acked: 3, epoch: epoch.number, need: 1, demand: 7, ..begin(0, 1).last };
-            let answer = store.run(&Batch::each(id, [on(OnLedger::Ask(ask))])).await.unwrap();
-            let expected = ledger.ask(Timestamp::from_nanos(now), &terms, &epoch, &ask).grant;
-            assert_eq!(answer.grants, [expected], "round {round}, from {period:?}");
-            let kept: Vec<u8> = redis::cmd("GETDEL").arg(&name).query(&mut client).unwrap();
-            assert_eq!(kept_numbers(&kept), pure_numbers(&ledger), "round {round}, from {period:?}");
         }
-    });
+        let key = Key::new("ledgers", b"period", &round.to_be_bytes()).unwrap();
+        let on = |on| Operation::new(key.clone(), algorithm.clone(), Kind::Ledger(on));
+        hands.set(Timestamp::from_nanos(now));
+        let id = RequestId(u128::from(round) + 1);
+        store.run(&Batch::each(id, [on(OnLedger::Reset)])).await.unwrap();
+        let name = name_of(client, &key);
+        let _: () =
+            redis::cmd("SET").arg(&name).arg(kept_bytes(kind, &pure_numbers(&ledger))).query(client).unwrap();
+        let ask = Ask { seq: 4, acked: 3, epoch: epoch.number, need: 1, demand: 7, ..begin(0, 1).last };
+        let answer = store.run(&Batch::each(id, [on(OnLedger::Ask(ask))])).await.unwrap();
+        let expected = ledger.ask(Timestamp::from_nanos(now), &terms, &epoch, &ask).grant;
+        assert_eq!(answer.grants, [expected], "round {round}, from {period:?}");
+        let kept: Vec<u8> = redis::cmd("GETDEL").arg(&name).query(client).unwrap();
+        assert_eq!(kept_numbers(&kept), pure_numbers(&ledger), "round {round}, from {period:?}");
+    }
 }
 
 /// Where a quotient is counted in digits, a remainder that is just as large as the divisor is a unit more.
-#[test]
-fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
+#[tokio::test(flavor = "current_thread")]
+async fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
     let name = "what_drains_is_counted_exactly_where_products_are_beyond_doubles";
-    let Some(server) = Server::start(&[]) else { return skip(name) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let hands = Hands::default();
-        let mut config = server.config();
-        config.clock = hands.clock();
-        let store = RedisStore::open(config).unwrap();
-        let mut client = server.client();
-        hands.set(Timestamp::from_nanos(START));
-        store.now().await.unwrap();
-        let (_, epoch) = marker(&mut client);
-        // Powers of two, so that such remainders are met.
-        let algorithm = bucket(3_000_000_001, 8_388_608_000, 1 << 44);
-        let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
-        let mut ledger = Ledger::begin(&terms, &epoch);
-        let key = Key::new("ledgers", b"digits", b"").unwrap();
-        let (mut random, mut now) = (Random(5), START);
-        for id in 1..3000 {
-            now += 65_536_000 * random.below(256);
-            hands.set(Timestamp::from_nanos(now));
-            let cost = Cost::new(1 + random.below(1 << 34)).unwrap();
-            let report = Kind::Ledger(OnLedger::Report { cost });
-            let operation = Operation::new(key.clone(), algorithm.clone(), report);
-            store.run(&Batch::each(RequestId(id), [operation])).await.unwrap();
-            ledger.report(Timestamp::from_nanos(now), &terms, &epoch, cost);
-            let name = name_of(&mut client, &key);
-            let kept: Vec<u8> = redis::cmd("GET").arg(name).query(&mut client).unwrap();
-            assert_eq!(kept_numbers(&kept), pure_numbers(&ledger), "step {id}");
-        }
-    });
+    let Some(mut stand) = Stand::start() else { return skip(name) };
+    let (_, epoch) = begun(&mut stand).await;
+    let Stand { store, hands, client, .. } = &mut stand;
+    // Powers of two, so that such remainders are met.
+    let algorithm = bucket(3_000_000_001, 8_388_608_000, 1 << 44);
+    let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
+    let mut ledger = Ledger::begin(&terms, &epoch);
+    let key = Key::new("ledgers", b"digits", b"").unwrap();
+    let (mut random, mut now) = (Random(5), START);
+    for id in 1..3000 {
+        now += 65_536_000 * random.below(256);
+        hands.set(Timestamp::from_nanos(now));
+        let cost = Cost::new(1 + random.below(1 << 34)).unwrap();
+        let report = Kind::Ledger(OnLedger::Report { cost });
+        let operation = Operation::new(key.clone(), algorithm.clone(), report);
+        store.run(&Batch::each(RequestId(id), [operation])).await.unwrap();
+        ledger.report(Timestamp::from_nanos(now), &terms, &epoch, cost);
+        let name = name_of(client, &key);
+        let kept: Vec<u8> = redis::cmd("GET").arg(name).query(client).unwrap();
+        assert_eq!(kept_numbers(&kept), pure_numbers(&ledger), "step {id}");
+    }
 }
