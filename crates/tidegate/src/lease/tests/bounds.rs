@@ -67,54 +67,71 @@ fn disturb_with_refunds(world: &mut World, seconds: u64, most: u64, cost_max: u6
     }
 }
 
+/// Traffic of so many seconds, of at most so many units a second, with costs up to the last.
+type Disturb = fn(&mut World, u64, u64, u64);
+
+/// What goes wrong, the seed, and how many members there are.
+type Setting = (Trouble, u64, usize);
+
+fn settings() -> impl Strategy<Value = Setting> {
+    (troubles(), any::<u64>(), 1..6_usize)
+}
+
+/// Units, the seconds they take, and a burst.
+fn buckets() -> impl Strategy<Value = ((u64, u64), u64)> {
+    (
+        prop::sample::select(vec![(1, 1), (7, 2), (10, 1), (50, 1), (300, 1), (1000, 1), (5, 600)]),
+        prop::sample::select(vec![1, 2, 10, 100, 1000]),
+    )
+}
+
+/// The seconds of a window, and its limit.
+fn windows() -> impl Strategy<Value = (u64, u64)> {
+    (prop::sample::select(vec![1, 3, 7, 60]), prop::sample::select(vec![1, 5, 100, 2000]))
+}
+
+fn disturb_bucket(setting: Setting, bucket: ((u64, u64), u64), disturb: Disturb) {
+    let ((trouble, seed, members), ((units, seconds), burst)) = (setting, bucket);
+    let rate = Rate::new(units, World::span(seconds)).unwrap();
+    let bucket = Algorithm::Bucket(Bucket::new(rate, burst).unwrap());
+    let mut world = World::new(bucket, members, trouble, seed);
+    let most = 3 * (rate.units() * 1_000_000_000 / rate.per_ns()).max(2);
+    disturb(&mut world, 25, most, burst.min(3));
+}
+
+fn disturb_window(setting: Setting, window: (u64, u64), disturb: Disturb) {
+    let ((trouble, seed, members), (seconds, limit)) = (setting, window);
+    let fixed = Fixed::new(limit, World::span(seconds), WindowStart::Epoch).unwrap();
+    let mut world = World::new(Algorithm::Fixed(fixed), members, trouble, seed);
+    disturb(&mut world, 25, (3 * limit / seconds).max(5), limit.min(3));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_bucket_never_admits_more_than_rate_and_burst_and_a_tenth_of_a_second(
-        trouble in troubles(), seed: u64, members in 1..6_usize,
-        rate in prop::sample::select(vec![(1, 1), (7, 2), (10, 1), (50, 1), (300, 1), (1000, 1), (5, 600)]),
-        burst in prop::sample::select(vec![1, 2, 10, 100, 1000]),
+        setting in settings(), bucket in buckets(),
     ) {
-        let rate = Rate::new(rate.0, World::span(rate.1)).unwrap();
-        let bucket = Algorithm::Bucket(Bucket::new(rate, burst).unwrap());
-        let mut world = World::new(bucket, members, trouble, seed);
-        let most = 3 * (rate.units() * 1_000_000_000 / rate.per_ns()).max(2);
-        disturb(&mut world, 25, most, burst.min(3));
+        disturb_bucket(setting, bucket, disturb);
     }
 
     #[test]
-    fn a_window_never_admits_more_than_its_limit(
-        trouble in troubles(), seed: u64, members in 1..6_usize,
-        seconds in prop::sample::select(vec![1, 3, 7, 60]),
-        limit in prop::sample::select(vec![1, 5, 100, 2000]),
-    ) {
-        let fixed = Fixed::new(limit, World::span(seconds), WindowStart::Epoch).unwrap();
-        let mut world = World::new(Algorithm::Fixed(fixed), members, trouble, seed);
-        disturb(&mut world, 25, (3 * limit / seconds).max(5), limit.min(3));
+    fn a_window_never_admits_more_than_its_limit(setting in settings(), window in windows()) {
+        disturb_window(setting, window, disturb);
     }
 
     #[test]
     fn what_was_given_back_makes_a_bucket_admit_as_much_more_and_nothing_else(
-        trouble in troubles(), seed: u64, members in 1..6_usize,
-        rate in prop::sample::select(vec![(1, 1), (7, 2), (10, 1), (50, 1), (300, 1), (1000, 1), (5, 600)]),
-        burst in prop::sample::select(vec![1, 2, 10, 100, 1000]),
+        setting in settings(), bucket in buckets(),
     ) {
-        let rate = Rate::new(rate.0, World::span(rate.1)).unwrap();
-        let bucket = Algorithm::Bucket(Bucket::new(rate, burst).unwrap());
-        let mut world = World::new(bucket, members, trouble, seed);
-        let most = 3 * (rate.units() * 1_000_000_000 / rate.per_ns()).max(2);
-        disturb_with_refunds(&mut world, 25, most, burst.min(3));
+        disturb_bucket(setting, bucket, disturb_with_refunds);
     }
 
     #[test]
     fn what_was_given_back_makes_a_window_admit_as_much_more_and_nothing_else(
-        trouble in troubles(), seed: u64, members in 1..6_usize,
-        seconds in prop::sample::select(vec![1, 3, 7, 60]),
-        limit in prop::sample::select(vec![1, 5, 100, 2000]),
+        setting in settings(), window in windows(),
     ) {
-        let fixed = Fixed::new(limit, World::span(seconds), WindowStart::Epoch).unwrap();
-        let mut world = World::new(Algorithm::Fixed(fixed), members, trouble, seed);
-        disturb_with_refunds(&mut world, 25, (3 * limit / seconds).max(5), limit.min(3));
+        disturb_window(setting, window, disturb_with_refunds);
     }
 }
