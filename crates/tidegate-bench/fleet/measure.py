@@ -39,18 +39,9 @@ LIMITS = {
 # What the members' bound is beyond `R*W + B`, in units.
 BEYOND = {"leased": RATE // 10, "refusing": RATE // 10, "exact": 0}
 
-# GCRA over one key on the server's clock, in microseconds, as people write it by hand.
-BY_HAND = """
-local tat = tonumber(redis.call('GET', KEYS[1]) or '0')
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local interval = tonumber(ARGV[2])
-if tat < now then tat = now end
-local next = tat + interval
-if next - now > interval * tonumber(ARGV[1]) then return 0 end
-redis.call('SET', KEYS[1], string.format('%.0f', next), 'PX', math.ceil((next - now) / 1000) + 1)
-return 1
-"""
+# The usual script, as people write it by hand.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gcra.lua")) as file:
+    BY_HAND = file.read()
 
 
 class Measurement:
