@@ -240,7 +240,7 @@ local function bucket_ledger(m)
     local parts, held = sums.to_come + coming, lease.held
     hold_up(g, ceil(parts / g.period_us) + sums.in_hand + in_hand(lease))
 
-    is_scarce = is_scarce and free(g, n, parts) <= min(floor(n.limit / 8), floor(quota / AGAIN))
+    is_scarce = is_scarce and free(g, n, parts) <= min(floor(n.limit / AGAIN), floor(quota / AGAIN))
     local again = max(floor(n.period_us / AGAIN), m.SPACING)
     if need <= held then
       if rate == 0 or rate + floor(share / 8) >= share then again = ask.seq > FIRST and m.SPACING or 0 end
@@ -267,11 +267,11 @@ local function bucket_ledger(m)
     if ask.was_alone then
       -- Holders spend at most the rate without a lease, so no more than the burst is used that has not drained. Others may still
       -- go on like that.
-      hold_up(g, n.limit + sums.coming)
       if silent > SILENT then
         g.at = max(g.at, now + RETURN)
         sums, paid = drain(g, n, ask.holder)
       end
+      hold_up(g, n.limit + sums.coming)
     end
     local lease = sums.own
     if lease then

@@ -8,12 +8,31 @@ use crate::time::Timestamp;
 ///
 /// The half-life is 2^30 nanoseconds, 1.07 s. Within one of them the decay is a parabola that has the true curve's slope at
 /// its beginning and meets it at its end; it lies above it by less than half a percent.
+///
+/// A stream that has only just begun is measured against the time since it began, once it has had a few requests: otherwise
+/// seconds would pass until the average says what everybody can see. (The bias correction of exponential averages.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
     /// Millionths of a unit a second.
     micro: u64,
     at: Timestamp,
+    /// What the ledger was told, in units each period.
+    told: u32,
+    /// When the stream began, in milliseconds, wrapping. Of use while `seen` counts.
+    born_ms: u16,
+    /// Requests since then; [`SETTLED`] once it makes no difference any more.
+    seen: u8,
 }
+
+/// So many requests say how many there will be.
+const SEEN_MIN: u8 = 8;
+const SETTLED: u8 = u8::MAX;
+
+/// When there is nothing left of what was before: after so long a stream begins anew, and is settled after twice as long.
+const FADED: Duration = Duration::from_secs(8);
+
+/// The shortest time that a stream is measured against, as part of the average: an eighth, 0.2 s.
+const WEIGHT_MIN: u64 = 1 << (HALF_LIFE_BITS - 3);
 
 const HALF_LIFE_BITS: u32 = 30;
 
@@ -28,17 +47,30 @@ const CURVE: u64 = SLOPE - (1 << (HALF_LIFE_BITS - 1));
 const MICRO_MAX: u64 = 1 << 62;
 
 impl Demand {
-    pub(super) const NONE: Self = Self { micro: 0, at: Timestamp::MIN };
+    pub(super) const NONE: Self = Self { micro: 0, at: Timestamp::MIN, told: 0, born_ms: 0, seen: 0 };
 
-    /// Counts `units` asked for at `now`.
+    /// Counts `units` asked for at `now`, by one request.
     pub(super) fn add(&mut self, units: u64, now: Timestamp) {
+        if now.saturating_since(self.at) >= FADED {
+            (self.born_ms, self.seen) = (millis(now), 0);
+        }
+        if self.seen < SETTLED {
+            let is_old = Duration::from_millis(self.age_ms(now).into()) > 2 * FADED;
+            self.seen = if is_old { SETTLED } else { (self.seen + 1).min(SETTLED - 1) };
+        }
         self.micro = self.at(now).saturating_add(units.saturating_mul(UNIT)).min(MICRO_MAX);
         self.at = self.at.max(now);
     }
 
     /// Units in each `period` at the pace of `now`.
     pub(super) fn each(&self, period: Duration, now: Timestamp) -> u32 {
-        let units = u128::from(self.at(now)) * period.as_micros() / 1_000_000_000_000;
+        let mut micro = u128::from(self.at(now));
+        if (SEEN_MIN..SETTLED).contains(&self.seen) {
+            let one = 1 << HALF_LIFE_BITS;
+            let weight = one - decayed(one, u64::from(self.age_ms(now)) * 1_000_000);
+            micro = (micro << HALF_LIFE_BITS) / u128::from(weight.max(WEIGHT_MIN));
+        }
+        let units = micro.saturating_mul(period.as_micros()) / 1_000_000_000_000;
         u32::try_from(units).unwrap_or(u32::MAX)
     }
 
@@ -47,17 +79,40 @@ impl Demand {
         (u128::from(self.micro) * u128::from(span_us) / 1_000_000_000_000) as u64
     }
 
-    fn at(&self, now: Timestamp) -> u64 {
-        let passed = now.as_nanos().saturating_sub(self.at.as_nanos());
-        let halves = passed >> HALF_LIFE_BITS;
-        if halves >= 64 {
-            return 0;
-        }
-        let micro = self.micro >> halves;
-        let part = passed & ((1 << HALF_LIFE_BITS) - 1);
-        let bent = SLOPE - ((CURVE * part) >> HALF_LIFE_BITS);
-        // 2^30 twice; rounded up, so that many small steps never keep a demand alive.
-        let lost = (u128::from(micro) * u128::from(part * bent)).div_ceil(1 << (2 * HALF_LIFE_BITS));
-        micro - (lost as u64).min(micro)
+    /// The ledger is told that `demand` is asked for.
+    pub(super) fn tell(&mut self, demand: u32) {
+        self.told = demand;
     }
+
+    /// What the ledger was told.
+    pub(super) fn told(&self) -> u32 {
+        self.told
+    }
+
+    fn age_ms(&self, now: Timestamp) -> u16 {
+        millis(now).wrapping_sub(self.born_ms)
+    }
+
+    fn at(&self, now: Timestamp) -> u64 {
+        decayed(self.micro, now.as_nanos().saturating_sub(self.at.as_nanos()))
+    }
+}
+
+/// Milliseconds, wrapping after a minute.
+fn millis(now: Timestamp) -> u16 {
+    (now.as_nanos() / 1_000_000) as u16
+}
+
+/// What is left of `value` when so many nanoseconds have passed.
+fn decayed(value: u64, passed: u64) -> u64 {
+    let halves = passed >> HALF_LIFE_BITS;
+    if halves >= 64 {
+        return 0;
+    }
+    let value = value >> halves;
+    let part = passed & ((1 << HALF_LIFE_BITS) - 1);
+    let bent = SLOPE - ((CURVE * part) >> HALF_LIFE_BITS);
+    // 2^30 twice; rounded up, so that many small steps never keep a demand alive.
+    let lost = (u128::from(value) * u128::from(part * bent)).div_ceil(1 << (2 * HALF_LIFE_BITS));
+    value - (lost as u64).min(value)
 }

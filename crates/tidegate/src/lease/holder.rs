@@ -42,8 +42,6 @@ pub struct Holder {
     /// Before that nothing more is expected from the ledger, though it is asked now and then whether that has changed.
     none_before: Timestamp,
     demand: Demand,
-    /// The demand that the ledger was told.
-    told_demand: u32,
     rate: u32,
     /// Tokens in hand that the ledger knows of; `level` beyond is the trickle of a moment.
     held: u32,
@@ -79,6 +77,9 @@ const SHORT: u8 = 32;
 
 /// How often demand is compared with what the ledger was told: so often in a period.
 const CHECKS: u32 = 8;
+
+/// Units in a period from which on a lease is renewed before it is missed.
+const RENEW_MIN: u32 = 4;
 
 /// Units in a period by which demand may differ without being called different.
 const NOISE: u32 = 8;
@@ -142,7 +143,6 @@ impl Holder {
             asked: Timestamp::MIN,
             none_before: Timestamp::MIN,
             demand: Demand::NONE,
-            told_demand: 0,
             rate: 0,
             held: 0,
             keep: 0,
@@ -310,7 +310,8 @@ impl Holder {
         self.asked = now;
         // What is not a whole token by now is forgone: the ledger credits only what came in since the ask before.
         self.over = 0;
-        (self.told, self.told_demand) = (self.returned, demand);
+        self.told = self.returned;
+        self.demand.tell(demand);
         self.flags = self.flags & !OWES | ASKING | if need > 0 { AWAITED } else { 0 };
         Some(self.letter(terms, member, demand, need, now))
     }
@@ -365,7 +366,7 @@ impl Holder {
         let took_us = now.saturating_since(sent).as_micros().min(1 << 24) as u32;
         self.rtt_us = if self.acked == 0 { took_us } else { self.rtt_us - self.rtt_us / 8 + took_us / 8 };
         let old_until = core::mem::replace(&mut self.until, from.saturating_add(lasts));
-        let ahead = lasts / 10 + Duration::from_micros(2 * u64::from(self.rtt_us)).min(lasts / 2);
+        let ahead = lasts / 12 + Duration::from_micros(2 * u64::from(self.rtt_us)).min(lasts / 2);
         self.renew_at = self.until.saturating_sub(ahead);
         self.check_at = now.saturating_add(terms.period() / CHECKS);
         if now >= old_until {
@@ -424,18 +425,20 @@ impl Holder {
             return None;
         }
         let is_worth_it = self.held > 0 || self.is(OWES) || self.rate > 0;
-        is_worth_it.then(|| self.renew_at.min(self.check_at).max(self.asked))
+        // Of less than the noise nothing can have been lost.
+        let check_at = if self.demand.told() > NOISE { self.check_at } else { Timestamp::MAX };
+        is_worth_it.then(|| self.renew_at.min(check_at).max(self.asked))
     }
 
-    /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer: the lease is about to end,
-    /// few tokens of a window are left, or demand is twice or two thirds of what the ledger was told.
+    /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer: the lease is about to end and
+    /// will be missed, few tokens of a window are left, or demand is twice or two thirds of what the ledger was told.
     pub fn is_due(&mut self, terms: &Terms, now: Timestamp) -> bool {
         if self.is(ASKING | GONE) || now < self.asked {
             return false;
         }
         if now >= self.renew_at {
-            // A bucket that nobody takes from needs no lease, and the old one ends by itself.
-            if matches!(terms.kind, Kind::Bucket(_)) && self.demand.each(terms.period(), now) == 0 {
+            // A bucket that is hardly taken from needs no lease until the next request comes, and the old one ends by itself.
+            if matches!(terms.kind, Kind::Bucket(_)) && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
                 return false;
             }
@@ -448,7 +451,7 @@ impl Holder {
             return false;
         }
         self.check_at = now.saturating_add(terms.period() / CHECKS);
-        let (demand, told) = (self.demand.each(terms.period(), now), self.told_demand);
+        let (demand, told) = (self.demand.each(terms.period(), now), self.demand.told());
         demand > told.saturating_mul(2).saturating_add(NOISE)
             || told > demand.saturating_add(demand / 2 + NOISE)
     }

@@ -130,20 +130,22 @@ impl Step<'_> {
     ///
     /// All of them together spend at most the rate then, so no more than the burst is used that has not drained. If nobody has
     /// asked for long, it was the store that was away, and others still go on like that until they ask: as long as
-    /// that may be, each is granted no more than it has, and nothing drains.
-    fn come_back(&mut self, refill: &Refill, silent_us: u64) {
-        self.hold_up(refill.burst + self.sums(None).to_come.div_ceil(self.ledger.period_us));
+    /// that may be, each is granted no more than it has, and nothing drains. What leases release meanwhile has drained
+    /// when that is over.
+    fn come_back(&mut self, refill: &Refill, silent_us: u64) -> Sums {
         if silent_us > SILENT_US {
             self.ledger.at_us = self.ledger.at_us.max(self.now_us + RETURN_US);
         }
+        let all = self.sums(None);
+        self.hold_up(refill.burst + all.to_come.div_ceil(self.ledger.period_us));
+        all
     }
 
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
         let silent_us = self.now_us.saturating_sub(self.ledger.at_us);
         let mut all = self.drain(refill);
         if ask.was_alone {
-            self.come_back(refill, silent_us);
-            all = self.sums(None);
+            all = self.come_back(refill, silent_us);
         }
         let (index, others) = match self.find(ask.holder) {
             Ok(index) => {
@@ -258,9 +260,9 @@ impl Step<'_> {
         let all = others.with(lease, now_us, since_us);
         self.hold_up(all.outstanding(period_us));
 
-        // Below an eighth of the burst and a sixteenth of a period nobody is sent back for more.
+        // For the last sixteenth of the burst, or of what a period gives, nobody is sent back.
         let free = self.free(refill, all.to_come);
-        let is_scarce = wanted.is_scarce() && free <= (refill.burst / 8).min(quota / AGAIN);
+        let is_scarce = wanted.is_scarce() && free <= (refill.burst / AGAIN).min(quota / AGAIN);
         let again = match ask.need.saturating_sub(held.into()) {
             // Others still have what this one is due.
             0 if rate > 0 && u64::from(rate) + share / 8 < share => {

@@ -35,6 +35,19 @@ fn ten_members_at_three_times_the_limit_use_it_and_hardly_call() {
 }
 
 #[test]
+fn two_minutes_from_a_cold_start_take_less_than_one_call_in_a_thousand_decisions() {
+    let mut world = World::new(bucket(1000, 1000), 10, calm(), 1);
+    // The burst is full, and nobody knows yet who will be asked for what.
+    world.run(10, &[0; 10]);
+    world.run(5, &[300; 10]);
+    let first = world.calls;
+    world.run(115, &[300; 10]);
+    report(&world, 120, 1000);
+    assert!(first <= 80, "{first} calls in the first five seconds");
+    assert!(world.calls * 1000 <= world.decisions());
+}
+
+#[test]
 fn one_member_alone_uses_the_whole_limit() {
     let mut world = World::new(bucket(1000, 100), 1, calm(), 2);
     world.run(60, &[3000]);
