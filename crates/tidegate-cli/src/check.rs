@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use serde::Serialize;
 use tidegate_wire::retry_after::in_words;
 
 use crate::arguments::asking::Check;
 use crate::door::{self, Said, Terms, Unanswered, wait_for};
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, answer};
 
 /// The answer as `--json` prints it: the same for every door, as far as the door says it.
 #[derive(Debug, Serialize)]
@@ -52,16 +51,9 @@ pub(crate) fn run(arguments: &Check) -> Exit {
         Ok(said) => said,
         Err(unanswered) => return unanswered.complain(),
     };
-    let written = if arguments.json {
-        writeln!(io::stdout(), "{}", json(arguments, &said))
-    } else {
-        writeln!(io::stdout(), "{}", words(&said, arguments.peek))
-    };
-    if let Err(error) = written {
-        complain(format_args!("cannot write: {error}"));
-        return Exit::Unreadable;
-    }
-    if said.decision == "admit" { Exit::Done } else { Exit::Problems }
+    let text = if arguments.json { json(arguments, &said) } else { words(&said, arguments.peek) };
+    let exit = if said.decision == "admit" { Exit::Done } else { Exit::Problems };
+    answer(&(text + "\n"), exit)
 }
 
 fn json(arguments: &Check, said: &Said) -> String {

@@ -1,5 +1,6 @@
 //! How the process ends: documented exit codes, and the line that says why.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// How a command ended.
@@ -63,6 +64,20 @@ Exit codes:
 /// Says on standard error why the command ends.
 pub(crate) fn complain(message: impl std::fmt::Display) {
     eprintln!("tidegate: {message}");
+}
+
+/// Writes the answer to standard output; how the command ends then.
+pub(crate) fn answer(text: &str, exit: Exit) -> Exit {
+    ended(exit, io::stdout().write_all(text.as_bytes()))
+}
+
+/// How the command ends after it has written what it had to say.
+pub(crate) fn ended(exit: Exit, written: io::Result<()>) -> Exit {
+    if let Err(error) = written {
+        complain(format_args!("cannot write: {error}"));
+        return Exit::Unreadable;
+    }
+    exit
 }
 
 /// An error with everything that caused it, on one line.

@@ -2,7 +2,6 @@
 
 mod table;
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use tidegate_server::explain_fresh;
@@ -10,7 +9,7 @@ use tidegate_wire::explanation::{ExplanationBody, Would};
 
 use crate::arguments::asking::{Explain, Question};
 use crate::door::{self, Unanswered, wait_for};
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, answer};
 use crate::policy_file::{self, NoPolicy};
 
 pub(crate) fn run(arguments: &Explain) -> Exit {
@@ -35,14 +34,11 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
     } else {
         table::of(&explained, &source)
     };
-    if let Err(error) = io::stdout().write_all(text.as_bytes()) {
-        complain(format_args!("cannot write: {error}"));
-        return Exit::Unreadable;
-    }
-    match explained.would {
+    let exit = match explained.would {
         Would::Admit => Exit::Done,
         Would::Refuse => Exit::Problems,
-    }
+    };
+    answer(&text, exit)
 }
 
 fn of_file(path: &Path, question: &Question) -> Result<ExplanationBody, Unanswered> {

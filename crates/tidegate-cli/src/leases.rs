@@ -1,7 +1,6 @@
 //! `tidegate leases`.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use serde::Serialize;
 use tidegate_wire::leases::{LeasesBody, MemberBody};
@@ -9,7 +8,7 @@ use tidegate_wire::text::shortened;
 
 use crate::arguments::asking::{Leases, LeasesAction};
 use crate::door::{self, Unanswered, wait_for};
-use crate::exit::{Exit, complain};
+use crate::exit::{self, Exit};
 
 /// How much of a name or a value is shown, in bytes.
 const SHOWN_BYTES: usize = 40;
@@ -40,11 +39,7 @@ fn print<T: Serialize>(json: bool, answer: Result<T, Unanswered>, text: impl FnO
     } else {
         text(&answer)
     };
-    if let Err(error) = io::stdout().write_all(text.as_bytes()) {
-        complain(format_args!("cannot write: {error}"));
-        return Exit::Unreadable;
-    }
-    Exit::Done
+    exit::answer(&text, Exit::Done)
 }
 
 /// For people: a line for each member, and below it a line for each lease that it tells of.

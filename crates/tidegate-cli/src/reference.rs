@@ -1,24 +1,12 @@
 //! `tidegate schema` and `tidegate reference`.
 
-use std::io::{self, Write};
-
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, answer};
 
 pub(crate) fn schema() -> Exit {
     let schema = serde_json::to_string_pretty(&tidegate_policy::schema()).expect("a JSON value serialises");
-    print(&schema)
+    answer(&(schema + "\n"), Exit::Done)
 }
 
 pub(crate) fn reference() -> Exit {
-    print(tidegate_policy::reference().trim_end())
-}
-
-fn print(text: &str) -> Exit {
-    match writeln!(io::stdout(), "{text}") {
-        Ok(()) => Exit::Done,
-        Err(error) => {
-            complain(format_args!("cannot write: {error}"));
-            Exit::Unreadable
-        }
-    }
+    answer(&format!("{}\n", tidegate_policy::reference().trim_end()), Exit::Done)
 }

@@ -4,13 +4,13 @@ mod progress;
 mod seeds;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use tidegate_sim::{Numbers, Report, Scenario, ScenarioError, Simulation};
 
 use crate::arguments::simulating::{Chaos, Consistency, Fleet, Load, Simulate, Simulated};
-use crate::exit::{Exit, chain, complain};
+use crate::exit::{Exit, answer, chain, complain};
 use progress::Progress;
 
 pub(crate) fn run(arguments: &Simulate) -> Exit {
@@ -38,7 +38,7 @@ fn one(fleet: &Fleet) -> Exit {
     }
     let text = if fleet.json { json(&report) } else { report.to_string() };
     let exit = if report.violations_total == 0 { Exit::Done } else { Exit::Problems };
-    write(&text, exit)
+    answer(&text, exit)
 }
 
 fn simulate(scenario: &Scenario, progress: &Progress) -> Result<Report, ScenarioError> {
@@ -105,14 +105,6 @@ fn draw(report: &Report, folder: &Path) -> io::Result<()> {
 
 fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("text and numbers always serialise") + "\n"
-}
-
-fn write(text: &str, exit: Exit) -> Exit {
-    if let Err(error) = io::stdout().write_all(text.as_bytes()) {
-        complain(format_args!("cannot write: {error}"));
-        return Exit::Unreadable;
-    }
-    exit
 }
 
 fn untaken(error: &ScenarioError) -> Exit {

@@ -5,16 +5,10 @@ use std::io::{self, Write};
 use tidegate_server::new_token;
 
 use crate::arguments::asking::Token;
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, ended};
 
 pub(crate) fn run(arguments: &Token) -> Exit {
-    match write(arguments) {
-        Ok(()) => Exit::Done,
-        Err(error) => {
-            complain(format_args!("cannot write: {error}"));
-            Exit::Unreadable
-        }
-    }
+    ended(Exit::Done, write(arguments))
 }
 
 fn write(arguments: &Token) -> io::Result<()> {

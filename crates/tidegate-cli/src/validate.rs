@@ -9,7 +9,7 @@ use serde::Serialize;
 use tidegate_policy::{Checked, Comparison, Problem, Problems, compare};
 
 use crate::arguments::Validate;
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, complain, ended};
 use crate::policy_file::{self, NoPolicy};
 use ratelimit::{Given, given};
 
@@ -61,15 +61,6 @@ pub(crate) fn run(arguments: &Validate) -> Exit {
         }
     };
     ended(exit, written)
-}
-
-/// How the command ends after it has written what it had to say.
-fn ended(exit: Exit, written: io::Result<()>) -> Exit {
-    if let Err(error) = written {
-        complain(format_args!("cannot write: {error}"));
-        return Exit::Unreadable;
-    }
-    exit
 }
 
 /// A file that could not be read; why was said.

@@ -8,9 +8,9 @@ use std::thread;
 use serde::Serialize;
 use tidegate_sim::{Report, Scenario, ScenarioError, simulate};
 
-use super::{Progress, json, scenario, untaken, write};
+use super::{Progress, json, scenario, untaken};
 use crate::arguments::simulating::Fleet;
-use crate::exit::Exit;
+use crate::exit::{Exit, answer};
 
 /// What many seeds came to.
 #[derive(Debug, Serialize)]
@@ -68,7 +68,7 @@ pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
     let decisions = decisions.into_inner();
     let found = Found { from: fleet.seed, seeds: count, decisions, violated, violated_total };
     let text = if fleet.json { json(&found) } else { found.text() };
-    write(&text, if violated_total == 0 { Exit::Done } else { Exit::Problems })
+    answer(&text, if violated_total == 0 { Exit::Done } else { Exit::Problems })
 }
 
 impl Found {

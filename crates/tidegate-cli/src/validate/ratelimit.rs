@@ -7,9 +7,9 @@ use tidegate_policy::envoy::{Files, Read, Settings, is_such_a_file};
 use tidegate_policy::{Policy, Problems};
 use tidegate_server::EnvoySource;
 
-use super::{Verdict, counted, ended, write_json, write_problems};
+use super::{Verdict, counted, write_json, write_problems};
 use crate::arguments::Validate;
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, complain, ended};
 
 /// What the command was given.
 pub(super) enum Given {
