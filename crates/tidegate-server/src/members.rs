@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate::algorithm::{Concurrency, Fixed, WindowStart};
 use tidegate::lease::Terms;
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_engine::{Engine, EngineError, LeaseBatch, LeaseView};
+use tidegate_engine::{Engine, LeaseBatch, LeaseView};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation, Outcome,
     StoreError,
@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 
 use crate::address::Address;
 use crate::daemon::Daemon;
+use crate::shared_store::NotJoined;
 
 /// How many leases a member tells the others of: those with the most demand.
 const LEASES_TOLD: usize = 16;
@@ -30,7 +31,8 @@ const LEASES_TOLD: usize = 16;
 /// The longest value of a key that is told.
 const VALUE_CHARS_MAX: usize = 64;
 
-/// Under which number the algorithms of what members share are never a caller's.
+/// The first part of the keys under which members count their places and what they change. The key of a limit has three parts and
+/// these have two, so whatever a namespace is called, its limits have other keys.
 const NAMESPACE: &[u8] = b"\0members";
 
 /// How long a member is remembered after it was heard of last, so that others can say what it had.
@@ -218,15 +220,6 @@ fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
     }
 }
 
-/// Why a member could not say that it is there.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotSaid {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-}
-
 impl Daemon {
     /// Says that this member is there.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
@@ -242,7 +235,7 @@ impl Daemon {
     }
 
     /// Sees who is there, and takes the part of divided limits that follows.
-    pub(crate) async fn see_members(&self) -> Result<(), NotSaid> {
+    pub(crate) async fn see_members(&self) -> Result<(), NotJoined> {
         let Some(members) = &self.members else { return Ok(()) };
         members.saw(&self.store.notes_boxed(NoteKind::Member).await?, self.clock.now());
         let _turn = self.changes.turn.lock().await;

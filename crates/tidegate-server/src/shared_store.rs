@@ -17,7 +17,6 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, Store, StoreError};
 use tidegate_store_redis::{Loss, OpenError, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
-use crate::members::NotSaid;
 
 /// How often what other members have set is read although nobody has said that it was changed.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
@@ -175,22 +174,13 @@ impl Store for Shared {
     }
 }
 
-/// Why a member has not joined.
+/// Why a member has not joined those that are there, or does not see them.
 #[derive(Debug, thiserror::Error)]
-enum NotJoined {
+pub(crate) enum NotJoined {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Engine(#[from] EngineError),
-}
-
-impl From<NotSaid> for NotJoined {
-    fn from(error: NotSaid) -> Self {
-        match error {
-            NotSaid::Store(error) => Self::Store(error),
-            NotSaid::Engine(error) => Self::Engine(error),
-        }
-    }
 }
 
 /// Joins the members that share the store, and keeps to what they set, until the daemon ends.
