@@ -186,6 +186,20 @@ pub enum Wants<'a> {
 }
 
 impl<'a> Wants<'a> {
+    /// Brings it: `ask` carries a batch to the store, and what leases ask is waited for.
+    pub async fn bring<F>(self, ask: impl FnOnce(&'a Batch) -> F) -> Answered
+    where
+        F: Future<Output = Result<Answer, StoreError>>,
+    {
+        match self {
+            Self::Store(batch) => Answered::Store(ask(batch).await),
+            Self::Lease(landing) => {
+                landing.await;
+                Answered::Lease
+            }
+        }
+    }
+
     pub(crate) fn batch(self) -> Option<&'a Batch> {
         match self {
             Self::Store(batch) => Some(batch),

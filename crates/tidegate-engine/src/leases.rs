@@ -16,7 +16,6 @@ use core::fmt;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +25,7 @@ use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Ask, Grant, Holder, Safe, Stamp, Take, Terms};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_store::{Answer, Batch, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
+use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
 pub(crate) use self::flight::Flight;
 pub use self::flight::Landing;
@@ -128,6 +127,11 @@ pub(crate) struct LeaseCharge {
 }
 
 impl LeaseCharge {
+    /// Nothing that anybody could put back: of `cost` given to this request alone, or of none.
+    pub(crate) fn fixed(about: Arc<About>, cost: Option<Cost>, left: u64) -> Self {
+        Self { about, cost, left, shadow_refused: false, stamp: None, renew: false }
+    }
+
     /// Whether the window that it was taken from lasts for certain, so that what is given back is given back to it.
     pub(crate) fn lasts(&self, now: Timestamp) -> bool {
         let taken_at = self.stamp.map_or(Timestamp::MIN, Stamp::at);
@@ -185,8 +189,10 @@ struct Shard {
     /// Boxed, as tables keep a good part of their places free.
     slots: HashMap<u64, Box<Slot>, ahash::RandomState>,
     /// When to look at each holder again, the next one first. Entries that are no longer a slot's own mean nothing.
-    looks: BinaryHeap<Reverse<(Timestamp, u64)>>,
+    looks: Looks,
 }
+
+type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
 
 #[derive(Debug, Default)]
 struct Outbox {
@@ -240,9 +246,11 @@ impl Leases {
         (key >> 40) as usize & (self.shards.len() - 1)
     }
 
-    /// Has a holder of a shard looked at again at `at`.
-    fn look_again(&self, shard: &mut Shard, key: u64, at: Timestamp) {
-        shard.look_again(key, at);
+    /// Has a holder looked at again at `at`; `looks` are those of its shard.
+    fn look_again(&self, slot: &mut Slot, looks: &mut Looks, at: Timestamp) {
+        let key = slot.about.number;
+        slot.look_at = at;
+        looks.push(Reverse((at, key)));
         let next = &self.next_looks[self.place(key)];
         // Relaxed: written under the lock of the shard only. Who reads it without comes again.
         if at.as_nanos() < next.load(Ordering::Relaxed) {
@@ -261,48 +269,36 @@ impl Leases {
         if let Some(flight) = asked.landed.iter().find(|flight| flight.key() == key)
             && flight.take(asked.cost.units())
         {
-            let about = flight.about();
-            return Ok(Taken::All(LeaseCharge {
-                about,
-                cost: Some(asked.cost),
-                left: 0,
-                shadow_refused: false,
-                stamp: None,
-                renew: false,
-            }));
+            return Ok(Taken::All(LeaseCharge::fixed(flight.about(), Some(asked.cost), 0)));
         }
         let mut shard = self.shard(key);
         let shard = &mut *shard;
-        if !shard.slots.contains_key(&key)
-            && let Err(until) = self.make_room(shard, key, now)
-        {
+        if let Some(slot) = shard.slots.get_mut(&key) {
+            return Ok(self.take_from(slot, &mut shard.looks, asked, now));
+        }
+        if let Err(until) = self.make_room(shard, key, now) {
             return Ok(Taken::Full { until });
         }
-        let slot = match shard.slots.entry(key) {
-            Entry::Occupied(slot) => slot.into_mut(),
-            Entry::Vacant(place) => {
-                let terms = self.terms_of(asked.limit);
-                // Relaxed: only the number must be new. It wraps long after the former holder of a key is forgotten.
-                let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
-                let slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about()?));
-                self.held.fetch_add(1, Ordering::Relaxed);
-                place.insert(Box::new(slot))
-            }
-        };
+        // Relaxed: only the number must be new. It wraps long after the former holder of a key is forgotten.
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        let terms = self.terms_of(asked.limit);
+        let slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about()?));
+        let slot = shard.slots.entry(key).insert_entry(Box::new(slot)).into_mut();
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Ok(self.take_from(slot, &mut shard.looks, asked, now))
+    }
+
+    fn take_from(&self, slot: &mut Slot, looks: &mut Looks, asked: &Asked<'_>, now: Timestamp) -> Taken {
         if slot.numbers != asked.limit.numbers() || slot.failure != asked.limit.on_store_failure {
             slot.renumber(asked.limit, self.terms_of(asked.limit), now);
         }
-        let attempt = asked.attempt;
-        let taken = match slot.holder.take(&slot.terms, asked.cost, attempt, now) {
+        let taken = match slot.holder.take(&slot.terms, asked.cost, asked.attempt, now) {
             Take::Taken { renew } => {
                 let left = slot.holder.left(&slot.terms).saturating_add(slot.beyond);
                 Taken::All(LeaseCharge {
-                    about: Arc::clone(&slot.about),
-                    cost: Some(asked.cost),
-                    left,
-                    shadow_refused: false,
                     stamp: Some(slot.holder.stamp()),
                     renew,
+                    ..LeaseCharge::fixed(Arc::clone(&slot.about), Some(asked.cost), left)
                 })
             }
             Take::Never { .. } => Taken::Never,
@@ -328,9 +324,9 @@ impl Leases {
         };
         if slot.flight.is_none() && slot.look_at == Timestamp::MAX {
             // A holder that was never asked for anything the ledger could give is dropped soon.
-            self.look_again(shard, key, now.saturating_add(LOOK_MIN));
+            self.look_again(slot, looks, now.saturating_add(LOOK_MIN));
         }
-        Ok(taken)
+        taken
     }
 
     /// Asks the store for a key from which something was taken.
@@ -348,13 +344,7 @@ impl Leases {
         let left = cost.units() - self.put_back(charge, cost.units(), now);
         let is_refunded = !matches!(charge.about.algorithm, Algorithm::Bucket(_)) && charge.lasts(now);
         if let (Some(cost), true) = (Cost::new(left), is_refunded) {
-            let waker = {
-                let mut outbox = lock(&self.outbox);
-                outbox.refunds.push((Arc::clone(&charge.about), cost));
-                self.has_asks.store(true, Ordering::Relaxed);
-                outbox.waker.take()
-            };
-            waker.into_iter().for_each(Waker::wake);
+            self.post(|outbox| outbox.refunds.push((Arc::clone(&charge.about), cost)));
         }
     }
 
@@ -384,20 +374,19 @@ impl Leases {
         let flight = Arc::new(Flight::new(Arc::clone(&slot.about)));
         slot.flight = Some(Arc::clone(&flight));
         slot.look_at = Timestamp::MAX;
-        self.post(Due { about: Arc::clone(&slot.about), ask, flight });
+        self.asks.fetch_add(1, Ordering::Relaxed);
+        self.post(|outbox| outbox.dues.push(Due { about: Arc::clone(&slot.about), ask, flight }));
     }
 
-    fn post(&self, due: Due) {
-        self.asks.fetch_add(1, Ordering::Relaxed);
+    /// Leaves something in the outbox and wakes who empties it.
+    fn post(&self, leave: impl FnOnce(&mut Outbox)) {
         let waker = {
             let mut outbox = lock(&self.outbox);
-            outbox.dues.push(due);
+            leave(&mut outbox);
             self.has_asks.store(true, Ordering::Relaxed);
             outbox.waker.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// All that is in the outbox, in as few batches as there may be.
@@ -453,6 +442,7 @@ impl Leases {
         {
             let key = due.about.number;
             let mut shard = self.shard(key);
+            let shard = &mut *shard;
             if let Some(slot) = shard.slots.get_mut(&key)
                 && slot.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(flight, &due.flight))
             {
@@ -464,8 +454,13 @@ impl Leases {
                     self.unanswered.fetch_add(1, Ordering::Relaxed);
                     slot.holder.lost(self.members.load(Ordering::Relaxed), now);
                 }
-                let at = slot.next_look(now);
-                self.look_again(&mut shard, key, at);
+                // Without a place at the ledger there is nothing to remember.
+                if units > 0 && slot.can_go(now) {
+                    self.drop_slot(shard, key);
+                } else {
+                    let at = slot.next_look(now);
+                    self.look_again(slot, &mut shard.looks, at);
+                }
             }
         }
         due.flight.land(units);
@@ -491,17 +486,21 @@ impl Leases {
     fn look(&self, shard: &mut Shard, key: u64, now: Timestamp) -> bool {
         let Some(slot) = shard.slots.get_mut(&key) else { return false };
         if slot.can_go(now) {
-            shard.slots.remove(&key);
-            self.held.fetch_sub(1, Ordering::Relaxed);
+            self.drop_slot(shard, key);
             return true;
         }
         if slot.holder.is_due(&slot.terms, now) {
             self.send(slot, 0, now);
         } else {
             let at = slot.next_look(now);
-            self.look_again(shard, key, at);
+            self.look_again(slot, &mut shard.looks, at);
         }
         false
+    }
+
+    fn drop_slot(&self, shard: &mut Shard, key: u64) {
+        shard.slots.remove(&key);
+        self.held.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Makes room for a holder of `key` in its shard, or says when there may be.
@@ -566,17 +565,11 @@ fn batches(dues: Vec<Due>, refunds: &[Refund], mut id: impl FnMut() -> RequestId
     let mut dues = dues.into_iter().peekable();
     while dues.peek().is_some() {
         let dues: Vec<Due> = dues.by_ref().take(Batch::OPERATIONS_MAX).collect();
-        let operation = |due: &Due| {
-            let kind = Kind::Ledger(OnLedger::Ask(due.ask));
-            Operation::new(due.about.key.clone(), due.about.algorithm.clone(), kind)
-        };
+        let operation = |due: &Due| due.about.operation(OnLedger::Ask(due.ask));
         batches.push(LeaseBatch { batch: Batch::each(id(), dues.iter().map(operation)), dues });
     }
     for refunds in refunds.chunks(Batch::OPERATIONS_MAX) {
-        let operation = |(about, cost): &Refund| {
-            let kind = Kind::Ledger(OnLedger::Refund { cost: *cost });
-            Operation::new(about.key.clone(), about.algorithm.clone(), kind)
-        };
+        let operation = |(about, cost): &Refund| about.operation(OnLedger::Refund { cost: *cost });
         batches
             .push(LeaseBatch { batch: Batch::each(id(), refunds.iter().map(operation)), dues: Vec::new() });
     }
@@ -590,14 +583,6 @@ impl Outbox {
 }
 
 impl Shard {
-    /// Has a holder looked at again at `at`.
-    fn look_again(&mut self, key: u64, at: Timestamp) {
-        if let Some(slot) = self.slots.get_mut(&key) {
-            slot.look_at = at;
-            self.looks.push(Reverse((at, key)));
-        }
-    }
-
     /// When the next holder is looked at, in nanoseconds; at the end of time if there is none.
     fn first_look(&self) -> u64 {
         self.looks.peek().map_or(u64::MAX, |Reverse((at, _))| at.as_nanos())

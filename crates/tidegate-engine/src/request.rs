@@ -1,5 +1,6 @@
 //! What the engine is asked.
 
+use smallvec::SmallVec;
 use tidegate::{Attributes, Class, Cost, Timestamp};
 use tidegate_capacity::{Access, AccessKind};
 
@@ -85,11 +86,46 @@ impl<'a> Request<'a> {
 /// The table, the key, how, and how many bytes.
 type OwnedAccess = (Box<str>, Box<[u8]>, AccessKind, u64);
 
+/// Attributes that outlive what their caller has lent, in one piece of memory.
+#[derive(Debug)]
+pub(crate) struct OwnedAttributes {
+    text: Box<str>,
+    /// Where each name and each value ends, in turn.
+    ends: SmallVec<[usize; 4]>,
+}
+
+/// The same again, as they are handed on.
+pub(crate) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
+
+impl OwnedAttributes {
+    pub(crate) fn new(attributes: Attributes<'_>) -> Self {
+        let parts = || attributes.iter().flat_map(|(name, value)| [name, value]);
+        let mut text = String::with_capacity(parts().map(str::len).sum());
+        let mut ends = SmallVec::new();
+        for part in parts() {
+            text.push_str(part);
+            ends.push(text.len());
+        }
+        Self { text: text.into(), ends }
+    }
+
+    pub(crate) fn pairs(&self) -> Pairs<'_> {
+        let mut from = 0;
+        let mut part = |end: usize| &self.text[core::mem::replace(&mut from, end)..end];
+        self.ends.chunks_exact(2).map(|ends| (part(ends[0]), part(ends[1]))).collect()
+    }
+
+    /// What `act` makes of them.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(Attributes<'_>) -> R) -> R {
+        act(Attributes::new(&self.pairs()))
+    }
+}
+
 /// A request that outlives what its caller has lent.
 #[derive(Debug)]
 pub(crate) struct OwnedRequest {
     namespace: Box<str>,
-    attributes: Vec<(Box<str>, Box<str>)>,
+    attributes: OwnedAttributes,
     tenant: Option<Box<str>>,
     cost: Cost,
     class: Class,
@@ -105,7 +141,7 @@ impl OwnedRequest {
         let access = request.access.map(|one| (one.table.into(), one.key.into(), one.kind, one.size));
         Self {
             namespace: request.namespace.into(),
-            attributes: request.attributes.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            attributes: OwnedAttributes::new(request.attributes),
             tenant: request.tenant.map(Into::into),
             cost: request.cost,
             class: request.class,
@@ -118,8 +154,8 @@ impl OwnedRequest {
     }
 
     /// Its attributes, for [`OwnedRequest::with`].
-    pub(crate) fn attributes(&self) -> Vec<(&str, &str)> {
-        self.attributes.iter().map(|(name, value)| (&**name, &**value)).collect()
+    pub(crate) fn attributes(&self) -> Pairs<'_> {
+        self.attributes.pairs()
     }
 
     /// The request with its attributes.

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
 use tidegate_engine::{
-    Answered, Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll,
-    Permit, PermitId, Progress, Request, Settled, SettledAll, Step, StepAll, Wants,
+    Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll, Permit,
+    PermitId, Progress, Request, Settled, SettledAll, Step, StepAll,
 };
 use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};
@@ -136,7 +136,7 @@ impl Desk<'_> {
     /// Talks to the store until the request is decided.
     pub(crate) async fn carry(&self, mut pending: Box<Pending>) -> Decision {
         loop {
-            let answered = self.daemon.bring(pending.wants()).await;
+            let answered = pending.wants().bring(|batch| self.daemon.ask(batch)).await;
             match self.in_force.engine.resume(*pending, answered, self.daemon.clock.now()) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => pending = next,
@@ -148,7 +148,7 @@ impl Desk<'_> {
     /// Talks to the store until requests that go ahead together are decided.
     pub(crate) async fn carry_all(&self, mut pending: Box<PendingAll>) -> DecisionAll {
         loop {
-            let answered = self.daemon.bring(pending.wants()).await;
+            let answered = pending.wants().bring(|batch| self.daemon.ask(batch)).await;
             match self.in_force.engine.resume_all(*pending, answered, self.daemon.clock.now()) {
                 StepAll::Decided(decision) => return decision,
                 StepAll::Ask(next) => pending = next,
@@ -327,20 +327,9 @@ impl Drop for Unclaimed {
 }
 
 impl Daemon {
-    /// Brings what an undecided request waits for.
-    async fn bring(&self, wants: Wants<'_>) -> Answered {
-        match wants {
-            Wants::Store(batch) => Answered::Store(self.ask(batch).await),
-            Wants::Lease(landing) => {
-                landing.await;
-                Answered::Lease
-            }
-        }
-    }
-
     /// Carries a batch to the store. A store that is late is as good as one that is gone.
     pub(crate) async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        let telling = Self::telling(batch);
+        let telling = self.telling(batch);
         let batch = telling.as_ref().unwrap_or(batch);
         let after = self.config.bounds.store_timeout;
         let answer = match tokio::time::timeout(after, self.store.run(batch)).await {

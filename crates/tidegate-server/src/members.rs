@@ -259,8 +259,10 @@ impl Daemon {
         asked.ride(members.beating().into_iter(), note)
     }
 
-    /// The batch that is sent for `batch`: if it changes what members share, the others are to hear of it.
-    pub(crate) fn telling(batch: &Batch) -> Option<Batch> {
+    /// The batch that is sent for `batch`: if it changes what members share, the others are to hear of it. None where nobody
+    /// shares the store.
+    pub(crate) fn telling(&self, batch: &Batch) -> Option<Batch> {
+        self.members.as_ref()?;
         let is_shared = |change: &NoteChange| {
             let kind = match change {
                 NoteChange::Put(note) | NoteChange::Create(note) => note.kind,

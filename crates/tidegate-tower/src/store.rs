@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::{Answered, Decision, Outcome, Pending, Settled, Step, Wants};
+use tidegate_engine::{Answered, Decision, Outcome, Pending, Settled, Step};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 
 use crate::layer::Settings;
@@ -18,17 +18,6 @@ impl Settings {
         match tokio::time::timeout(after, DynStore::run_boxed(&**store, batch)).await {
             Ok(answer) => answer,
             Err(_) => Err(StoreError::Timeout { after }),
-        }
-    }
-
-    /// Brings what an undecided request waits for.
-    async fn bring(&self, wants: Wants<'_>) -> Answered {
-        match wants {
-            Wants::Store(batch) => Answered::Store(self.ask(batch).await),
-            Wants::Lease(landing) => {
-                landing.await;
-                Answered::Lease
-            }
         }
     }
 
@@ -100,7 +89,7 @@ impl Asking {
     pub(crate) async fn decide(mut self) -> Decision {
         loop {
             let pending = self.pending.as_ref().expect("only a decision or dropping takes it");
-            let answered = self.settings.bring(pending.wants()).await;
+            let answered = pending.wants().bring(|batch| self.settings.ask(batch)).await;
             let pending = self.pending.take().expect("it was there before");
             match self.settings.resume(*pending, answered) {
                 Step::Decided(decision) => return decision,
@@ -118,7 +107,7 @@ impl Drop for Asking {
         let settings = Arc::clone(&self.settings);
         runtime.spawn(async move {
             loop {
-                let answered = settings.bring(pending.wants()).await;
+                let answered = pending.wants().bring(|batch| settings.ask(batch)).await;
                 match settings.resume(*pending, answered) {
                     Step::Decided(Decision::Admit(permit)) => {
                         let has_lent = permit.must_be_settled();

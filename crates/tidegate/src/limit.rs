@@ -247,6 +247,16 @@ pub enum OnExceed {
     Block(Duration),
 }
 
+impl OnExceed {
+    /// For how long the key is refused; `None` for not at all.
+    pub const fn blocks_for(self) -> Option<Duration> {
+        match self {
+            Self::Refuse => None,
+            Self::Block(span) => Some(span),
+        }
+    }
+}
+
 /// Other numbers for the keys whose attributes have the values in `when`.
 #[derive(Clone, Debug)]
 pub struct Override {

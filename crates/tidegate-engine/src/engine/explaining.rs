@@ -5,12 +5,11 @@ use tidegate::limit::OnStoreFailure;
 use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
-use super::operations::Owned;
 use super::order::{STORE_RETRY, denial, exact_name, failure, is_away};
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::ExactName;
-use crate::request::Request;
+use crate::request::{OwnedAttributes, Request};
 
 /// What the limits of a namespace are to a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,21 +44,21 @@ impl Engine {
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
         let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
         let exact: Vec<ExactName> = exact.iter().map(exact_name).collect();
-        let request = Owned::new(request);
+        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
-            let mut limits = request.with(|attributes| gate.explain(attributes, request.cost, step.now));
+            let mut limits = attributes.with(|attributes| gate.explain(attributes, cost, step.now));
             let (levels, store_failure) = match step.answer {
                 Ok(mut answer) => {
-                    step.engine.with_leases(&exact, &mut answer.outcomes, Some(request.cost), step.now);
+                    step.engine.with_leases(&exact, &mut answer.outcomes, Some(cost), step.now);
                     (levels_of(&exact, &answer), None)
                 }
                 Err(error) => {
                     let local: Vec<_> = exact.iter().map(|one| one.place).collect();
-                    let here = gate.levels_located(&local, request.cost, step.now);
+                    let here = gate.levels_located(&local, cost, step.now);
                     let levels = exact.iter().zip(here);
                     let levels = levels.map(|(one, here)| {
-                        let here = step.engine.level_alone(one, request.cost, step.now).unwrap_or(here);
+                        let here = step.engine.level_alone(one, cost, step.now).unwrap_or(here);
                         instead(one, here, &error, step.now)
                     });
                     (levels.collect(), Some(error.to_string()))

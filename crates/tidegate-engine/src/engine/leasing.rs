@@ -13,7 +13,7 @@ use tidegate::algorithm::Verdict;
 use tidegate::gate::LeasedLimit;
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
-use tidegate_store::{Answer, Key, Kind, OnLedger, Operation, Outcome, StoreError};
+use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
 use super::order::STORE_RETRY;
 use super::{Engine, EngineError, LimitReport};
@@ -74,6 +74,9 @@ impl Engine {
         let mut result = Ok(());
         for limit in &limits {
             if let Some(until) = limit.blocked_until {
+                if limit.is_shadow {
+                    continue;
+                }
                 refusing.push(Refusing {
                     limit: *limit,
                     reason: Reason::Blocked,
@@ -101,15 +104,7 @@ impl Engine {
                 Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
                 Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
                 Ok(Taken::Away(about)) if limit.on_store_failure == OnStoreFailure::Allow => {
-                    let charge = LeaseCharge {
-                        about,
-                        cost: None,
-                        left: 0,
-                        shadow_refused: false,
-                        stamp: None,
-                        renew: false,
-                    };
-                    held.push(charge);
+                    held.push(LeaseCharge::fixed(about, None, 0));
                     continue;
                 }
                 Ok(Taken::Away(_)) => {
@@ -128,27 +123,21 @@ impl Engine {
             };
             if limit.is_shadow {
                 if let Ok(about) = about(gate, limit, request) {
-                    let about = Arc::new(about);
-                    held.push(LeaseCharge {
-                        about,
-                        cost: None,
-                        left,
-                        shadow_refused: true,
-                        stamp: None,
-                        renew: false,
-                    });
+                    let charge = LeaseCharge::fixed(Arc::new(about), None, left);
+                    held.push(LeaseCharge { shadow_refused: true, ..charge });
                 }
                 continue;
             }
             refusing.push(Refusing { limit: *limit, reason, retry, left });
         }
-        let refusing: Vec<_> = refusing.into_iter().filter(|one| !one.limit.is_shadow).collect();
-        if result.is_ok() && refusing.is_empty() && flights.is_empty() {
-            held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
+        let goes_ahead = result.is_ok() && refusing.is_empty() && flights.is_empty();
+        if !goes_ahead {
+            self.put_back(&held, now);
+        }
+        held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
+        if goes_ahead {
             return Ok(Leased::Held(held));
         }
-        self.put_back(&held, now);
-        held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
         result?;
         if refusing.is_empty() {
             return Ok(Leased::Waits(flights));
@@ -176,8 +165,7 @@ impl Engine {
             let refund = Cost::new(surplus).map(|cost| OnLedger::Refund { cost });
             let report = Cost::new(missing).map(|cost| OnLedger::Report { cost });
             if let Some(what) = refund.or(report) {
-                let About { key, algorithm, .. } = &*charge.about;
-                operations.push(Operation::new(key.clone(), algorithm.clone(), Kind::Ledger(what)));
+                operations.push(charge.about.operation(what));
             }
         }
         operations
@@ -212,7 +200,7 @@ impl Engine {
     ) {
         for (name, outcome) in names.iter().zip(outcomes) {
             let Some(lease) = &name.lease else { continue };
-            let in_hand = self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(lease.key, now));
+            let in_hand = self.in_hand(lease.key, now);
             outcome.remaining = outcome.remaining.saturating_add(in_hand).min(outcome.limit);
             outcome.used = outcome.used.saturating_sub(in_hand);
             outcome.blocked_until = lease.blocked_until;
@@ -227,10 +215,15 @@ impl Engine {
         }
     }
 
+    /// Whole tokens that this member has in hand of a key.
+    fn in_hand(&self, key: u64, now: Timestamp) -> u64 {
+        self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(key, now))
+    }
+
     /// What this member has in hand of a leased limit, while the store does not say more.
     pub(super) fn lease_alone(&self, name: &ExactName, now: Timestamp) -> Option<LimitReport> {
         let lease = name.lease.as_ref()?;
-        let in_hand = self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(lease.key, now));
+        let in_hand = self.in_hand(lease.key, now);
         Some(LimitReport {
             name: name.name.clone(),
             limit: name.limit,

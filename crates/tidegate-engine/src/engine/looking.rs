@@ -7,7 +7,6 @@ use tidegate::gate::ExactLimit;
 use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 
-use super::operations::Owned;
 use super::order::{
     decided_here, denied_by_store, exact_name, into_owned, refusal_by, refuses, refusing_without, report_of,
     store_failed,
@@ -15,7 +14,7 @@ use super::order::{
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::ExactName;
-use crate::request::Request;
+use crate::request::{OwnedAttributes, Request};
 
 /// What a request would meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +72,8 @@ impl Engine {
             gate: Arc::clone(gate),
             operations: self.operations_of(gate, exact, |_| Some(Kind::Peek { cost: request.cost }))?,
             exact: exact.iter().map(exact_name).collect(),
-            request: Owned::new(request),
+            attributes: OwnedAttributes::new(request.attributes),
+            cost: request.cost,
         })
     }
 
@@ -108,7 +108,7 @@ impl Engine {
                 let (mine, rest) = outcomes.split_at_mut(one.exact.len().min(outcomes.len()));
                 outcomes = rest;
                 let mut report = one.here(step.now);
-                step.engine.with_leases(&one.exact, mine, Some(one.request.cost), step.now);
+                step.engine.with_leases(&one.exact, mine, Some(one.cost), step.now);
                 one.add_exact(step.engine, &mut report, failed.as_ref().map_or(Ok(&*mine), Err), step.now);
                 reports.push(report);
             }
@@ -120,7 +120,8 @@ impl Engine {
 /// A look at the limits of a request, some of which a store decides.
 struct Look {
     gate: Arc<Gate>,
-    request: Owned,
+    attributes: OwnedAttributes,
+    cost: Cost,
     exact: Vec<ExactName>,
     /// One for each exact limit; none any more once they are in a batch.
     operations: Vec<Operation>,
@@ -129,7 +130,7 @@ struct Look {
 impl Look {
     /// What the limits say that are decided here.
     fn here(&self, now: Timestamp) -> PeekReport {
-        self.request.with(|attributes| look(&self.gate, attributes, self.request.cost, now))
+        self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now))
     }
 
     /// What the exact limits say as well, by what the store has answered, or without it.
@@ -152,7 +153,7 @@ impl Look {
             Err(error) => {
                 let refusing = refusing_without(&self.exact, error);
                 let (local, places) = decided_here(&self.exact);
-                let located = self.gate.peek_located(&places, self.request.cost, now);
+                let located = self.gate.peek_located(&places, self.cost, now);
                 let violated = located.violated.into_iter();
                 let violated: Vec<_> = violated.map(|(at, one)| (into_owned(one), local[at])).collect();
                 let refusal = match (refusing.is_empty(), violated.is_empty()) {

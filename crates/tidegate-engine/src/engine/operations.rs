@@ -15,31 +15,8 @@ use crate::asking::Progress;
 use crate::decision::{ExactName, Permit};
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKeysFull, RefundName, Refunded};
-use crate::request::Request;
+use crate::request::{OwnedAttributes, Request};
 use crate::stable_hash::name_of;
-
-/// A request that outlives its caller's borrow.
-pub(super) struct Owned {
-    attributes: Vec<(String, String)>,
-    pub(super) cost: Cost,
-}
-
-impl Owned {
-    pub(super) fn new(request: &Request<'_>) -> Self {
-        let attributes = request.attributes.iter();
-        Self {
-            attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-            cost: request.cost,
-        }
-    }
-
-    /// What `act` makes of the attributes.
-    pub(super) fn with<R>(&self, act: impl FnOnce(Attributes<'_>) -> R) -> R {
-        let pairs: Vec<_> =
-            self.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        act(Attributes::new(&pairs))
-    }
-}
 
 impl Engine {
     /// What the limits that a permit was charged to had left when it was given.
@@ -74,7 +51,7 @@ impl Engine {
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
-        let request = Owned::new(request);
+        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
@@ -88,12 +65,12 @@ impl Engine {
                 }
                 Err(_) => {
                     let (_, places) = decided_here(&exact);
-                    let limits = gate.report_located(&places, request.cost, step.now)?;
+                    let limits = gate.report_located(&places, cost, step.now)?;
                     limits.into_iter().map(LimitReport::from).collect()
                 }
             };
-            let mut limits: Vec<LimitReport> = request.with(|attributes| {
-                let limits = gate.report(attributes, request.cost, step.now)?;
+            let mut limits: Vec<LimitReport> = attributes.with(|attributes| {
+                let limits = gate.report(attributes, cost, step.now)?;
                 Ok::<_, EngineError>(limits.into_iter().map(LimitReport::from).collect())
             })?;
             limits.extend(remote);
@@ -138,7 +115,7 @@ impl Engine {
             Known::Applied => return Ok(Progress::Done(Refunded::AlreadyApplied)),
             Known::Ask { batch, again } => (*batch, again),
         };
-        let request = Owned::new(request);
+        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refunds = &step.engine.shared.refunds;
@@ -162,7 +139,7 @@ impl Engine {
             // it in any case, so no room here is no reason to say that it was not applied.
             let is_first = refunds.remember(name, step.now).unwrap_or(true);
             if is_first {
-                request.with(|attributes| gate.refund(attributes, request.cost, step.now));
+                attributes.with(|attributes| gate.refund(attributes, cost, step.now));
             }
             Ok(Progress::Done(if is_first { Refunded::Applied } else { Refunded::AlreadyApplied }))
         }))
@@ -181,11 +158,11 @@ impl Engine {
             return Ok(Progress::Done(()));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
-        let request = Owned::new(request);
+        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(EngineError::Store)?;
-            request.with(|attributes| gate.refund(attributes, request.cost, step.now));
+            attributes.with(|attributes| gate.refund(attributes, cost, step.now));
             Ok(Progress::Done(()))
         }))
     }
@@ -228,7 +205,7 @@ impl Engine {
         let local = gate.local_limits(request.attributes, limit);
         let lifted = local.iter().map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
-        let request = Owned::new(request);
+        let attributes = OwnedAttributes::new(request.attributes);
         let gate = gate.clone();
         let limit = limit.map(str::to_owned);
         Ok(Progress::ask(batch, move |step, _| {
@@ -240,7 +217,7 @@ impl Engine {
                     holders.ask_soon(*key, step.now);
                 }
             }
-            let local = request.with(|attributes| gate.reset(attributes, limit.as_deref(), step.now));
+            let local = attributes.with(|attributes| gate.reset(attributes, limit.as_deref(), step.now));
             Ok(Progress::Done(local + in_use + unseen))
         }))
     }
@@ -291,11 +268,11 @@ impl Engine {
         };
         let batch = Batch::each(self.next_batch_id(), []).with_notes([change]);
         let limit = limit.to_owned();
-        let request = Owned::new(request);
+        let attributes = OwnedAttributes::new(request.attributes);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(EngineError::Store)?;
-            request.with(|attributes| gate.block(attributes, &limit, until, step.now))?;
+            attributes.with(|attributes| gate.block(attributes, &limit, until, step.now))?;
             Ok(Progress::Done(()))
         }))
     }

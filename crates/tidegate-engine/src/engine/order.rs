@@ -523,6 +523,11 @@ pub(super) fn store_failed(
 
 /// The refusal of a request that cannot be decided any more after it has waited.
 pub(super) fn undecidable(namespace: &str, why: String) -> Refusal<'static> {
+    Refusal { detail: Some(Cow::Owned(why)), ..refused_by_store(namespace) }
+}
+
+/// The refusal where nobody says what refuses.
+fn refused_by_store(namespace: &str) -> Refusal<'static> {
     let unknown = Violated {
         name: Cow::Borrowed("store"),
         reason: Reason::StoreUnavailable,
@@ -531,9 +536,7 @@ pub(super) fn undecidable(namespace: &str, why: String) -> Refusal<'static> {
         remaining: 0,
         window: None,
     };
-    let mut refusal = Refusal::new(namespace.to_owned(), ScopeValues::new(), unknown);
-    refusal.detail = Some(Cow::Owned(why));
-    refusal
+    Refusal::new(namespace.to_owned(), ScopeValues::new(), unknown)
 }
 
 /// The refusal by these limits, the one that binds longest first.
@@ -543,15 +546,7 @@ pub(super) fn refusal_by(
 ) -> Refusal<'static> {
     if violated.is_empty() {
         // A store that refuses must say why; one that does not is taken at its word all the same.
-        let unknown = Violated {
-            name: Cow::Borrowed("store"),
-            reason: Reason::StoreUnavailable,
-            retry: Retry::Backoff,
-            limit: 0,
-            remaining: 0,
-            window: None,
-        };
-        return Refusal::new(gate.namespace().to_owned(), ScopeValues::new(), unknown);
+        return refused_by_store(gate.namespace());
     }
     violated.sort_by(|(one, _), (other, _)| Retry::longest_first(one.retry, other.retry));
     let scope = violated[0].1.scope.iter();

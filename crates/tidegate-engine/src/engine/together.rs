@@ -71,9 +71,7 @@ impl Engine {
             match begun {
                 Ok(Begun::Holds(question)) => questions.extend(question),
                 Ok(Begun::Waits(mut flights)) => {
-                    for before in &requests[..at] {
-                        self.withdraw(before.class, before.tenant, before.cost, now);
-                    }
+                    self.withdraw_all(&requests[..at], now);
                     let batches = self.take_back_all(permits, now);
                     debug_assert!(batches.is_empty(), "the store was not asked");
                     // Those that follow ask at the same time.
@@ -84,9 +82,7 @@ impl Engine {
                     return Ok(StepAll::Ask(Box::new(PendingAll(Waiting::Lease(parked)))));
                 }
                 Ok(Begun::Refused(refusal)) => {
-                    for before in &requests[..at] {
-                        self.withdraw(before.class, before.tenant, before.cost, now);
-                    }
+                    self.withdraw_all(&requests[..at], now);
                     return Ok(self.refuse_all(
                         permits,
                         requests.len(),
@@ -260,6 +256,12 @@ impl Engine {
             self.withdraw(one.class, one.tenant.as_deref(), one.cost, one.offered_at);
         }
         self.refuse_all(party.permits, party.after.len(), refused, blocks, now)
+    }
+
+    fn withdraw_all(&self, requests: &[Request<'_>], now: Timestamp) {
+        for one in requests {
+            self.withdraw(one.class, one.tenant, one.cost, now);
+        }
     }
 
     /// Step 5, the last, for all: `about` says the namespace and the class of the request at a place.

@@ -6,7 +6,7 @@ use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Holder, Terms};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Algorithm, Timestamp};
-use tidegate_store::Key;
+use tidegate_store::{Key, Kind, OnLedger, Operation};
 
 use super::LOOK_MIN;
 use super::flight::Flight;
@@ -23,6 +23,13 @@ pub(crate) struct About {
     pub(crate) limit: Box<str>,
     /// The attributes of the key with their values.
     pub(crate) scope: Box<[(Box<str>, Box<str>)]>,
+}
+
+impl About {
+    /// Has the store do this with the ledger of the key.
+    pub(crate) fn operation(&self, what: OnLedger) -> Operation {
+        Operation::new(self.key.clone(), self.algorithm.clone(), Kind::Ledger(what))
+    }
 }
 
 #[derive(Debug)]

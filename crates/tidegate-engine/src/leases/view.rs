@@ -1,9 +1,14 @@
 //! What a member holds, for people.
 
+use core::cmp::{Ordering, Reverse};
+use core::sync::atomic::Ordering::Relaxed;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
 use tidegate::Timestamp;
 
+use super::slot::{About, Slot};
 use super::{Leases, lock};
-use core::sync::atomic::Ordering;
 
 /// One lease of this member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,51 +49,83 @@ pub struct LeaseTotals {
 impl Leases {
     pub(crate) fn totals(&self) -> LeaseTotals {
         LeaseTotals {
-            holders: self.held.load(Ordering::Relaxed),
+            holders: self.held.load(Relaxed),
             holders_max: self.config.holders_max,
-            asks: self.asks.load(Ordering::Relaxed),
-            unanswered: self.unanswered.load(Ordering::Relaxed),
+            asks: self.asks.load(Relaxed),
+            unanswered: self.unanswered.load(Relaxed),
         }
     }
 
     /// The leases with the most demand, at most `max`, the largest first; and the tokens in hand of all of them.
     pub(crate) fn views(&self, max: usize, now: Timestamp) -> (Vec<LeaseView>, u64) {
-        let mut views = Vec::new();
+        let mut largest = BinaryHeap::new();
         let mut tokens = 0_u64;
         for shard in &self.shards {
-            let shard = lock(shard);
-            for slot in shard.slots.values() {
-                let in_hand = slot.holder.tokens(&slot.terms, now);
-                tokens = tokens.saturating_add(in_hand);
-                let about = &slot.about;
-                let text = |text: &str| text.to_owned();
-                views.push(LeaseView {
-                    namespace: about.namespace.to_string(),
-                    limit: text(&about.limit),
-                    scope: about.scope.iter().map(|(name, value)| (text(name), text(value))).collect(),
-                    demand: slot.holder.demand(&slot.terms, now),
-                    rate: slot.holder.rate(now),
-                    tokens: in_hand,
-                    until: slot.holder.until(),
-                    is_unanswered: slot.holder.is_unanswered(),
-                });
-            }
-            // No more than twice as many are ever kept.
-            if views.len() > 2 * max {
-                largest(&mut views, max);
+            for slot in lock(shard).slots.values() {
+                tokens = tokens.saturating_add(slot.holder.tokens(&slot.terms, now));
+                // There may be a million, and texts are made for those that are shown.
+                let rank = Reverse(Rank::of(slot, now));
+                if largest.len() < max {
+                    largest.push(rank);
+                } else if let Some(mut least) = largest.peek_mut()
+                    && rank < *least
+                {
+                    *least = rank;
+                }
             }
         }
-        largest(&mut views, max);
-        (views, tokens)
+        let largest = largest.into_sorted_vec().into_iter();
+        let view = |Reverse(rank): Reverse<Rank>| self.view(&rank.about, now);
+        (largest.filter_map(view).collect(), tokens)
+    }
+
+    /// What there is to say of a key's lease; `None` if it is gone.
+    fn view(&self, about: &About, now: Timestamp) -> Option<LeaseView> {
+        let shard = self.shard(about.number);
+        let slot = shard.slots.get(&about.number)?;
+        Some(LeaseView {
+            namespace: about.namespace.to_string(),
+            limit: about.limit.to_string(),
+            scope: about.scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            demand: slot.holder.demand(&slot.terms, now),
+            rate: slot.holder.rate(now),
+            tokens: slot.holder.tokens(&slot.terms, now),
+            until: slot.holder.until(),
+            is_unanswered: slot.holder.is_unanswered(),
+        })
     }
 }
 
-fn largest(views: &mut Vec<LeaseView>, max: usize) {
-    views.sort_by(|one, other| {
-        other
-            .demand
-            .cmp(&one.demand)
-            .then_with(|| (&one.limit, &one.scope).cmp(&(&other.limit, &other.scope)))
-    });
-    views.truncate(max);
+/// By what leases are told apart when not all are shown: by demand, and where that is the same by name.
+#[derive(Debug)]
+struct Rank {
+    demand: u64,
+    about: Arc<About>,
 }
+
+impl Rank {
+    fn of(slot: &Slot, now: Timestamp) -> Self {
+        Self { demand: slot.holder.demand(&slot.terms, now), about: Arc::clone(&slot.about) }
+    }
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (one, two) = (&*self.about, &*other.about);
+        self.demand.cmp(&other.demand).then_with(|| (&two.limit, &two.scope).cmp(&(&one.limit, &one.scope)))
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Rank {}

@@ -12,7 +12,7 @@ use super::permit::{LimitStatus, Permit};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::limit::{Mode, OnExceed, OnStoreFailure};
+use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
 use crate::scope::{Keyed, Values};
 use crate::table::{KeyHash, Spec, SpecId};
@@ -137,10 +137,7 @@ impl Gate {
                         reason: reason_of(&limit.limit.algorithm),
                         is_shadow: limit.limit.mode == Mode::Shadow,
                         on_store_failure: limit.limit.on_store_failure,
-                        block_on_exceed: match limit.limit.on_exceed {
-                            OnExceed::Block(span) => Some(span),
-                            OnExceed::Refuse => None,
-                        },
+                        block_on_exceed: limit.limit.on_exceed.blocks_for(),
                         place: CounterPlace { limit: index as u16, key, spec },
                         is_leased: limit.is_leased(),
                         blocked_until: self.blocked_here(limit, key, now),

@@ -13,7 +13,7 @@ use super::decide::{Answer, Probe, reason_for, retry_of};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::limit::{Mode, OnExceed};
+use crate::limit::Mode;
 use crate::refusal::{Reason, Retry};
 use crate::scope::{Keyed, Values};
 use crate::table::KeyHash;
@@ -240,10 +240,7 @@ impl Gate {
             key: limit.scope.parts.iter().map(part).collect(),
             algorithm: algorithm.clone(),
             numbers_of,
-            blocks_for: match limit.limit.on_exceed {
-                OnExceed::Block(span) => Some(span),
-                OnExceed::Refuse => None,
-            },
+            blocks_for: limit.limit.on_exceed.blocks_for(),
             decided_by: match is_elsewhere {
                 true if limit.is_leased() => DecidedBy::Lease,
                 true => DecidedBy::Store,

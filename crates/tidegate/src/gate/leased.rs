@@ -11,7 +11,7 @@ use super::decide::reason_of;
 use super::elsewhere::CounterPlace;
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
-use crate::limit::{Mode, OnExceed, OnStoreFailure};
+use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues};
 use crate::scope::{Keyed, Values};
 use crate::table::KeyHash;
@@ -98,10 +98,7 @@ impl Gate {
                 reason: reason_of(&limit.limit.algorithm),
                 is_shadow: limit.limit.mode == Mode::Shadow,
                 on_store_failure: limit.limit.on_store_failure,
-                block_on_exceed: match limit.limit.on_exceed {
-                    OnExceed::Block(span) => Some(span),
-                    OnExceed::Refuse => None,
-                },
+                block_on_exceed: limit.limit.on_exceed.blocks_for(),
                 blocked_until: self.blocked_here(limit, key, now),
                 place: CounterPlace { limit: index as u16, key, spec },
             });

@@ -367,7 +367,9 @@ impl Holder {
         self.rtt_us = if self.acked == 0 { took_us } else { self.rtt_us - self.rtt_us / 8 + took_us / 8 };
         let old_until = core::mem::replace(&mut self.until, from.saturating_add(lasts));
         let ahead = lasts / 12 + Duration::from_micros(2 * u64::from(self.rtt_us)).min(lasts / 2);
-        self.renew_at = self.until.saturating_sub(ahead);
+        // A bucket that is hardly taken from needs no lease until the next request comes, and this one ends by itself.
+        let is_rare = matches!(terms.kind, Kind::Bucket(_)) && self.demand.told() < RENEW_MIN;
+        self.renew_at = if is_rare { self.until } else { self.until.saturating_sub(ahead) };
         self.check_at = now.saturating_add(terms.period() / CHECKS);
         if now >= old_until {
             // What the fallback gave is no part of what was lent.
@@ -437,7 +439,7 @@ impl Holder {
             return false;
         }
         if now >= self.renew_at {
-            // A bucket that is hardly taken from needs no lease until the next request comes, and the old one ends by itself.
+            // Nor once it is hardly taken from any more.
             if matches!(terms.kind, Kind::Bucket(_)) && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
                 return false;

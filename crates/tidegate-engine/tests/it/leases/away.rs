@@ -61,7 +61,8 @@ fn a_hot_key_goes_on_at_its_rate_while_the_store_is_silent_and_is_full_again_aft
         second(&mut fleet);
     }
     let admitted = second(&mut fleet);
-    assert!((980..=1010).contains(&admitted), "{admitted} a while after");
+    // What is not leased of a period comes in one piece now and then.
+    assert!((980..=1080).contains(&admitted), "{admitted} a while after");
 }
 
 #[test]
