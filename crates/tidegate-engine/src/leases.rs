@@ -20,6 +20,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
 use tidegate::algorithm::WindowStart;
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Ask, Grant, Holder, Safe, Stamp, Take, Terms};
@@ -27,8 +28,8 @@ use tidegate::limit::OnStoreFailure;
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
-pub(crate) use self::flight::Flight;
 pub use self::flight::Landing;
+pub(crate) use self::flight::{Flight, Flights};
 pub(crate) use self::slot::About;
 use self::slot::Slot;
 pub use self::view::{LeaseTotals, LeaseView};
@@ -73,8 +74,9 @@ const RECLAIM_STEPS: usize = 8;
 #[derive(Debug)]
 #[must_use = "keys wait for the answer"]
 pub struct LeaseBatch {
-    batch: Batch,
-    dues: Vec<Due>,
+    /// Boxed, as it is large and handed on several times.
+    batch: Box<Batch>,
+    dues: Dues,
 }
 
 impl LeaseBatch {
@@ -102,6 +104,9 @@ impl LeaseBatch {
 
 /// Tokens of a key that are given back without a lease.
 type Refund = (Arc<About>, Cost);
+
+/// Mostly one at a time.
+type Dues = SmallVec<[Due; 1]>;
 
 /// An ask that is to be sent.
 #[derive(Debug)]
@@ -196,7 +201,7 @@ type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
 
 #[derive(Debug, Default)]
 struct Outbox {
-    dues: Vec<Due>,
+    dues: Dues,
     refunds: Vec<Refund>,
     /// Who empties it.
     waker: Option<Waker>,
@@ -559,25 +564,33 @@ impl Leases {
 }
 
 /// As few batches as there may be.
-fn batches(dues: Vec<Due>, refunds: &[Refund], mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+fn batches(dues: Dues, refunds: &[Refund], mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
     let count = dues.len().div_ceil(Batch::OPERATIONS_MAX) + refunds.len().div_ceil(Batch::OPERATIONS_MAX);
     let mut batches = Vec::with_capacity(count);
-    let mut dues = dues.into_iter().peekable();
-    while dues.peek().is_some() {
-        let dues: Vec<Due> = dues.by_ref().take(Batch::OPERATIONS_MAX).collect();
-        let operation = |due: &Due| due.about.operation(OnLedger::Ask(due.ask));
-        batches.push(LeaseBatch { batch: Batch::each(id(), dues.iter().map(operation)), dues });
+    let mut ask = |dues: Dues| {
+        let operations = dues.iter().map(|due| due.about.operation(OnLedger::Ask(due.ask)));
+        batches.push(LeaseBatch { batch: Box::new(Batch::each(id(), operations)), dues });
+    };
+    if dues.len() <= Batch::OPERATIONS_MAX {
+        if !dues.is_empty() {
+            ask(dues);
+        }
+    } else {
+        let mut dues = dues.into_iter().peekable();
+        while dues.peek().is_some() {
+            ask(dues.by_ref().take(Batch::OPERATIONS_MAX).collect());
+        }
     }
     for refunds in refunds.chunks(Batch::OPERATIONS_MAX) {
         let operation = |(about, cost): &Refund| about.operation(OnLedger::Refund { cost: *cost });
-        batches
-            .push(LeaseBatch { batch: Batch::each(id(), refunds.iter().map(operation)), dues: Vec::new() });
+        let batch = Box::new(Batch::each(id(), refunds.iter().map(operation)));
+        batches.push(LeaseBatch { batch, dues: Dues::new() });
     }
     batches
 }
 
 impl Outbox {
-    fn take(&mut self) -> (Vec<Due>, Vec<Refund>) {
+    fn take(&mut self) -> (Dues, Vec<Refund>) {
         (core::mem::take(&mut self.dues), core::mem::take(&mut self.refunds))
     }
 }

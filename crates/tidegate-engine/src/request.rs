@@ -86,9 +86,9 @@ impl<'a> Request<'a> {
 /// The table, the key, how, and how many bytes.
 type OwnedAccess = (Box<str>, Box<[u8]>, AccessKind, u64);
 
-/// Attributes that outlive what their caller has lent, in one piece of memory.
-#[derive(Debug)]
-pub(crate) struct OwnedAttributes {
+/// Names and values that outlive what their caller has lent, in one piece of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedPairs {
     text: Box<str>,
     /// Where each name and each value ends, in turn.
     ends: SmallVec<[usize; 4]>,
@@ -97,9 +97,13 @@ pub(crate) struct OwnedAttributes {
 /// The same again, as they are handed on.
 pub(crate) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
-impl OwnedAttributes {
-    pub(crate) fn new(attributes: Attributes<'_>) -> Self {
-        let parts = || attributes.iter().flat_map(|(name, value)| [name, value]);
+impl OwnedPairs {
+    pub(crate) fn of(attributes: Attributes<'_>) -> Self {
+        Self::new(attributes.iter())
+    }
+
+    pub(crate) fn new<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Self {
+        let parts = || pairs.clone().flat_map(|(name, value)| [name, value]);
         let mut text = String::with_capacity(parts().map(str::len).sum());
         let mut ends = SmallVec::new();
         for part in parts() {
@@ -125,7 +129,7 @@ impl OwnedAttributes {
 #[derive(Debug)]
 pub(crate) struct OwnedRequest {
     namespace: Box<str>,
-    attributes: OwnedAttributes,
+    attributes: OwnedPairs,
     tenant: Option<Box<str>>,
     cost: Cost,
     class: Class,
@@ -141,7 +145,7 @@ impl OwnedRequest {
         let access = request.access.map(|one| (one.table.into(), one.key.into(), one.kind, one.size));
         Self {
             namespace: request.namespace.into(),
-            attributes: OwnedAttributes::new(request.attributes),
+            attributes: OwnedPairs::of(request.attributes),
             tenant: request.tenant.map(Into::into),
             cost: request.cost,
             class: request.class,

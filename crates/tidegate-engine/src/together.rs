@@ -2,7 +2,6 @@
 
 use core::ops::Range;
 use core::slice;
-use std::sync::Arc;
 use std::vec;
 
 use smallvec::SmallVec;
@@ -11,7 +10,7 @@ use tidegate_store::{Batch, Operation, RequestId};
 
 use crate::decision::{AfterStore, ExactName, Permit, Wants};
 use crate::engine::EngineError;
-use crate::leases::{Flight, Landing};
+use crate::leases::{Flights, Landing};
 use crate::request::{OwnedRequest, Request};
 
 /// What the caller of [`crate::Engine::admit_all`] has to do next.
@@ -153,13 +152,13 @@ impl Waiting {
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) requests: SmallVec<[OwnedRequest; 1]>,
-    pub(crate) flights: Vec<Arc<Flight>>,
+    pub(crate) flights: Flights,
     /// How often they have waited before.
     pub(crate) rounds: u8,
 }
 
 impl Parked {
-    pub(crate) fn new(requests: &[Request<'_>], flights: Vec<Arc<Flight>>, rounds: u8) -> Self {
+    pub(crate) fn new(requests: &[Request<'_>], flights: Flights, rounds: u8) -> Self {
         Self { requests: requests.iter().map(OwnedRequest::new).collect(), flights, rounds }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) enum Asked {
     /// A request, for its exact limits.
     Request(Box<Pending>, Arrival),
     /// A member, for its leases.
-    Leases(Box<LeaseBatch>),
+    Leases(LeaseBatch),
 }
 
 impl Asked {

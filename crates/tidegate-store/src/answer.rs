@@ -12,7 +12,7 @@ use tidegate::lease::Grant;
 #[non_exhaustive]
 pub struct Answer {
     /// One for each operation, in the same order.
-    pub outcomes: SmallVec<[Outcome; 4]>,
+    pub outcomes: SmallVec<[Outcome; 2]>,
     /// Whether the batch was refused, so that nothing took effect: an all-or-nothing batch by one of its operations, any
     /// batch by a note that it would [create](crate::NoteChange::Create) and that is there already.
     pub refused: bool,
@@ -26,7 +26,7 @@ pub struct Answer {
 
 impl Answer {
     /// An answer without grants, for stores.
-    pub fn new(outcomes: SmallVec<[Outcome; 4]>, refused: bool, store_now: Timestamp) -> Self {
+    pub fn new(outcomes: SmallVec<[Outcome; 2]>, refused: bool, store_now: Timestamp) -> Self {
         Self { outcomes, refused, store_now, grants: Vec::new() }
     }
 

@@ -318,7 +318,7 @@ impl Keeper {
         }
         batch.notes.iter().for_each(|change| self.notes.apply(change, now));
         if !batch.is_forgettable() {
-            let made = made.into_iter().map(|(key, made)| (keyed.distinct[key].as_bytes().into(), made));
+            let made = made.into_iter().map(|(key, made)| (keyed.distinct[key].share(), made));
             self.answers.remember(batch, Remembered::new(&answer, made.collect()), now);
         }
         Ok(Ran { answer, again: false, changed })

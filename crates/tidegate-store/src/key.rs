@@ -1,6 +1,7 @@
 //! Which counter an operation is about, as bytes that no other counter has.
 
 use core::fmt;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -9,7 +10,7 @@ use crate::StoreError;
 /// The identity of one counter: a list of parts, each written with its length.
 ///
 /// Two different lists of parts never give the same key: `a` + `b_c` and `a_b` + `c` stay apart, and so do a part that
-/// is missing and one that is empty. Parts are any bytes. At most [`Key::BYTES_MAX`] bytes in all.
+/// is missing and one that is empty. Parts are any bytes. At most [`Key::BYTES_MAX`] bytes in all. Copies share them.
 ///
 /// ```
 /// use tidegate_store::Key;
@@ -20,7 +21,10 @@ use crate::StoreError;
 /// # Ok::<(), tidegate_store::StoreError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(SmallVec<[u8; 64]>);
+pub struct Key(Arc<[u8]>);
+
+/// A key while it is made: most fit without an allocation.
+type Bytes = SmallVec<[u8; 128]>;
 
 /// Stands where a part is missing; the length of a present part is written one higher.
 const MISSING: u8 = 0;
@@ -42,7 +46,7 @@ impl Key {
     ///
     /// [`StoreError::TooLarge`] if they take more than [`Key::BYTES_MAX`] bytes.
     pub fn from_parts<'a>(parts: impl IntoIterator<Item = Option<&'a [u8]>>) -> Result<Self, StoreError> {
-        let mut bytes = SmallVec::new();
+        let mut bytes = Bytes::new();
         for part in parts {
             let Some(part) = part else {
                 bytes.push(MISSING);
@@ -61,12 +65,17 @@ impl Key {
         if bytes.len() > Self::BYTES_MAX {
             return Err(StoreError::TooLarge { what: "key bytes", size: bytes.len(), max: Self::BYTES_MAX });
         }
-        Ok(Self(bytes))
+        Ok(Self(bytes[..].into()))
     }
 
     /// The bytes: not text, at most [`Key::BYTES_MAX`].
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The bytes, to be kept.
+    pub(crate) fn share(&self) -> Arc<[u8]> {
+        Arc::clone(&self.0)
     }
 
     /// The parts it was made of.
@@ -83,7 +92,7 @@ impl Key {
 }
 
 /// Writes seven bits a byte, the lowest first; the highest bit says that more follow.
-fn push_length(bytes: &mut SmallVec<[u8; 64]>, mut length: usize) {
+fn push_length(bytes: &mut Bytes, mut length: usize) {
     while length >= 0x80 {
         bytes.push(length as u8 | 0x80);
         length >>= 7;

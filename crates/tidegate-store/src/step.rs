@@ -14,7 +14,7 @@ use crate::record::{Applied, Made, Moment, Record};
 use crate::{Answer, Batch, BatchMode, Key, Kind, OnLedger, Operation, Outcome, RequestId};
 
 /// As many as the operations of a batch, or its keys.
-pub(crate) type Few<T> = SmallVec<[T; 4]>;
+pub(crate) type Few<T> = SmallVec<[T; 2]>;
 
 /// A batch with its different keys, and which one each operation is about.
 #[derive(Debug)]

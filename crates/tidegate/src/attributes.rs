@@ -25,7 +25,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// All pairs that count, in the order they were given.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.0.iter().take(Self::MAX).copied()
     }
 }

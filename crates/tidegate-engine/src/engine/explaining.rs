@@ -9,7 +9,7 @@ use super::order::{STORE_RETRY, denial, exact_name, failure, is_away};
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::ExactName;
-use crate::request::{OwnedAttributes, Request};
+use crate::request::{OwnedPairs, Request};
 
 /// What the limits of a namespace are to a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ impl Engine {
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
         let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
         let exact: Vec<ExactName> = exact.iter().map(exact_name).collect();
-        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let mut limits = attributes.with(|attributes| gate.explain(attributes, cost, step.now));

@@ -18,7 +18,9 @@ use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 use super::order::STORE_RETRY;
 use super::{Engine, EngineError, LimitReport};
 use crate::decision::ExactName;
-use crate::leases::{About, Asked, Flight, LeaseBatch, LeaseCharge, LeaseTotals, LeaseView, Leases, Taken};
+use crate::leases::{
+    About, Asked, Flight, Flights, LeaseBatch, LeaseCharge, LeaseTotals, LeaseView, Leases, Taken,
+};
 use crate::request::Request;
 
 /// How often a request waits for leases before it is refused instead: once for the ask, and again where others were faster.
@@ -33,8 +35,6 @@ pub(super) enum Leased {
     /// The store is asked first; nothing is held.
     Waits(Flights),
 }
-
-pub(super) type Flights = Vec<Arc<Flight>>;
 
 /// What a request has waited for so far.
 #[derive(Clone, Copy, Default)]
@@ -179,7 +179,7 @@ impl Engine {
         held.iter().map(move |charge| {
             let algorithm = &charge.about.algorithm;
             LimitReport {
-                name: charge.about.limit.to_string(),
+                name: charge.about.names()[0].1.to_owned(),
                 limit: algorithm.limit(),
                 remaining: charge.left.min(algorithm.limit()),
                 reset_at: algorithm.full_again(now),
@@ -283,16 +283,8 @@ impl Engine {
 /// What a lease of this key is of.
 fn about(gate: &Gate, limit: &LeasedLimit<'_>, request: &Request<'_>) -> Result<About, EngineError> {
     let name = gate.store_name(limit, request.attributes);
-    let key = Key::new(gate.namespace(), &name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
-    let scope = name.scope.iter().map(|(name, value)| (Box::from(&**name), Box::from(&**value)));
-    Ok(About {
-        number: limit.key(),
-        key,
-        algorithm: limit.algorithm.clone(),
-        namespace: gate.namespace().into(),
-        limit: limit.name.into(),
-        scope: scope.collect(),
-    })
+    let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
+    Ok(About::new(limit, key, gate.namespace(), &name.scope))
 }
 
 /// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which blocks for that are blocked.

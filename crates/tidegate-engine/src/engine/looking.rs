@@ -14,7 +14,7 @@ use super::order::{
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
 use crate::decision::ExactName;
-use crate::request::{OwnedAttributes, Request};
+use crate::request::{OwnedPairs, Request};
 
 /// What a request would meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Engine {
             gate: Arc::clone(gate),
             operations: self.operations_of(gate, exact, |_| Some(Kind::Peek { cost: request.cost }))?,
             exact: exact.iter().map(exact_name).collect(),
-            attributes: OwnedAttributes::new(request.attributes),
+            attributes: OwnedPairs::of(request.attributes),
             cost: request.cost,
         })
     }
@@ -120,7 +120,7 @@ impl Engine {
 /// A look at the limits of a request, some of which a store decides.
 struct Look {
     gate: Arc<Gate>,
-    attributes: OwnedAttributes,
+    attributes: OwnedPairs,
     cost: Cost,
     exact: Vec<ExactName>,
     /// One for each exact limit; none any more once they are in a batch.

@@ -15,7 +15,7 @@ use crate::asking::Progress;
 use crate::decision::{ExactName, Permit};
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKeysFull, RefundName, Refunded};
-use crate::request::{OwnedAttributes, Request};
+use crate::request::{OwnedPairs, Request};
 use crate::stable_hash::name_of;
 
 impl Engine {
@@ -51,7 +51,7 @@ impl Engine {
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
-        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
@@ -115,7 +115,7 @@ impl Engine {
             Known::Applied => return Ok(Progress::Done(Refunded::AlreadyApplied)),
             Known::Ask { batch, again } => (*batch, again),
         };
-        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refunds = &step.engine.shared.refunds;
@@ -158,7 +158,7 @@ impl Engine {
             return Ok(Progress::Done(()));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
-        let (attributes, cost) = (OwnedAttributes::new(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(EngineError::Store)?;
@@ -205,7 +205,7 @@ impl Engine {
         let local = gate.local_limits(request.attributes, limit);
         let lifted = local.iter().map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
-        let attributes = OwnedAttributes::new(request.attributes);
+        let attributes = OwnedPairs::of(request.attributes);
         let gate = gate.clone();
         let limit = limit.map(str::to_owned);
         Ok(Progress::ask(batch, move |step, _| {
@@ -255,7 +255,7 @@ impl Engine {
         let change = if until > now {
             let value = BlockNote {
                 namespace: request.namespace.to_owned(),
-                identity: notes::hex(&one.identity),
+                identity: notes::hex(one.identity),
                 attributes: one
                     .attributes
                     .iter()
@@ -268,7 +268,7 @@ impl Engine {
         };
         let batch = Batch::each(self.next_batch_id(), []).with_notes([change]);
         let limit = limit.to_owned();
-        let attributes = OwnedAttributes::new(request.attributes);
+        let attributes = OwnedPairs::of(request.attributes);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(EngineError::Store)?;
@@ -333,7 +333,7 @@ fn of_ledger(kind: Kind) -> Kind {
 }
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {
-    name_of([&b"block"[..], gate.namespace().as_bytes(), &limit.identity, &limit.key])
+    name_of([&b"block"[..], gate.namespace().as_bytes(), limit.identity, &limit.key])
 }
 
 fn unknown_limit(request: &Request<'_>, limit: &str) -> EngineError {

@@ -15,11 +15,12 @@ use tidegate_capacity::Admission;
 use tidegate_overload::Shed;
 use tidegate_store::{Batch, HolderId, Key, Kind, Operation, RequestId, StoreError};
 
-use super::leasing::{Flights, Leased, Waited};
+use super::leasing::{Leased, Waited};
 use super::{Engine, EngineError, LimitReport};
 use crate::decision::{
     Decision, ExactName, Home, InFlight, LeaseName, Outcome, Pending, Permit, Remote, Settled, Step,
 };
+use crate::leases::Flights;
 use crate::request::Request;
 use crate::together::{Parked, Question, Waiting};
 
@@ -289,7 +290,7 @@ fn undo_beside(charged: &Batch, shared: u64, id: RequestId) -> Batch {
 
 /// The key of a request under an exact limit, as stores have it.
 pub(super) fn key_of(gate: &Gate, limit: &ExactLimit<'_>) -> Result<Key, StoreError> {
-    Key::new(gate.namespace(), &limit.identity, &limit.key)
+    Key::new(gate.namespace(), limit.identity, &limit.key)
 }
 
 /// What brings charges in a store, each of `cost`, to what the request truly cost.

@@ -11,11 +11,12 @@ use tidegate::{Class, Refusal, Timestamp};
 use tidegate_store::{Answer, Batch, Operation, StoreError};
 
 use super::Engine;
-use super::leasing::{Flights, Leased, Waited};
+use super::leasing::{Leased, Waited};
 use super::order::{
     block_exceeded, charge_instead, denied_by_store, hold_of, is_charged, refuses, report_of, undecidable,
 };
 use crate::decision::{AfterStore, Answered, Decision, Outcome, Pending, Permit, Remote, Step};
+use crate::leases::Flights;
 use crate::request::{OwnedRequest, Request};
 use crate::together::{
     AdmitAllError, DecisionAll, Parked, Party, PendingAll, Permits, Question, SettledAll, StepAll, Then,

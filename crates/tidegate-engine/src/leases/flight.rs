@@ -5,6 +5,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
+
 use super::slot::About;
 
 /// An ask that is under way.
@@ -14,12 +16,15 @@ pub(crate) struct Flight {
     state: Mutex<State>,
 }
 
+/// What a request waits for.
+pub(crate) type Flights = SmallVec<[Arc<Flight>; 1]>;
+
 #[derive(Debug, Default)]
 struct State {
     has_landed: bool,
     /// Units for those who wait, and for nobody else: from a ledger that has no place for another holder.
     units: u64,
-    waiting: Vec<Waker>,
+    waiting: SmallVec<[Waker; 1]>,
 }
 
 impl Flight {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Holder, Terms};
 use tidegate::limit::OnStoreFailure;
+use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Key, Kind, OnLedger, Operation};
 
 use super::LOOK_MIN;
 use super::flight::Flight;
+use crate::request::{OwnedPairs, Pairs};
 
 /// What a lease is of.
 #[derive(Debug)]
@@ -19,13 +21,22 @@ pub(crate) struct About {
     /// What the store calls it.
     pub(crate) key: Key,
     pub(crate) algorithm: Algorithm,
-    pub(crate) namespace: Arc<str>,
-    pub(crate) limit: Box<str>,
-    /// The attributes of the key with their values.
-    pub(crate) scope: Box<[(Box<str>, Box<str>)]>,
+    /// The namespace and the limit, and after those the attributes of the key with their values.
+    names: OwnedPairs,
 }
 
 impl About {
+    pub(crate) fn new(limit: &LeasedLimit<'_>, key: Key, namespace: &str, scope: &ScopeValues<'_>) -> Self {
+        let scope = scope.iter().map(|(name, value)| (&**name, &**value));
+        let names = OwnedPairs::new(core::iter::once((namespace, limit.name)).chain(scope));
+        Self { number: limit.key(), key, algorithm: limit.algorithm.clone(), names }
+    }
+
+    /// The namespace and the limit, and after those the attributes of the key with their values.
+    pub(crate) fn names(&self) -> Pairs<'_> {
+        self.names.pairs()
+    }
+
     /// Has the store do this with the ledger of the key.
     pub(crate) fn operation(&self, what: OnLedger) -> Operation {
         Operation::new(self.key.clone(), self.algorithm.clone(), Kind::Ledger(what))
@@ -68,14 +79,9 @@ impl Slot {
         self.failure = limit.on_store_failure;
         self.terms = terms;
         self.holder.ask_soon(now);
-        self.about = Arc::new(About {
-            number: self.about.number,
-            key: self.about.key.clone(),
-            algorithm: limit.algorithm.clone(),
-            namespace: Arc::clone(&self.about.namespace),
-            limit: limit.name.into(),
-            scope: self.about.scope.clone(),
-        });
+        let About { number, ref key, ref names, .. } = *self.about;
+        let (key, names) = (key.clone(), names.clone());
+        self.about = Arc::new(About { number, key, algorithm: limit.algorithm.clone(), names });
     }
 
     /// Whether a wait until then is for something that comes without the store.

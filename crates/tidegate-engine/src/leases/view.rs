@@ -83,10 +83,13 @@ impl Leases {
     fn view(&self, about: &About, now: Timestamp) -> Option<LeaseView> {
         let shard = self.shard(about.number);
         let slot = shard.slots.get(&about.number)?;
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let mut names = about.names().into_iter().map(owned);
+        let (namespace, limit) = names.next().unwrap_or_default();
         Some(LeaseView {
-            namespace: about.namespace.to_string(),
-            limit: about.limit.to_string(),
-            scope: about.scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            namespace,
+            limit,
+            scope: names.collect(),
             demand: slot.holder.demand(&slot.terms, now),
             rate: slot.holder.rate(now),
             tokens: slot.holder.tokens(&slot.terms, now),
@@ -111,8 +114,7 @@ impl Rank {
 
 impl Ord for Rank {
     fn cmp(&self, other: &Self) -> Ordering {
-        let (one, two) = (&*self.about, &*other.about);
-        self.demand.cmp(&other.demand).then_with(|| (&two.limit, &two.scope).cmp(&(&one.limit, &one.scope)))
+        self.demand.cmp(&other.demand).then_with(|| other.about.names().cmp(&self.about.names()))
     }
 }
 

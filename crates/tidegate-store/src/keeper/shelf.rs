@@ -123,8 +123,8 @@ impl Shelf {
 
     /// Puts a counter where it was taken from; `None` if nothing is left of it. `changed` says whether it differs from
     /// what was taken.
-    pub(super) fn put(&mut self, key: &Key, record: Option<Record>, changed: bool, now: Timestamp) {
-        let key = key.as_bytes();
+    pub(super) fn put(&mut self, name: &Key, record: Option<Record>, changed: bool, now: Timestamp) {
+        let key = name.as_bytes();
         let saving = matches!(self.reclaim, Reclaim::Saved(_));
         if record.is_none() && !saving {
             self.remove(key);
@@ -133,7 +133,7 @@ impl Shelf {
         if record.is_none() && !changed && !self.entries.contains_key(key) {
             return;
         }
-        self.place(key, record, now);
+        self.place(key, || name.share(), record, now);
         if changed && saving {
             self.mark_changed(key);
         }
@@ -145,15 +145,22 @@ impl Shelf {
             return;
         }
         if record.is_drained(now) {
-            self.place(key, None, now);
+            self.place(key, || key.into(), None, now);
             self.mark_changed(key);
         } else {
-            self.place(key, Some(record), now);
+            self.place(key, || key.into(), Some(record), now);
             self.mark_saved(key);
         }
     }
 
-    fn place(&mut self, key: &[u8], record: Option<Record>, now: Timestamp) {
+    /// Puts a counter under its key, which is to be kept as `name` where there is none yet.
+    fn place(
+        &mut self,
+        key: &[u8],
+        name: impl FnOnce() -> Arc<[u8]>,
+        record: Option<Record>,
+        now: Timestamp,
+    ) {
         let heap = record.as_ref().map_or(0, Record::bytes);
         let due_of = |record: &Option<Record>| match (&self.reclaim, record) {
             (Reclaim::Drained(_), Some(record)) => record.drained_at(now),
@@ -173,7 +180,7 @@ impl Shelf {
             return;
         }
         let due = due_of(&record);
-        let key: Arc<[u8]> = key.into();
+        let key = name();
         self.bytes_used += Self::bytes_of(&key) + heap;
         if let Reclaim::Drained(queue) = &mut self.reclaim {
             queue.insert((due, Arc::clone(&key)));

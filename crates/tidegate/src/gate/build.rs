@@ -254,6 +254,9 @@ fn distinct_attributes(limits: &[Limit]) -> usize {
     all.len()
 }
 
+/// What the identity of a limit's ledgers ends with.
+const LEDGER: &[u8] = b"\0ledger";
+
 /// A limit ready to be checked.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -266,6 +269,7 @@ pub(crate) struct Compiled {
     overrides: Option<Overrides>,
     /// The name it counts under: its own, or the one it had when it was first counted.
     pub(crate) counts_as: Box<str>,
+    ledger_identity: Box<[u8]>,
     /// Whether any key of this limit was ever blocked; until then nobody looks for blocks. Shared with the same limit of
     /// other gates over the table, so that a block outlives a reload, also one that is set while it happens.
     pub(crate) has_blocks: Arc<AtomicBool>,
@@ -294,12 +298,26 @@ impl Compiled {
             .collect();
         let parts: Box<[Part]> = limit.key.iter().map(|part| Part::new(part, names)).collect();
         let counts_as: Box<str> = beside.identities.get(&limit.name).unwrap_or(&limit.name).as_str().into();
-        let identity = identity(namespace, &counts_as, &limit, table);
+        let mut identity_bytes = identity_bytes(&counts_as, &limit);
+        let identity = identity(namespace, &identity_bytes, table);
+        identity_bytes.extend(LEDGER);
+        let ledger_identity = identity_bytes.into();
         let scope = Scope::new(parts, limit.missing, identity, table);
         let overrides = Overrides::new(&limit, &beside.overrides, part, &scope, table)?;
         let has_blocks = table.blocks.of(identity);
         let is_elsewhere = false;
-        Ok(Self { limit, algorithm, conditions, scope, spec, overrides, counts_as, has_blocks, is_elsewhere })
+        Ok(Self {
+            limit,
+            algorithm,
+            conditions,
+            scope,
+            spec,
+            overrides,
+            counts_as,
+            ledger_identity,
+            has_blocks,
+            is_elsewhere,
+        })
     }
 
     /// Whether the request with these values is one this limit speaks of.
@@ -336,15 +354,13 @@ impl Compiled {
     }
 
     /// What makes its counters its own, on every member and across reloads.
-    pub(crate) fn identity(&self) -> Vec<u8> {
-        identity_bytes(&self.counts_as, &self.limit)
+    pub(crate) fn identity(&self) -> &[u8] {
+        &self.ledger_identity[..self.ledger_identity.len() - LEDGER.len()]
     }
 
     /// The same of its ledgers, so that none is ever taken for a counter of the same limit.
-    pub(crate) fn ledger_identity(&self) -> Vec<u8> {
-        let mut identity = self.identity();
-        identity.extend(b"\0ledger");
-        identity
+    pub(crate) fn ledger_identity(&self) -> &[u8] {
+        &self.ledger_identity
     }
 
     pub(crate) fn is_exact(&self) -> bool {
@@ -403,11 +419,11 @@ pub(super) fn identity_bytes(counts_as: &str, limit: &Limit) -> Vec<u8> {
 }
 
 /// The identity of a limit in its namespace, as the number that seeds its keys.
-fn identity(namespace: &str, counts_as: &str, limit: &Limit, table: &KeyTable) -> u64 {
+fn identity(namespace: &str, identity_bytes: &[u8], table: &KeyTable) -> u64 {
     let mut hasher = table.hasher();
     hasher.write_u64(namespace.len() as u64);
     hasher.write(namespace.as_bytes());
-    hasher.write(&identity_bytes(counts_as, limit));
+    hasher.write(identity_bytes);
     hasher.finish()
 }
 

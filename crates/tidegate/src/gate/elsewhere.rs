@@ -30,7 +30,7 @@ pub struct ExactLimit<'a> {
     pub algorithm: &'a Algorithm,
     /// What makes it the same limit on every member and across reloads, as bytes: the name it counts under, the attributes
     /// of its key, its algorithm; not its numbers.
-    pub identity: Vec<u8>,
+    pub identity: &'a [u8],
     /// The values of its key as bytes that no other tuple of values gives.
     pub key: Vec<u8>,
     /// The attributes of its key with their values, for people.
@@ -73,7 +73,7 @@ pub struct LocalLimit<'a> {
     /// The name of the limit.
     pub name: &'a str,
     /// As [`ExactLimit::identity`].
-    pub identity: Vec<u8>,
+    pub identity: &'a [u8],
     /// As [`ExactLimit::key`].
     pub key: Vec<u8>,
     /// The attributes of its key with their values as the request has them; those it lacks are left out.

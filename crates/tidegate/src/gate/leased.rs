@@ -59,7 +59,7 @@ impl LeasedLimit<'_> {
 #[non_exhaustive]
 pub struct StoreName<'a> {
     /// As [`super::ExactLimit::identity`].
-    pub identity: Vec<u8>,
+    pub identity: &'a [u8],
     /// As [`super::ExactLimit::key`].
     pub key: Vec<u8>,
     /// The attributes of the key with their values, for people.

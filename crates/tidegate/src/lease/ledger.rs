@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use self::allocation::Sums;
+use self::leases::Leases;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
 use super::terms::{Kind, Refill, Terms, Window, micros};
@@ -24,6 +25,7 @@ use crate::time::Timestamp;
 
 mod allocation;
 mod bucket;
+mod leases;
 mod stored;
 mod window;
 
@@ -52,7 +54,7 @@ pub struct Ledger {
     spent: u32,
     /// Until when half is left to holders that have found no place.
     crowded_us: u64,
-    leases: Vec<Lease>,
+    leases: Leases,
 }
 
 /// What one holder has, as far as the ledger knows: never less than what it really has.
@@ -146,7 +148,7 @@ impl Ledger {
             end_us,
             spent: 0,
             crowded_us: 0,
-            leases: Vec::new(),
+            leases: Leases::default(),
         }
     }
 
@@ -266,9 +268,7 @@ impl Ledger {
                 if !self.has_numbers(terms) || self.at_us < now_us || terms.has(Fault::GrantWithoutDebit) {
                     return false;
                 }
-                let from_us = self.at_us;
-                let add = |sums: Sums, lease: &Lease| sums.with(lease, now_us, from_us);
-                let sums = self.leases.iter().fold(Sums::default(), add);
+                let sums = self.leases.sums(now_us, self.at_us);
                 let has_dropped_parts = match self.used.checked_sub(sums.outstanding(self.period_us)) {
                     None => false,
                     Some(0) => (self.rest, self.dust) == (0, 0),
@@ -322,8 +322,7 @@ impl Ledger {
     /// An instant before which it may not be [forgotten](Ledger::is_forgettable), at the earliest `now`: the end of its leases, or
     /// of its window.
     pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
-        let ends = self.leases.iter().map(|lease| lease.until_us.max(lease.prior_until_us));
-        let last_us = if self.end_us > 0 { self.end_us } else { ends.max().unwrap_or(0) };
+        let last_us = if self.end_us > 0 { self.end_us } else { self.leases.last_us() };
         instant(last_us).max(now)
     }
 
@@ -341,7 +340,7 @@ impl Ledger {
 
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        self.leases.capacity() * size_of::<Lease>()
+        Leases::heap_bytes(self.leases.capacity())
     }
 
     /// The most that [`Ledger::heap_bytes`] grows by so many asks of holders that are [not on record](Ledger::has_holder);
@@ -354,7 +353,7 @@ impl Ledger {
             return 0;
         }
         // It grows twofold whenever it is full, which ends before twice what is needed, or at the first four.
-        ((2 * needed).max(4) - capacity) * size_of::<Lease>()
+        Leases::heap_bytes((2 * needed).max(4)) - Leases::heap_bytes(capacity)
     }
 
     /// Whether an absent record would answer the same from `now` on, so that the store may forget this one. `epoch` is the
@@ -386,7 +385,7 @@ impl Ledger {
                 let rate = (u64::from(rate) * terms.period_us).div_ceil(self.period_us);
                 u32::try_from(rate).unwrap_or(u32::MAX)
             };
-            for lease in &mut self.leases {
+            for lease in self.leases.iter_mut() {
                 (lease.rate, lease.prior_rate) = (rescaled(lease.rate), rescaled(lease.prior_rate));
             }
             (self.dust, self.period_us) = (0, terms.period_us);
@@ -416,25 +415,19 @@ impl Step<'_> {
     /// hand whose lease has ended, as they may say that it was not spent.
     fn outstanding(&self) -> u64 {
         match &self.terms.kind {
-            Kind::Bucket(_) => self.sums(None).outstanding(self.ledger.period_us),
+            Kind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
             Kind::Window(_) => self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum(),
         }
     }
 
     /// What is used without what leases are yet to release, rounded down.
     fn level(&self) -> u64 {
-        self.ledger.used.saturating_sub(self.sums(None).to_come.div_ceil(self.ledger.period_us))
+        self.ledger.used.saturating_sub(self.sums().to_come.div_ceil(self.ledger.period_us))
     }
 
-    /// What all leases but that at `except` add up to.
-    fn sums(&self, except: Option<usize>) -> Sums {
-        let (now_us, from_us) = (self.now_us, self.paid_from());
-        let (before, after) = match except {
-            Some(index) => (&self.ledger.leases[..index], &self.ledger.leases[index + 1..]),
-            None => (&self.ledger.leases[..], &[][..]),
-        };
-        let add = |sums: Sums, lease: &Lease| sums.with(lease, now_us, from_us);
-        after.iter().fold(before.iter().fold(Sums::default(), add), add)
+    /// What all leases add up to.
+    fn sums(&self) -> Sums {
+        self.ledger.leases.sums(self.now_us, self.paid_from())
     }
 
     /// Credits so much of what is in nobody's hand, and says how much.
@@ -535,9 +528,14 @@ impl Lease {
         }
     }
 
+    /// When the first and when the second of the last two grants ends.
+    fn ends_us(&self) -> (u64, u64) {
+        (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us))
+    }
+
     /// Whether it still lets its holder spend.
     fn is_alive(&self, now_us: u64) -> bool {
-        self.until_us.max(self.prior_until_us) > now_us
+        self.ends_us().1 > now_us
     }
 
     /// The fastest that its holder may spend from now on, in tokens each period.
@@ -552,8 +550,7 @@ impl Lease {
     /// The holder spends by the last grant or by the one before, not by both: by the faster of the two at each
     /// instant, as long as either lasts.
     fn to_come(self, from_us: u64) -> u64 {
-        let (first_us, last_us) =
-            (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us));
+        let (first_us, last_us) = self.ends_us();
         let alone = if self.until_us >= self.prior_until_us { self.rate } else { self.prior_rate };
         // Only a clock that has stepped back by hours makes more of it than can be counted.
         let both = u64::from(self.rate.max(self.prior_rate)).saturating_mul(first_us.saturating_sub(from_us));

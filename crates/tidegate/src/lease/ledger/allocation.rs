@@ -5,7 +5,7 @@
 use super::Lease;
 
 /// What some leases add up to: what an ask has to know of the others, found in one pass, as there may be many.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     /// What they are yet to release, in parts of a token by the period.
     pub(super) to_come: u64,
@@ -30,6 +30,12 @@ impl Sums {
             self.demand += u64::from(lease.demand);
         }
         self
+    }
+
+    /// The same when so many parts more have come.
+    #[must_use]
+    pub(super) fn later(self, parts: u64) -> Self {
+        Self { to_come: self.to_come - parts, ..self }
     }
 
     /// Without one of them, as [`Sums::with`] took it in; `None` if they were too many parts to count.

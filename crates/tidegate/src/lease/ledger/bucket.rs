@@ -50,10 +50,10 @@ impl Step<'_> {
     /// Drains `used` to now, but not below what holders may still spend; what their leases add up to.
     pub(super) fn drain(&mut self, refill: &Refill) -> Sums {
         let now_us = self.now_us;
-        let mut all = self.sums(None);
+        let mut all = self.ledger.leases.know_sums(now_us, self.paid_from());
         // What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
         // did until the last, which is never too little.
-        let ended = self.ledger.leases.iter().map(|lease| lease.until_us.max(lease.prior_until_us));
+        let ended = self.ledger.leases.iter().map(|lease| lease.ends_us().1);
         let are_alive = all.are_all_alive(self.ledger.leases.len());
         if !are_alive && let Some(last_us) = ended.filter(|ends_us| *ends_us <= now_us).max() {
             self.drain_until(refill, last_us);
@@ -71,7 +71,7 @@ impl Step<'_> {
                 is_alive
             });
             self.ledger.spent = spent;
-            all = self.sums(None);
+            all = self.sums();
         }
         self.drain_until(refill, now_us);
         self.hold_up(all.outstanding(self.ledger.period_us));
@@ -136,7 +136,7 @@ impl Step<'_> {
         if silent_us > SILENT_US {
             self.ledger.at_us = self.ledger.at_us.max(self.now_us + RETURN_US);
         }
-        let all = self.sums(None);
+        let all = self.sums();
         self.hold_up(refill.burst + all.to_come.div_ceil(self.ledger.period_us));
         all
     }
@@ -156,7 +156,7 @@ impl Step<'_> {
                     return answer;
                 }
                 let others = all.without(&lease, self.now_us, self.paid_from());
-                let others = others.unwrap_or_else(|| self.sums(Some(index)));
+                let others = others.unwrap_or_else(|| self.sums_beside(index));
                 self.settle(index, ask, &others);
                 (index, others)
             }
@@ -176,6 +176,13 @@ impl Step<'_> {
             return Some(self.nothing(ask, 0));
         }
         Some(self.grant(refill, index, ask, &others))
+    }
+
+    /// What all leases but one add up to.
+    fn sums_beside(&self, index: usize) -> Sums {
+        let others = self.ledger.leases.iter().enumerate().filter(|(other, _)| *other != index);
+        let (now_us, from_us) = (self.now_us, self.paid_from());
+        others.fold(Sums::default(), |sums, (_, lease)| sums.with(lease, now_us, from_us))
     }
 
     /// Whether the holder speaks of a lease of the epoch before, which nobody but itself remembers.

@@ -3,6 +3,7 @@
 //! The first byte is the number of the layout. Numbers follow, seven bits a byte, the lowest first. Whatever is read is
 //! checked: bytes that no ledger wrote are an error, and never more memory than they are long.
 
+use super::leases::Leases;
 use super::{Lease, Ledger};
 use crate::lease::message::HolderName;
 use crate::lease::{HOLDERS_MAX, NUMBER_MAX};
@@ -41,7 +42,7 @@ impl Ledger {
         ] {
             write(&mut bytes, number);
         }
-        for lease in &self.leases {
+        for lease in self.leases.iter() {
             for number in [
                 lease.holder.member,
                 lease.holder.incarnation.into(),
@@ -86,7 +87,7 @@ fn read(bytes: &[u8]) -> Result<Ledger, &'static str> {
         end_us: reader.number()?,
         spent: reader.small()?,
         crowded_us: reader.number()?,
-        leases: Vec::new(),
+        leases: Leases::default(),
     };
     if ledger.per_us == 0 || ledger.period_us == 0 || ledger.rest >= ledger.per_us {
         return Err("a remainder of nothing");

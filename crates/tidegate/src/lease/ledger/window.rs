@@ -61,8 +61,7 @@ impl Step<'_> {
         let mut index = index;
         if self.ledger.leases.len() >= HOLDERS_MAX {
             let leases = self.ledger.leases.iter().enumerate();
-            let (gone, lease) =
-                leases.min_by_key(|(_, lease)| (lease.until_us.max(lease.prior_until_us), lease.held))?;
+            let (gone, lease) = leases.min_by_key(|(_, lease)| (lease.ends_us().1, lease.held))?;
             if lease.is_alive(self.now_us) {
                 return None;
             }

@@ -1,0 +1,148 @@
+//! The leases of one ledger, and what they added up to when that was last counted.
+//!
+//! A key that more members ask for than find a place is asked about by all the others, who change none of the leases. There may
+//! be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) of them, so they are counted when one has changed, or has begun or stopped to
+//! release, and not for every ask.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::{Deref, DerefMut};
+
+use super::Lease;
+use super::allocation::Sums;
+
+/// The leases in order of their holders. Whatever is changed among them, sums are counted anew.
+#[derive(Clone, Default)]
+pub(super) struct Leases {
+    all: Vec<Lease>,
+    /// Made when there are many, and kept then.
+    known: Option<Box<Known>>,
+}
+
+/// From how many on they are not counted for every ask.
+const MANY: usize = 16;
+
+/// Sums, and how long they say what those of other instants are.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    sums: Sums,
+    now_us: u64,
+    from_us: u64,
+    /// By how much less there is to come with every microsecond, in parts.
+    slope: u64,
+    /// Before that none of them begins or ends to release.
+    steady_us: u64,
+    /// When the last of them ends.
+    last_us: u64,
+    /// Whether any has been changed since.
+    is_old: bool,
+}
+
+impl Leases {
+    /// What all add up to at `now_us`, releases counted from `from_us` on.
+    pub(super) fn sums(&self, now_us: u64, from_us: u64) -> Sums {
+        match &self.known {
+            Some(known) if known.is_of(now_us, from_us) => {
+                let sums = known.sums.later((from_us - known.from_us) * known.slope);
+                debug_assert_eq!(sums, self.count(now_us, from_us));
+                sums
+            }
+            _ => self.count(now_us, from_us),
+        }
+    }
+
+    /// The same, to be found with less effort the next time.
+    pub(super) fn know_sums(&mut self, now_us: u64, from_us: u64) -> Sums {
+        if self.all.len() >= MANY && !self.known.as_ref().is_some_and(|known| known.is_of(now_us, from_us)) {
+            let known = self.known_at(now_us, from_us);
+            match &mut self.known {
+                Some(place) => **place = known,
+                none => *none = Some(Box::new(known)),
+            }
+        }
+        self.sums(now_us, from_us)
+    }
+
+    /// When the last of them ends; the beginning of time if there is none.
+    pub(super) fn last_us(&self) -> u64 {
+        match &self.known {
+            Some(known) if !known.is_old => known.last_us,
+            _ => self.all.iter().map(|lease| lease.ends_us().1).max().unwrap_or(0),
+        }
+    }
+
+    /// Bytes on the heap of so many places.
+    pub(super) const fn heap_bytes(capacity: usize) -> usize {
+        capacity * size_of::<Lease>() + if capacity >= MANY { size_of::<Known>() } else { 0 }
+    }
+
+    fn count(&self, now_us: u64, from_us: u64) -> Sums {
+        self.all.iter().fold(Sums::default(), |sums, lease| sums.with(lease, now_us, from_us))
+    }
+
+    fn known_at(&self, now_us: u64, from_us: u64) -> Known {
+        let (mut steady_us, mut last_us, mut slope) = (u64::MAX, 0, 0);
+        for lease in &self.all {
+            let (first_us, end_us) = lease.ends_us();
+            slope += lease.to_come(from_us).saturating_sub(lease.to_come(from_us + 1));
+            last_us = last_us.max(end_us);
+            for at_us in [first_us, end_us] {
+                if at_us > now_us.min(from_us) {
+                    steady_us = steady_us.min(at_us);
+                }
+            }
+        }
+        let sums = self.count(now_us, from_us);
+        if sums.to_come == u64::MAX {
+            // Too much to be counted is no sum of anything.
+            steady_us = 0;
+        }
+        Known { sums, now_us, from_us, slope, steady_us, last_us, is_old: false }
+    }
+}
+
+impl Known {
+    /// Whether it says what the sums of these instants are.
+    fn is_of(&self, now_us: u64, from_us: u64) -> bool {
+        let is_later = self.now_us <= now_us && self.from_us <= from_us;
+        !self.is_old && is_later && now_us.max(from_us) < self.steady_us
+    }
+}
+
+impl Deref for Leases {
+    type Target = Vec<Lease>;
+
+    fn deref(&self) -> &Vec<Lease> {
+        &self.all
+    }
+}
+
+impl DerefMut for Leases {
+    fn deref_mut(&mut self) -> &mut Vec<Lease> {
+        if let Some(known) = &mut self.known {
+            known.is_old = true;
+        }
+        &mut self.all
+    }
+}
+
+impl fmt::Debug for Leases {
+    /// The leases: what is known of them is no part of what they are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
+}
+
+impl PartialEq for Leases {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl Eq for Leases {}
+
+impl Hash for Leases {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.all.hash(state);
+    }
+}
