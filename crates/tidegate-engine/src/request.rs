@@ -99,10 +99,10 @@ pub(crate) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
 impl OwnedPairs {
     pub(crate) fn of(attributes: Attributes<'_>) -> Self {
-        Self::new(attributes.iter())
+        Self::new(&attributes.iter())
     }
 
-    pub(crate) fn new<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Self {
+    pub(crate) fn new<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone)) -> Self {
         let parts = || pairs.clone().flat_map(|(name, value)| [name, value]);
         let mut text = String::with_capacity(parts().map(str::len).sum());
         let mut ends = SmallVec::new();

@@ -28,7 +28,7 @@ pub(crate) struct About {
 impl About {
     pub(crate) fn new(limit: &LeasedLimit<'_>, key: Key, namespace: &str, scope: &ScopeValues<'_>) -> Self {
         let scope = scope.iter().map(|(name, value)| (&**name, &**value));
-        let names = OwnedPairs::new(core::iter::once((namespace, limit.name)).chain(scope));
+        let names = OwnedPairs::new(&core::iter::once((namespace, limit.name)).chain(scope));
         Self { number: limit.key(), key, algorithm: limit.algorithm.clone(), names }
     }
 
