@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tidegate::{Gate, GateError, KeyTable, Limit, LimitStatus, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::{Capacity, CapacityError};
 use tidegate_overload::Overload;
@@ -252,7 +253,9 @@ fn hasher(seed: [u64; 4]) -> ahash::RandomState {
 /// An engine never changes its limits: [`Engine::reconfigured`] and its like make another one over the same state, and both
 /// may decide at once. A request goes through one of them from beginning to end; a permit is settled by any of them.
 pub struct Engine {
-    pub(crate) gates: Vec<Arc<Gate>>,
+    pub(crate) gates: SmallVec<[Arc<Gate>; 1]>,
+    /// The name of the namespace if there is one and it is short: mostly so, and nothing else needs to be looked at then.
+    only: SmallVec<[u8; 24]>,
     by_name: Arc<HashMap<Box<str>, usize, ahash::RandomState>>,
     /// Tells it from the other engines over the same state.
     pub(crate) generation: u32,
@@ -422,10 +425,7 @@ impl Engine {
     }
 
     pub(crate) fn find(&self, namespace: &str) -> Result<usize, EngineError> {
-        // Most have one, and then there is nothing to look up.
-        if let [gate] = &self.gates[..]
-            && gate.namespace() == namespace
-        {
+        if !self.only.is_empty() && namespace.as_bytes() == &self.only[..] {
             return Ok(0);
         }
         let unknown = || EngineError::UnknownNamespace(namespace.chars().take(128).collect());

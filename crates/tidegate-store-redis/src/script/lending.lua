@@ -203,7 +203,8 @@ local function bucket_ledger(m)
     local is_learning, demand, need, members = g.at > now, ask.demand, ask.need, sums.members
     local owed = is_learning and 0 or max(0, g.used - n.limit - ceil(sums.to_come / g.period_us))
     local quota = max(0, n.quota - floor(n.quota / UNLEASED) - owed)
-    if g.crowded > now then quota = floor(quota / 2) end
+    local is_crowded = g.crowded > now
+    if is_crowded then quota = floor(quota / 2) end
     local total = sums.demand + demand
     local wanted, share = m.headroom(total), 0
     local is_scarce = wanted >= quota
@@ -215,6 +216,7 @@ local function bucket_ledger(m)
         share = m.headroom(demand) + floor(half / (members + 1)) + part(half, demand, total)
       end
     end
+    if is_crowded then share = min(share, m.headroom(demand)) end
     if is_learning then share = min(share, ask.rate) end
     local rate = min(share, max(0, quota - sums.fastest))
 

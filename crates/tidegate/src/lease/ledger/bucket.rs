@@ -10,7 +10,7 @@
 
 use core::time::Duration;
 
-use super::allocation::{Sums, Wanted};
+use super::allocation::{Sums, Wanted, with_headroom};
 use super::{Lease, Refill, Step};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
@@ -235,9 +235,14 @@ impl Step<'_> {
         // The debit of its own lease is still to be made.
         let owed = self.owed(refill, others.to_come);
         let quota = (refill.quota - refill.quota / UNLEASED).saturating_sub(owed);
-        let quota = if self.ledger.crowded_us > now_us { quota / 2 } else { quota };
+        let is_crowded = self.ledger.crowded_us > now_us;
+        let quota = if is_crowded { quota / 2 } else { quota };
         let wanted = others.wanted(ask.demand, quota);
         let mut share = if ask.demand == 0 && ask.need == 0 { 0 } else { wanted.share(ask.demand) };
+        if is_crowded {
+            // What nobody here is asked for is left to those that have found no place.
+            share = share.min(with_headroom(ask.demand.into()));
+        }
         if self.is_learning() {
             // Others may still spend all the rest under leases that nobody remembers.
             share = share.min(ask.rate.into());
