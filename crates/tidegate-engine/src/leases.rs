@@ -184,7 +184,7 @@ pub(crate) struct Leases {
     outbox: Mutex<Outbox>,
     /// Whether there may be something in the outbox.
     has_asks: AtomicBool,
-    terms: Mutex<HashMap<(u32, OnStoreFailure), Arc<Terms>>>,
+    terms: Mutex<HashMap<(u32, OnStoreFailure), Arc<Terms>, ahash::RandomState>>,
     asks: AtomicU64,
     unanswered: AtomicU64,
 }
@@ -235,7 +235,7 @@ impl Leases {
             members: AtomicU32::new(1),
             outbox: Mutex::default(),
             has_asks: AtomicBool::new(false),
-            terms: Mutex::default(),
+            terms: Mutex::new(HashMap::with_hasher(names)),
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
         }

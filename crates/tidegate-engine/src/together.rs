@@ -129,20 +129,26 @@ pub enum AdmitAllError {
     },
 }
 
-/// Requests, one or several, that are not decided yet.
+/// Requests, one or several, that are not decided yet. Boxed by what they wait for, since they are handed on often.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it stands in a box of whoever waits")]
 pub(crate) enum Waiting {
     /// The store is asked something.
-    Store { batch: Batch, then: Then },
+    Store(Box<Asked>),
     /// The store is asked for leases.
-    Lease(Parked),
+    Lease(Box<Parked>),
+}
+
+/// What the store is asked, and what its answer leads to.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) batch: Batch,
+    pub(crate) then: Then,
 }
 
 impl Waiting {
     pub(crate) fn wants(&self) -> Wants<'_> {
         match self {
-            Self::Store { batch, .. } => Wants::Store(batch),
+            Self::Store(asked) => Wants::Store(&asked.batch),
             Self::Lease(parked) => Wants::Lease(Landing(&parked.flights)),
         }
     }
@@ -158,8 +164,8 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    pub(crate) fn new(requests: &[Request<'_>], flights: Flights, rounds: u8) -> Self {
-        Self { requests: requests.iter().map(OwnedRequest::new).collect(), flights, rounds }
+    pub(crate) fn boxed(requests: &[Request<'_>], flights: Flights, rounds: u8) -> Box<Self> {
+        Box::new(Self { requests: requests.iter().map(OwnedRequest::new).collect(), flights, rounds })
     }
 }
 

@@ -34,7 +34,7 @@ impl Engine {
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
         let refused = |refusal| Step::Decided(Decision::Refuse(refusal));
         let waits =
-            |flights| Step::Ask(Box::new(Pending(Waiting::Lease(Parked::new(&[*request], flights, 0)))));
+            |flights| Step::Ask(Box::new(Pending(Waiting::Lease(Parked::boxed(&[*request], flights, 0)))));
         self.hold(request, Waited::default(), now, refused, waits, |gate, mut holds| {
             match self.question(0, gate, request, now) {
                 Ok(Some(question)) => Ok(self.ask_one(holds, request, question, now)),

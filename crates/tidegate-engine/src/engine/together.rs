@@ -19,8 +19,8 @@ use crate::decision::{AfterStore, Answered, Decision, Outcome, Pending, Permit, 
 use crate::leases::Flights;
 use crate::request::{OwnedRequest, Request};
 use crate::together::{
-    AdmitAllError, DecisionAll, Parked, Party, PendingAll, Permits, Question, SettledAll, StepAll, Then,
-    Waiting,
+    AdmitAllError, Asked, DecisionAll, Parked, Party, PendingAll, Permits, Question, SettledAll, StepAll,
+    Then, Waiting,
 };
 
 /// Refusals, each with the place of its request.
@@ -79,7 +79,7 @@ impl Engine {
                     for after in &requests[at + 1..] {
                         flights.extend(self.ask_ahead(after, waited, now));
                     }
-                    let parked = Parked::new(requests, flights, waited.rounds);
+                    let parked = Parked::boxed(requests, flights, waited.rounds);
                     return Ok(StepAll::Ask(Box::new(PendingAll(Waiting::Lease(parked)))));
                 }
                 Ok(Begun::Refused(refusal)) => {
@@ -218,12 +218,15 @@ impl Engine {
         };
         let batch = Batch::all_or_nothing(question.id, operations);
         party.asked = first..until;
-        StepAll::Ask(Box::new(PendingAll(Waiting::Store { batch, then: Then::Admit(party) })))
+        StepAll::Ask(Box::new(PendingAll(Waiting::Store(Box::new(Asked {
+            batch,
+            then: Then::Admit(party),
+        })))))
     }
 
     fn go_on(&self, waiting: Waiting, answered: Answered, now: Timestamp) -> StepAll {
-        let (batch, then) = match waiting {
-            Waiting::Store { batch, then } => (batch, then),
+        let Asked { batch, then } = match waiting {
+            Waiting::Store(asked) => *asked,
             Waiting::Lease(parked) => return self.begin_anew(&parked, now),
         };
         let answer = match answered {
@@ -418,10 +421,10 @@ fn shared_keys(
 fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<Batch>) -> StepAll {
     match more.next() {
         None => StepAll::Decided(DecisionAll::Refuse(refusals)),
-        Some(batch) => StepAll::Ask(Box::new(PendingAll(Waiting::Store {
-            batch,
-            then: Then::Refuse { refusals, more },
-        }))),
+        Some(batch) => {
+            let asked = Asked { batch, then: Then::Refuse { refusals, more } };
+            StepAll::Ask(Box::new(PendingAll(Waiting::Store(Box::new(asked)))))
+        }
     }
 }
 

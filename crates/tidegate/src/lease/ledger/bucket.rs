@@ -50,12 +50,9 @@ impl Step<'_> {
     /// Drains `used` to now, but not below what holders may still spend; what their leases add up to.
     pub(super) fn drain(&mut self, refill: &Refill) -> Sums {
         let now_us = self.now_us;
-        let mut all = self.ledger.leases.know_sums(now_us, self.paid_from());
         // What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
         // did until the last, which is never too little.
-        let ended = self.ledger.leases.iter().map(|lease| lease.ends_us().1);
-        let are_alive = all.are_all_alive(self.ledger.leases.len());
-        if !are_alive && let Some(last_us) = ended.filter(|ends_us| *ends_us <= now_us).max() {
+        if let Some(last_us) = self.ledger.leases.last_ended_us(now_us) {
             self.drain_until(refill, last_us);
             let in_hand: u64 = self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum();
             let from_us = last_us.max(self.ledger.at_us);
@@ -71,8 +68,8 @@ impl Step<'_> {
                 is_alive
             });
             self.ledger.spent = spent;
-            all = self.sums();
         }
+        let all = self.ledger.leases.know_sums(now_us, self.paid_from());
         self.drain_until(refill, now_us);
         self.hold_up(all.outstanding(self.ledger.period_us));
         all

@@ -63,6 +63,14 @@ impl Leases {
         self.sums(now_us, from_us)
     }
 
+    /// When the last of those ended that have by `now_us`.
+    pub(super) fn last_ended_us(&self, now_us: u64) -> Option<u64> {
+        match &self.known {
+            Some(known) if known.is_of(now_us, now_us) && known.sums.are_all_alive(self.all.len()) => None,
+            _ => self.all.iter().map(|lease| lease.ends_us().1).filter(|ends_us| *ends_us <= now_us).max(),
+        }
+    }
+
     /// When the last of them ends; the beginning of time if there is none.
     pub(super) fn last_us(&self) -> u64 {
         match &self.known {
@@ -82,8 +90,10 @@ impl Leases {
 
     fn known_at(&self, now_us: u64, from_us: u64) -> Known {
         let (mut steady_us, mut last_us, mut slope) = (u64::MAX, 0, 0);
+        let mut sums = Sums::default();
         for lease in &self.all {
             let (first_us, end_us) = lease.ends_us();
+            sums = sums.with(lease, now_us, from_us);
             slope += lease.to_come(from_us).saturating_sub(lease.to_come(from_us + 1));
             last_us = last_us.max(end_us);
             for at_us in [first_us, end_us] {
@@ -92,7 +102,6 @@ impl Leases {
                 }
             }
         }
-        let sums = self.count(now_us, from_us);
         if sums.to_come == u64::MAX {
             // Too much to be counted is no sum of anything.
             steady_us = 0;
