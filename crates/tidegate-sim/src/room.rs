@@ -40,14 +40,13 @@ pub(crate) struct Written {
 
 /// What became of a batch that reached the store.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "almost all are the largest")]
 pub(crate) enum Served {
     /// It refused the connection.
     Away,
     /// It looks at it then.
     Later(u64),
     /// It did, at that instant of its clock; and whether it only said again what it had said before.
-    Done { answer: Result<Answer, StoreError>, at: Timestamp, again: bool },
+    Done { answer: Box<Result<Answer, StoreError>>, at: Timestamp, again: bool },
 }
 
 /// How much a keeper may hold: more than any scenario needs, so that it is never full.
@@ -103,9 +102,9 @@ impl Room {
                     let (batch, answer) = (batch.clone(), ran.answer.clone());
                     self.log.push_back(Written { at: now, store_now, batch, answer });
                 }
-                Served::Done { answer: Ok(ran.answer), at: store_now, again: ran.again }
+                Served::Done { answer: Box::new(Ok(ran.answer)), at: store_now, again: ran.again }
             }
-            Err(error) => Served::Done { answer: Err(error), at: store_now, again: false },
+            Err(error) => Served::Done { answer: Box::new(Err(error)), at: store_now, again: false },
         }
     }
 

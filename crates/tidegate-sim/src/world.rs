@@ -26,7 +26,7 @@ const ANSWERS_LATE: u64 = 900 * MS;
 
 /// The shortest time between two looks of a member at what is due. It only delays what nobody waits for, and by much less than
 /// leases are renewed ahead of their end.
-const TICK_MIN: u64 = 100 * MS;
+const TICK_MIN: u64 = 200 * MS;
 
 /// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the caller see how far it is.
 #[derive(Debug)]
@@ -290,10 +290,10 @@ impl Simulation {
             }
             Served::Away => {
                 let error = StoreError::Unavailable { at: "the store".to_owned(), sent: false, source: None };
-                self.reply(name, member, Err(error));
+                self.reply(name, member, Box::new(Err(error)));
             }
             Served::Done { answer, at, again } => {
-                if let Ok(answer) = &answer {
+                if let Ok(answer) = &*answer {
                     watch_served(&mut self.watch, batch, answer, again, self.now, at);
                 }
                 self.reply(name, member, answer);
@@ -302,13 +302,13 @@ impl Simulation {
         self.calls.landed(name);
     }
 
-    fn reply(&mut self, name: CallName, member: u32, answer: Result<Answer, StoreError>) {
+    fn reply(&mut self, name: CallName, member: u32, answer: Box<Result<Answer, StoreError>>) {
         let [first, second] = self.network.back(member, self.now);
-        if let (Some(at), Ok(answer)) = (second, &answer) {
+        if let (Some(at), Ok(answer)) = (second, &*answer) {
             self.queue.plan(at, Event::Answers(name, Box::new(Ok(answer.clone()))));
         }
         if let Some(at) = first {
-            self.queue.plan(at, Event::Answers(name, Box::new(answer)));
+            self.queue.plan(at, Event::Answers(name, answer));
         }
     }
 

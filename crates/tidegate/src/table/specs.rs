@@ -130,11 +130,21 @@ impl SpecId {
     }
 }
 
-const CHUNK: usize = 1024;
-const CHUNKS: usize = (1 << super::SPEC_BITS) / CHUNK;
+/// Specs of the first chunk, as a power of two. Each further one has twice as many as the one before: most tables know a
+/// handful, some a million.
+const FIRST_BITS: u32 = 4;
+const CHUNKS: usize = super::SPEC_BITS as usize + 1 - FIRST_BITS as usize;
 
 /// Specs that come into being together.
 type Chunk = Box<[OnceLock<Spec>]>;
+
+/// In which chunk a number is, and where in it.
+#[inline]
+const fn place(index: usize) -> (usize, usize) {
+    let shifted = index + (1 << FIRST_BITS);
+    let bits = shifted.ilog2();
+    ((bits - FIRST_BITS) as usize, shifted - (1 << bits))
+}
 
 /// All specs ever used with a table, by number. Reading takes no lock; numbers are never reused.
 pub(crate) struct Specs {
@@ -160,13 +170,14 @@ impl Specs {
             return Some(*id);
         }
         let id = SpecId::new(u32::try_from(numbers.len() + 1).ok()?)?;
-        let index = id.get() as usize;
-        if index > Self::MAX {
+        if id.get() as usize > Self::MAX {
             return None;
         }
-        let chunk = self.chunks[index / CHUNK].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
+        let (chunk, at) = place(id.get() as usize);
+        let length = 1_usize << (FIRST_BITS as usize + chunk);
+        let chunk = self.chunks[chunk].get_or_init(|| (0..length).map(|_| OnceLock::new()).collect());
         // Set before the number is handed out; the lock makes this the only writer.
-        let _ = chunk[index % CHUNK].set(spec.clone());
+        let _ = chunk[at].set(spec.clone());
         numbers.insert(spec, id);
         Some(id)
     }
@@ -174,7 +185,22 @@ impl Specs {
     /// The spec of that number.
     #[inline]
     pub(crate) fn get(&self, id: SpecId) -> Option<&Spec> {
-        let index = id.get() as usize;
-        self.chunks.get(index / CHUNK)?.get()?[index % CHUNK].get()
+        let (chunk, at) = place(id.get() as usize);
+        self.chunks.get(chunk)?.get()?.get(at)?.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_a_place_of_its_own_in_a_chunk_that_is_there() {
+        let mut places: Vec<_> = (0..=Specs::MAX).map(place).collect();
+        let fits = |(chunk, at): &(usize, usize)| *chunk < CHUNKS && *at < 1 << (FIRST_BITS as usize + chunk);
+        assert!(places.iter().all(fits));
+        assert!(places.is_sorted());
+        places.dedup();
+        assert_eq!(places.len(), Specs::MAX + 1);
     }
 }
