@@ -52,7 +52,8 @@ pub use message::{Ask, Epoch, Grant, HolderName};
 pub use terms::{Safe, Terms, TermsError};
 
 /// The most holders with a lease on one key. Any further one is lent what waits at it and no more, so it asks for every
-/// request, and as long as there are such holders half of the rate is left to them.
+/// request, and as long as there are such holders half of the rate is left to them, with all that the others are not asked
+/// for.
 pub const HOLDERS_MAX: usize = 256;
 
 /// The shortest time between an ask that brought too little and the next: 100 ms.
