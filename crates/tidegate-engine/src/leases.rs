@@ -460,7 +460,7 @@ impl Leases {
                     slot.holder.lost(self.members.load(Ordering::Relaxed), now);
                 }
                 // Without a place at the ledger there is nothing to remember.
-                if units > 0 && slot.can_go(now) {
+                if units > 0 && slot.is_idle(now) {
                     self.drop_slot(shard, key);
                 } else {
                     let at = slot.next_look(now);

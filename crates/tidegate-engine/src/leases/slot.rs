@@ -1,5 +1,6 @@
 //! One holder with what this member knows about its key.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate::gate::LeasedLimit;
@@ -43,6 +44,12 @@ impl About {
     }
 }
 
+/// Units in a period: who is asked for fewer is forgotten when its lease has ended.
+const REMEMBERED: u64 = 2;
+
+/// After what time a holder is looked at again that is only remembered.
+const LOOK_IDLE: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) holder: Holder,
@@ -79,9 +86,16 @@ impl Slot {
         self.failure = limit.on_store_failure;
         self.terms = terms;
         self.holder.ask_soon(now);
-        let About { number, ref key, ref names, .. } = *self.about;
-        let (key, names) = (key.clone(), names.clone());
-        self.about = Arc::new(About { number, key, algorithm: limit.algorithm.clone(), names });
+        let owned = {
+            let names = self.about.names();
+            OwnedPairs::new(&core::iter::once((names[0].0, limit.name)).chain(names[1..].iter().copied()))
+        };
+        self.about = Arc::new(About {
+            number: self.about.number,
+            key: self.about.key.clone(),
+            algorithm: limit.algorithm.clone(),
+            names: owned,
+        });
     }
 
     /// Whether a wait until then is for something that comes without the store.
@@ -91,14 +105,21 @@ impl Slot {
 
     /// Whether nothing would be lost if it were dropped.
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
-        // Without the store, what is left of the last grant is worth keeping as long as somebody asks for it.
-        let is_wanted = self.holder.is_unanswered() && self.holder.demand(&self.terms, now) > 0;
-        self.flight.is_none() && self.holder.is_idle(&self.terms, now) && !is_wanted
+        // What is asked for now and then is remembered, so that it gets a lease of its own. Without the store, what is left of
+        // the last grant is worth keeping as long as anybody asks for it.
+        let least = if self.holder.is_unanswered() { 1 } else { REMEMBERED };
+        self.is_idle(now) && self.holder.demand(&self.terms, now) < least
+    }
+
+    /// Whether it holds nothing and nothing is under way.
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        self.flight.is_none() && self.holder.is_idle(&self.terms, now)
     }
 
     /// When to look at it again.
     pub(super) fn next_look(&self, now: Timestamp) -> Timestamp {
-        let at = self.holder.wake_at().unwrap_or_else(|| self.holder.until().max(now));
-        at.max(now.saturating_add(LOOK_MIN))
+        let at = self.holder.wake_at().unwrap_or_else(|| self.holder.idle_at());
+        // One that is only remembered, until it is not asked for any more.
+        if at <= now { now.saturating_add(LOOK_IDLE) } else { at.max(now.saturating_add(LOOK_MIN)) }
     }
 }

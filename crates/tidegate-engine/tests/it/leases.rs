@@ -29,6 +29,7 @@ pub(crate) struct Fleet {
     clock: Arc<AtomicU64>,
     pub(crate) is_down: bool,
     asks: u64,
+    looks: u64,
 }
 
 pub(crate) fn leased(name: &str, algorithm: Algorithm) -> Limit {
@@ -70,6 +71,7 @@ impl Fleet {
             clock,
             is_down: false,
             asks: 0,
+            looks: 0,
         }
     }
 
@@ -166,6 +168,46 @@ impl Fleet {
         }
         admitted
     }
+}
+
+/// How many asks half a minute takes of one member that is asked for one unit each `every`, and looks at its leases exactly when it
+/// is due.
+fn asks_of_half_a_minute(limit: Algorithm, every: Duration) -> u64 {
+    let mut fleet = Fleet::new(1, &[leased("limit", limit)]);
+    let end = fleet.now().saturating_add(30 * SECOND);
+    let mut request_at = fleet.now();
+    while fleet.now() < end {
+        let due = fleet.members[0].tick(fleet.now()).next;
+        fleet.drive(0);
+        let next = due.min(request_at).max(fleet.now().saturating_add(Duration::from_micros(1)));
+        fleet.clock.store(next.as_nanos(), Ordering::Relaxed);
+        fleet.looks += 1;
+        if next >= request_at {
+            request_at = next.saturating_add(every);
+            assert!(fleet.admit(0, 1).is_some());
+        }
+    }
+    let requests = 30 * SECOND.as_nanos() / every.as_nanos();
+    assert!(u128::from(fleet.looks) < 2 * requests + 200, "{} looks for {requests} requests", fleet.looks);
+    fleet.asks
+}
+
+#[test]
+fn a_key_that_is_asked_for_steadily_keeps_its_lease_however_slowly() {
+    // The first leases are short; afterwards one lasts for more than four seconds.
+    for (per_second, most) in [(1, 16), (2, 14), (5, 12), (20, 12), (50, 12)] {
+        let asks = asks_of_half_a_minute(bucket(100, SECOND), SECOND / per_second);
+        println!("{asks} asks at {per_second}/s");
+        assert!(asks <= most, "{asks} asks at {per_second}/s");
+    }
+    // One in five seconds is not worth a lease.
+    assert!(asks_of_half_a_minute(bucket(100, SECOND), 5 * SECOND) <= 7);
+}
+
+#[test]
+fn the_lease_of_a_window_is_looked_at_now_and_then_and_not_all_the_time() {
+    let asks = asks_of_half_a_minute(window(10_000, Duration::from_hours(24)), SECOND / 20);
+    assert!(asks <= 14, "{asks}");
 }
 
 #[test]

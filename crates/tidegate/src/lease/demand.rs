@@ -52,7 +52,7 @@ impl Demand {
     /// Counts `units` asked for at `now`, by one request.
     pub(super) fn add(&mut self, units: u64, now: Timestamp) {
         if now.saturating_since(self.at) >= FADED {
-            (self.born_ms, self.seen) = (millis(now), 0);
+            (self.micro, self.born_ms, self.seen) = (0, millis(now), 0);
         }
         if self.seen < SETTLED {
             let is_old = Duration::from_millis(self.age_ms(now).into()) > 2 * FADED;

@@ -74,9 +74,14 @@ const OWES: u8 = 8;
 const GONE: u8 = 16;
 /// The last grant was less than the holder is due.
 const SHORT: u8 = 32;
+/// A bucket that was hardly taken from when the ledger was asked last.
+const RARE: u8 = 64;
 
 /// How often demand is compared with what the ledger was told: so often in a period.
 const CHECKS: u32 = 8;
+
+/// How long a bucket that is hardly taken from is remembered beyond its lease, in case that it was the beginning of more.
+const REMEMBERED: Duration = Duration::from_millis(600);
 
 /// Units in a period from which on a lease is renewed before it is missed.
 const RENEW_MIN: u32 = 4;
@@ -367,16 +372,16 @@ impl Holder {
         self.rtt_us = if self.acked == 0 { took_us } else { self.rtt_us - self.rtt_us / 8 + took_us / 8 };
         let old_until = core::mem::replace(&mut self.until, from.saturating_add(lasts));
         let ahead = lasts / 12 + Duration::from_micros(2 * u64::from(self.rtt_us)).min(lasts / 2);
-        // A bucket that is hardly taken from needs no lease until the next request comes, and this one ends by itself.
-        let is_rare = matches!(terms.kind, Kind::Bucket(_)) && self.demand.told() < RENEW_MIN;
-        self.renew_at = if is_rare { self.until } else { self.until.saturating_sub(ahead) };
+        self.renew_at = self.until.saturating_sub(ahead);
         self.check_at = now.saturating_add(terms.period() / CHECKS);
         if now >= old_until {
             // What the fallback gave is no part of what was lent.
             self.level = 0;
         }
         self.acked = self.seq;
-        self.flags &= !(SCARCE | SHORT);
+        self.flags &= !(SCARCE | SHORT | RARE);
+        let is_rare = matches!(terms.kind, Kind::Bucket(_)) && self.demand.told() < RENEW_MIN;
+        self.flags |= if is_rare { RARE } else { 0 };
         self.flags |=
             if grant.is_scarce { SCARCE } else { 0 } | if grant.again > SPACING { SHORT } else { 0 };
         (self.rate, self.fallback, self.members, self.keep) =
@@ -426,6 +431,10 @@ impl Holder {
         if self.is(ASKING | GONE) {
             return None;
         }
+        if self.is(RARE) {
+            // Whoever takes from it renews it if need be; otherwise it ends by itself.
+            return Some(self.until.saturating_add(REMEMBERED).max(self.asked));
+        }
         let is_worth_it = self.held > 0 || self.is(OWES) || self.rate > 0;
         // Of less than the noise nothing can have been lost.
         let check_at = if self.demand.told() > NOISE { self.check_at } else { Timestamp::MAX };
@@ -439,20 +448,22 @@ impl Holder {
             return false;
         }
         if now >= self.renew_at {
-            // Nor once it is hardly taken from any more.
-            if matches!(terms.kind, Kind::Bucket(_)) && self.demand.each(terms.period(), now) < RENEW_MIN {
+            // A bucket that is hardly taken from needs no lease until the next request comes, and the old one ends by itself.
+            let is_answered = matches!(terms.kind, Kind::Bucket(_)) && self.unanswered == 0;
+            if is_answered && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
                 return false;
             }
             return true;
         }
-        if matches!(terms.kind, Kind::Window(_)) {
-            return self.is_low(terms);
-        }
+        let is_window = matches!(terms.kind, Kind::Window(_));
         if now < self.check_at {
-            return false;
+            return is_window && self.is_low(terms);
         }
         self.check_at = now.saturating_add(terms.period() / CHECKS);
+        if is_window {
+            return self.is_low(terms);
+        }
         let (demand, told) = (self.demand.each(terms.period(), now), self.demand.told());
         demand > told.saturating_mul(2).saturating_add(NOISE)
             || told > demand.saturating_add(demand / 2 + NOISE)
@@ -470,6 +481,11 @@ impl Holder {
         let mut copy = self.clone();
         copy.gather(terms, now);
         copy.level / period_ns(terms)
+    }
+
+    /// When it may be [idle](Holder::is_idle) at the earliest.
+    pub fn idle_at(&self) -> Timestamp {
+        self.until.max(self.asked)
     }
 
     /// When the lease ends, by the holder's clock.
