@@ -188,7 +188,8 @@ fn a_lease_that_is_hardly_used_ends_without_an_ask() {
         let mut is_due = false;
         for tick in 1..500 {
             if tick % (500 / per_period) == 0 {
-                holder.take(&terms, Cost::ONE, 0, at(tick * 10 * MS));
+                let taken = holder.take(&terms, Cost::ONE, 0, at(tick * 10 * MS));
+                is_due |= taken == Take::Taken { renew: true };
             }
             let now = at(tick * 10 * MS);
             is_due |= holder.wake_at().is_some_and(|at| at <= now) && holder.is_due(&terms, now);
