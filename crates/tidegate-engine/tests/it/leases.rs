@@ -211,6 +211,21 @@ fn the_lease_of_a_window_is_looked_at_now_and_then_and_not_all_the_time() {
 }
 
 #[test]
+fn a_used_up_quota_is_not_looked_at_before_there_can_be_more() {
+    let mut fleet = Fleet::new(1, &[leased("day", window(5, Duration::from_hours(24)))]);
+    assert_eq!(fleet.burst(0), 5);
+    let (mut looks, end) = (0, fleet.now().saturating_add(20 * SECOND));
+    while fleet.now() < end {
+        let due = fleet.members[0].tick(fleet.now()).next;
+        fleet.drive(0);
+        fleet.clock.store(due.as_nanos(), Ordering::Relaxed);
+        looks += 1;
+    }
+    // The engine wants to be looked at once a second anyway.
+    assert!(looks < 40, "{looks} looks in twenty seconds");
+}
+
+#[test]
 fn a_hot_key_is_asked_for_once_and_then_decided_by_the_member() {
     let mut fleet = Fleet::new(1, &[leased("rate", per_second(1000))]);
     for _ in 0..300 {
