@@ -254,8 +254,6 @@ fn hasher(seed: [u64; 4]) -> ahash::RandomState {
 /// may decide at once. A request goes through one of them from beginning to end; a permit is settled by any of them.
 pub struct Engine {
     pub(crate) gates: SmallVec<[Arc<Gate>; 1]>,
-    /// The name of the namespace if there is one and it is short: mostly so, and nothing else needs to be looked at then.
-    only: SmallVec<[u8; 24]>,
     by_name: Arc<HashMap<Box<str>, usize, ahash::RandomState>>,
     /// Tells it from the other engines over the same state.
     pub(crate) generation: u32,
@@ -425,7 +423,10 @@ impl Engine {
     }
 
     pub(crate) fn find(&self, namespace: &str) -> Result<usize, EngineError> {
-        if !self.only.is_empty() && namespace.as_bytes() == &self.only[..] {
+        // Most have one, and then there is nothing to look up.
+        if let [gate] = &self.gates[..]
+            && gate.namespace() == namespace
+        {
             return Ok(0);
         }
         let unknown = || EngineError::UnknownNamespace(namespace.chars().take(128).collect());

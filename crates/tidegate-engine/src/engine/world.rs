@@ -32,17 +32,12 @@ impl Engine {
         let renamed = overrides
             .rename(|namespace, counts_as| names.get(&(namespace, counts_as)).map(|name| (*name).to_owned()));
         drop(names);
-        let only = match &namespaces[..] {
-            [only] if only.name.len() <= 24 => only.name.as_bytes().into(),
-            _ => SmallVec::new(),
-        };
         let mut gates = SmallVec::with_capacity(namespaces.len());
         for NamespaceConfig { name, limits } in namespaces {
             gates.push(Arc::new(build_gate(&shared, &name, limits, &lineage, &overrides)?));
         }
         let engine = Self {
             gates,
-            only,
             by_name: Arc::new(by_name),
             generation: next_generation(&shared),
             shared,
@@ -62,7 +57,6 @@ impl Engine {
         }
         Ok(Self {
             gates,
-            only: self.only.clone(),
             by_name: Arc::clone(&self.by_name),
             generation: next_generation(&self.shared),
             shared: Arc::clone(&self.shared),

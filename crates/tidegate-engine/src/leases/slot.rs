@@ -45,7 +45,7 @@ impl About {
 }
 
 /// Units in a period: who is asked for fewer is forgotten when its lease has ended.
-const REMEMBERED: u64 = 2;
+const FORGOTTEN_BELOW: u64 = 2;
 
 /// After what time a holder is looked at again that is only remembered.
 const LOOK_IDLE: Duration = Duration::from_millis(500);
@@ -107,7 +107,7 @@ impl Slot {
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
         // What is asked for now and then is remembered, so that it gets a lease of its own. Without the store, what is left of
         // the last grant is worth keeping as long as anybody asks for it.
-        let least = if self.holder.is_unanswered() { 1 } else { REMEMBERED };
+        let least = if self.holder.is_unanswered() { 1 } else { FORGOTTEN_BELOW };
         self.is_idle(now) && self.holder.demand(&self.terms, now) < least
     }
 
