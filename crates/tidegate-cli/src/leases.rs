@@ -49,10 +49,13 @@ fn table(body: &LeasesBody) -> String {
         if body.count == 1 { "1 member shares".to_owned() } else { format!("{} members share", body.count) };
     let _ = writeln!(text, "{members} the store.");
     if body.gone > 0 {
+        let _ = writeln!(text, "{} gone without having left.", body.gone);
+    }
+    if body.gone_tokens > 0 {
         let _ = writeln!(
             text,
-            "{} gone without having left, with {} tokens in hand.",
-            body.gone, body.gone_tokens
+            "{} tokens of windows were granted to members that are gone or silent: what they had not spent is lost until the windows end.",
+            body.gone_tokens
         );
     }
     for member in &body.members {
@@ -77,9 +80,11 @@ fn table(body: &LeasesBody) -> String {
                 shortened(&lease.limit, SHOWN_BYTES)
             );
             let silent = if lease.is_unanswered { "  (the store does not answer)" } else { "" };
+            let gone =
+                if lease.gone > 0 { format!("  ({} gone with members)", lease.gone) } else { String::new() };
             let _ = writeln!(
                 text,
-                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>6}ms  {name} {}{silent}",
+                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>6}ms  {name} {}{gone}{silent}",
                 lease.demand_per_s,
                 lease.rate_per_s,
                 lease.tokens,

@@ -26,7 +26,7 @@ pub enum Step {
     /// Answer the request.
     Decided(Decision),
     /// Bring what [`Pending::wants`] and hand it to `Engine::resume`.
-    Ask(Box<Pending>),
+    Ask(Pending),
     /// Wait for a place. No policy of this version queues, so no request is queued yet.
     Queued(Place),
 }
@@ -171,6 +171,11 @@ impl Pending {
     /// What to ask the store, if it waits for that.
     pub fn batch(&self) -> Option<&Batch> {
         self.0.wants().batch()
+    }
+
+    /// Starts loading it, so that resuming it later waits less; of several the loads overlap. The number means nothing.
+    pub fn touch(&self) -> u64 {
+        self.0.touch()
     }
 }
 

@@ -13,6 +13,7 @@ mod slot;
 mod view;
 
 use core::fmt;
+use core::hint::black_box;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -32,7 +33,7 @@ pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
 pub(crate) use self::slot::About;
 use self::slot::Slot;
-pub use self::view::{LeaseTotals, LeaseView};
+pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 
 /// How a member holds leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,9 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 /// How far the clocks of member and store may be apart for units to be given back to a window shortly before its end.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 
+/// How many holders are loaded at a time of those that are to be looked at.
+const LOOKS_TOGETHER: usize = 16;
+
 /// How many holders are looked at to make room for one more.
 const RECLAIM_STEPS: usize = 8;
 
@@ -96,6 +100,14 @@ impl LeaseBatch {
         has_room
     }
 
+    /// Starts loading what its answer changes, so that taking that in later waits less; of several batches the loads overlap. Changes
+    /// nothing.
+    pub fn touch(&self) {
+        let touch = |due: &Due| due.about.number ^ u64::from(due.flight.has_failed());
+        // The loads must not be optimised away: they are the point.
+        black_box(self.dues.iter().fold(0, |near, due| near ^ touch(due)));
+    }
+
     /// How many keys it asks about.
     pub fn asks(&self) -> usize {
         self.dues.len()
@@ -104,6 +116,9 @@ impl LeaseBatch {
 
 /// Tokens of a key that are given back without a lease.
 type Refund = (Arc<About>, Cost);
+
+/// Batches of asks: mostly one at a time.
+pub type LeaseBatches = SmallVec<[LeaseBatch; 1]>;
 
 /// Mostly one at a time.
 type Dues = SmallVec<[Due; 1]>;
@@ -239,6 +254,13 @@ impl Leases {
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
         }
+    }
+
+    /// Starts loading what every look for a lease begins with.
+    pub(crate) fn touch(&self) -> u64 {
+        let shard = u64::from(self.shards.first().is_some_and(Mutex::is_poisoned));
+        let next = self.next_looks.first().map_or(0, |next| next.load(Ordering::Relaxed));
+        shard ^ next ^ u64::from(self.outbox.is_poisoned() ^ self.terms.is_poisoned())
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
@@ -395,10 +417,10 @@ impl Leases {
     }
 
     /// All that is in the outbox, in as few batches as there may be.
-    pub(crate) fn take_asks(&self, id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+    pub(crate) fn take_asks(&self, id: impl FnMut() -> RequestId) -> LeaseBatches {
         // Relaxed: whoever has left an ask looks for it afterwards, or wakes whoever does.
         if !self.has_asks.load(Ordering::Relaxed) {
-            return Vec::new();
+            return LeaseBatches::new();
         }
         let mut outbox = lock(&self.outbox);
         self.has_asks.store(false, Ordering::Relaxed);
@@ -412,7 +434,7 @@ impl Leases {
         &self,
         context: &mut Context<'_>,
         id: impl FnMut() -> RequestId,
-    ) -> Poll<Vec<LeaseBatch>> {
+    ) -> Poll<LeaseBatches> {
         {
             let mut outbox = lock(&self.outbox);
             if outbox.dues.is_empty() && outbox.refunds.is_empty() {
@@ -453,8 +475,7 @@ impl Leases {
             {
                 slot.flight = None;
                 if let Some((grant, beyond)) = grant {
-                    slot.beyond = beyond;
-                    units = slot.holder.granted(&slot.terms, &grant, now);
+                    units = slot.granted(&grant, beyond, now);
                 } else {
                     self.unanswered.fetch_add(1, Ordering::Relaxed);
                     slot.holder.lost(self.members.load(Ordering::Relaxed), now);
@@ -477,8 +498,17 @@ impl Leases {
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             if at.load(Ordering::Relaxed) <= now.as_nanos() {
                 let mut shard = lock(shard);
-                while let Some(key) = shard.next_due(now) {
-                    self.look(&mut shard, key, now);
+                loop {
+                    let due = shard.take_due(now);
+                    if due.is_empty() {
+                        break;
+                    }
+                    shard.touch(&due);
+                    for due in due {
+                        if let Some(key) = shard.claim(due) {
+                            self.look(&mut shard, key, now);
+                        }
+                    }
                 }
                 at.store(shard.first_look(), Ordering::Relaxed);
             }
@@ -527,7 +557,7 @@ impl Leases {
     }
 
     /// Gives all leases back, for good: the last asks of this member. Keys that are asked for afterwards get new ones.
-    pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+    pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> LeaseBatches {
         let (mut dues, refunds) = lock(&self.outbox).take();
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             let mut shard = lock(shard);
@@ -564,9 +594,9 @@ impl Leases {
 }
 
 /// As few batches as there may be.
-fn batches(dues: Dues, refunds: &[Refund], mut id: impl FnMut() -> RequestId) -> Vec<LeaseBatch> {
+fn batches(dues: Dues, refunds: &[Refund], mut id: impl FnMut() -> RequestId) -> LeaseBatches {
     let count = dues.len().div_ceil(Batch::OPERATIONS_MAX) + refunds.len().div_ceil(Batch::OPERATIONS_MAX);
-    let mut batches = Vec::with_capacity(count);
+    let mut batches = LeaseBatches::with_capacity(count);
     let mut ask = |dues: Dues| {
         let operations = dues.iter().map(|due| due.about.operation(OnLedger::Ask(due.ask)));
         batches.push(LeaseBatch { batch: Box::new(Batch::each(id(), operations)), dues });
@@ -603,19 +633,37 @@ impl Shard {
 
     /// The next holder whose time has come by `now`.
     fn next_due(&mut self, now: Timestamp) -> Option<u64> {
-        while let Some(Reverse((at, key))) = self.looks.peek().copied() {
-            if at > now {
-                return None;
-            }
-            self.looks.pop();
-            if let Some(slot) = self.slots.get_mut(&key)
-                && slot.look_at == at
-            {
-                slot.look_at = Timestamp::MAX;
-                return Some(key);
+        while let Some(due) = self.pop_due(now) {
+            let key = self.claim(due);
+            if key.is_some() {
+                return key;
             }
         }
         None
+    }
+
+    fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, u64)> {
+        let is_due = self.looks.peek().is_some_and(|Reverse((at, _))| *at <= now);
+        if is_due { self.looks.pop().map(|Reverse(due)| due) } else { None }
+    }
+
+    /// The next entries whose time has come, as many as are looked at together.
+    fn take_due(&mut self, now: Timestamp) -> SmallVec<[(Timestamp, u64); LOOKS_TOGETHER]> {
+        core::iter::from_fn(|| self.pop_due(now)).take(LOOKS_TOGETHER).collect()
+    }
+
+    /// Starts loading the holders of these entries, which are far apart: so the loads overlap.
+    fn touch(&self, due: &[(Timestamp, u64)]) {
+        let slots = due.iter().filter_map(|(_, key)| self.slots.get(key));
+        // The loads must not be optimised away: they are the point.
+        black_box(slots.fold(0, |near, slot| near ^ slot.touch()));
+    }
+
+    /// The key of an entry, if it still is its slot's own, which has none from then on.
+    fn claim(&mut self, (at, key): (Timestamp, u64)) -> Option<u64> {
+        let slot = self.slots.get_mut(&key).filter(|slot| slot.look_at == at)?;
+        slot.look_at = Timestamp::MAX;
+        Some(key)
     }
 }
 

@@ -43,7 +43,7 @@ pub use engine::{
     LimitReport, NamespaceConfig, PeekReport, ReloadReport, Tick,
 };
 pub use kept::{NotAPermitId, PermitId};
-pub use leases::{Landing, LeaseBatch, LeaseConfig, LeaseTotals, LeaseView};
+pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, LeaseView, LeasesView};
 pub use lineage::{LINEAGE_MAX, Lineage};
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;

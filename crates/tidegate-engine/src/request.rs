@@ -1,5 +1,7 @@
 //! What the engine is asked.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tidegate::{Attributes, Class, Cost, Timestamp};
 use tidegate_capacity::{Access, AccessKind};
@@ -128,7 +130,7 @@ impl OwnedPairs {
 /// A request that outlives what its caller has lent.
 #[derive(Debug)]
 pub(crate) struct OwnedRequest {
-    namespace: Box<str>,
+    namespace: Arc<str>,
     attributes: OwnedPairs,
     tenant: Option<Box<str>>,
     cost: Cost,
@@ -141,10 +143,11 @@ pub(crate) struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    pub(crate) fn new(request: &Request<'_>) -> Self {
+    /// `namespace` is the request's.
+    pub(crate) fn new(request: &Request<'_>, namespace: Arc<str>) -> Self {
         let access = request.access.map(|one| (one.table.into(), one.key.into(), one.kind, one.size));
         Self {
-            namespace: request.namespace.into(),
+            namespace,
             attributes: OwnedPairs::of(request.attributes),
             tenant: request.tenant.map(Into::into),
             cost: request.cost,
@@ -155,6 +158,12 @@ impl OwnedRequest {
             deadline: request.deadline,
             ticket: request.ticket.map(Into::into),
         }
+    }
+
+    /// Starts loading it.
+    pub(crate) fn touch(&self) -> u64 {
+        let text = self.attributes.text.as_bytes().first().map_or(0, |byte| u64::from(*byte));
+        text ^ self.cost.units() ^ u64::from(self.attempt)
     }
 
     /// Its attributes, for [`OwnedRequest::with`].

@@ -11,7 +11,7 @@ use tidegate_store::{Batch, Operation, RequestId};
 use crate::decision::{AfterStore, ExactName, Permit, Wants};
 use crate::engine::EngineError;
 use crate::leases::{Flights, Landing};
-use crate::request::{OwnedRequest, Request};
+use crate::request::OwnedRequest;
 
 /// What the caller of [`crate::Engine::admit_all`] has to do next.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub enum StepAll {
     /// Answer the requests.
     Decided(DecisionAll),
     /// Bring what [`PendingAll::wants`] and hand it to [`crate::Engine::resume_all`].
-    Ask(Box<PendingAll>),
+    Ask(PendingAll),
 }
 
 /// The answer of the engine to several requests.
@@ -146,6 +146,17 @@ pub(crate) struct Asked {
 }
 
 impl Waiting {
+    /// Starts loading it.
+    pub(crate) fn touch(&self) -> u64 {
+        match self {
+            Self::Store(asked) => asked.batch.id.0 as u64,
+            Self::Lease(parked) => {
+                let first = parked.requests.first().map_or(0, OwnedRequest::touch);
+                u64::from(parked.rounds) ^ first
+            }
+        }
+    }
+
     pub(crate) fn wants(&self) -> Wants<'_> {
         match self {
             Self::Store(asked) => Wants::Store(&asked.batch),
@@ -161,12 +172,6 @@ pub(crate) struct Parked {
     pub(crate) flights: Flights,
     /// How often they have waited before.
     pub(crate) rounds: u8,
-}
-
-impl Parked {
-    pub(crate) fn boxed(requests: &[Request<'_>], flights: Flights, rounds: u8) -> Box<Self> {
-        Box::new(Self { requests: requests.iter().map(OwnedRequest::new).collect(), flights, rounds })
-    }
 }
 
 /// What an answer of the store leads to.

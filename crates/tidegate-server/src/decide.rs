@@ -67,7 +67,7 @@ impl From<Fault> for Unanswered {
 
 pub(crate) struct Asking {
     asked: Asked<'static>,
-    pending: Box<Pending>,
+    pending: Pending,
     terms: Terms,
 }
 
@@ -134,10 +134,10 @@ impl Desk<'_> {
     }
 
     /// Talks to the store until the request is decided.
-    pub(crate) async fn carry(&self, mut pending: Box<Pending>) -> Decision {
+    pub(crate) async fn carry(&self, mut pending: Pending) -> Decision {
         loop {
             let answered = pending.wants().bring(|batch| self.daemon.ask(batch)).await;
-            match self.in_force.engine.resume(*pending, answered, self.daemon.clock.now()) {
+            match self.in_force.engine.resume(pending, answered, self.daemon.clock.now()) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => pending = next,
                 Step::Queued(place) => match place {},
@@ -146,10 +146,10 @@ impl Desk<'_> {
     }
 
     /// Talks to the store until requests that go ahead together are decided.
-    pub(crate) async fn carry_all(&self, mut pending: Box<PendingAll>) -> DecisionAll {
+    pub(crate) async fn carry_all(&self, mut pending: PendingAll) -> DecisionAll {
         loop {
             let answered = pending.wants().bring(|batch| self.daemon.ask(batch)).await;
-            match self.in_force.engine.resume_all(*pending, answered, self.daemon.clock.now()) {
+            match self.in_force.engine.resume_all(pending, answered, self.daemon.clock.now()) {
                 StepAll::Decided(decision) => return decision,
                 StepAll::Ask(next) => pending = next,
             }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate::algorithm::{Concurrency, Fixed, WindowStart};
 use tidegate::lease::Terms;
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_engine::{Engine, LeaseBatch, LeaseView};
+use tidegate_engine::{Engine, LeaseBatch, LeaseView, LeasesView};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation, Outcome,
     StoreError,
@@ -49,8 +49,9 @@ pub(crate) struct Members {
     beat: Mutex<Beat>,
     /// What is shared has changed, as far as the last beat has told.
     pub(crate) changed: Notify,
-    /// Members that were gone without having left, and what they had in hand then.
+    /// Members that were gone without having left.
     pub(crate) gone: AtomicU64,
+    /// What the ledgers of this member's leases say is gone, as of when it was looked at last.
     pub(crate) gone_tokens: AtomicU64,
 }
 
@@ -130,7 +131,8 @@ impl Members {
     }
 
     fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberBody {
-        let (views, tokens) = engine.leases(LEASES_TOLD, now);
+        let LeasesView { leases, tokens, gone, .. } = engine.leases(LEASES_TOLD, now);
+        self.gone_tokens.store(gone, Ordering::Relaxed);
         let totals = engine.lease_totals().unwrap_or_default();
         MemberBody {
             id: format!("{:016x}", self.id),
@@ -143,7 +145,7 @@ impl Members {
             tokens,
             asks: totals.asks,
             unanswered: totals.unanswered,
-            leases: views.into_iter().map(|view| lease_answer(view, now)).collect(),
+            leases: leases.into_iter().map(|view| lease_answer(view, now)).collect(),
         }
     }
 
@@ -177,14 +179,12 @@ impl Members {
                 continue;
             }
             self.gone.fetch_add(1, Ordering::Relaxed);
-            self.gone_tokens.fetch_add(member.tokens, Ordering::Relaxed);
             tracing::warn!(
                 target: "tidegate::store",
                 member = member.id,
                 address = member.address,
                 keys = member.keys,
-                tokens = member.tokens,
-                "a member is gone without having left; tokens of windows that it had in hand are lost until they end"
+                "a member is gone without having left; tokens of windows that it had in hand are lost until they end, and are counted as gone"
             );
         }
     }
@@ -192,6 +192,7 @@ impl Members {
     /// Who is there and what each holds.
     pub(crate) fn answer(&self, engine: &Engine, now: Timestamp) -> LeasesBody {
         let mut members = self.seen().clone();
+        // Which also looks at what is gone.
         members.insert(self.id, self.this(engine, false, now));
         LeasesBody {
             member: format!("{:016x}", self.id),
@@ -215,6 +216,7 @@ fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
         idle: view.tokens.saturating_sub(view.demand),
         ends_in_ms: u64::try_from(view.until.saturating_since(now).as_millis()).unwrap_or(u64::MAX),
         is_unanswered: view.is_unanswered,
+        gone: view.gone,
         namespace: view.namespace,
         limit: view.limit,
     }

@@ -93,7 +93,7 @@ pub const TABLE: [(&str, &str); 64] = [
     ("tidegate_members_gone", "Members that were gone without having left"),
     (
         "tidegate_members_gone_tokens",
-        "Leased tokens that such members had in hand when they were last heard of",
+        "Tokens of windows granted to members that are gone or silent, of the keys with a lease at this member",
     ),
     ("tidegate_leases", "Keys with a lease at this member"),
     ("tidegate_lease_asks", "Asks for leases that this member has sent to the store"),
@@ -526,10 +526,17 @@ fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span:
     seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
 }
 
-fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 4] {
+fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_members", members.count()),
+        ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
+        ("tidegate_leases", totals.holders as u64),
+    ]
+}
+
+fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
     [
         ("tidegate_members_gone", members.gone.load(Ordering::Relaxed)),
-        ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
         ("tidegate_lease_asks", totals.asks),
         ("tidegate_lease_asks_unanswered", totals.unanswered),
     ]
@@ -612,8 +619,7 @@ impl Collector for DaemonCollector {
             counters.extend(shared_store_counters(&stats));
         }
         if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
-            gauges.push(("tidegate_members", members.count()));
-            gauges.push(("tidegate_leases", totals.holders as u64));
+            gauges.extend(lease_gauges(members, &totals));
             counters.extend(lease_counters(members, &totals));
         }
         if let Some(decisions) = decisions {

@@ -1,4 +1,6 @@
-//! Arrivals, made one at a time as they come: no list of them, and no event for each.
+//! Arrivals, made as they come: no list of them all, and no event for each.
+
+use std::collections::VecDeque;
 
 use crate::chance::Chance;
 use crate::clock::SECOND;
@@ -38,11 +40,13 @@ pub(crate) struct Arrivals {
     mean: f64,
     zipf: Option<Zipf>,
     at: u64,
+    /// Those that were made before they come, and always the next one.
+    near: VecDeque<Arrival>,
 }
 
 impl Arrivals {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        Self {
+        let mut arrivals = Self {
             chance: Chance::new(scenario.seed, 2),
             load: scenario.load,
             members: scenario.members.into(),
@@ -51,10 +55,37 @@ impl Arrivals {
             mean: 1e9 / f64::from(scenario.requests_per_second),
             zipf: (scenario.load == Load::Zipf).then(|| Zipf::new(scenario.keys, EXPONENT)),
             at: 0,
-        }
+            near: VecDeque::new(),
+        };
+        arrivals.bring_near(0);
+        arrivals
+    }
+
+    /// When the next one comes.
+    pub(crate) fn next_at(&self) -> u64 {
+        self.near.front().map_or(u64::MAX, |next| next.at)
     }
 
     pub(crate) fn next(&mut self) -> Arrival {
+        let next = self.near.pop_front().unwrap_or_else(|| self.make());
+        self.bring_near(0);
+        next
+    }
+
+    /// Makes those that come before `until`, so that they can be looked at, and one more.
+    pub(crate) fn bring_near(&mut self, until: u64) {
+        while self.near.back().is_none_or(|last| last.at < until) {
+            let made = self.make();
+            self.near.push_back(made);
+        }
+    }
+
+    /// Those that are made.
+    pub(crate) fn near(&self) -> impl Iterator<Item = &Arrival> {
+        self.near.iter()
+    }
+
+    fn make(&mut self) -> Arrival {
         self.at += self.chance.gap(self.mean);
         let member = self.member() as u32;
         let key = match &self.zipf {

@@ -1,5 +1,7 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
+use core::hint::black_box;
+
 use tidegate::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
@@ -26,7 +28,22 @@ pub(crate) struct Member {
     /// When it was woken last.
     pub(crate) woken: u64,
     /// Requests that wait for a lease.
-    pub(crate) parked: Vec<(Box<Pending>, Arrival)>,
+    pub(crate) parked: Vec<(Pending, Arrival)>,
+}
+
+impl Member {
+    /// Starts loading the member.
+    pub(crate) fn touch(&self) -> u64 {
+        self.run ^ self.wake ^ u64::from(self.engine.is_some()) ^ self.parked.len() as u64
+    }
+
+    /// Starts loading its engine and what waits.
+    pub(crate) fn touch_engine(&self) {
+        if let Some(engine) = &self.engine {
+            engine.touch();
+        }
+        black_box(self.parked.iter().fold(0, |near, (pending, _)| near ^ pending.touch()));
+    }
 }
 
 /// Makes the engines of a fleet.

@@ -1,5 +1,7 @@
 //! The world: everything that happens, one thing after the other.
 
+mod ahead;
+
 use std::collections::VecDeque;
 
 use tidegate::algorithm::Verdict;
@@ -28,6 +30,12 @@ const ANSWERS_LATE: u64 = 900 * MS;
 /// leases are renewed ahead of their end.
 const TICK_MIN: u64 = 200 * MS;
 
+/// From how many members on it pays to look ahead: what fewer need is near anyway.
+const MANY: u32 = 500;
+
+/// How many requests come while a slot of the queue lasts.
+const REQUESTS_A_SLOT: u64 = 16;
+
 /// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the caller see how far it is.
 #[derive(Debug)]
 pub struct Simulation {
@@ -35,12 +43,16 @@ pub struct Simulation {
     now: u64,
     seconds: u32,
     arrivals: Arrivals,
-    next_arrival: Arrival,
     queue: Queue<Event>,
+    looks_ahead: bool,
+    /// What happens before is near already.
+    near_until: u64,
     /// Calls by when they are given up; all are given the same time.
     deadlines: VecDeque<(u64, CallName)>,
     calls: Calls,
     members: Vec<Member>,
+    /// Room for the requests of one member that go on; always empty in between.
+    unparked: Vec<(Pending, Arrival)>,
     maker: Maker,
     network: Network,
     room: Room,
@@ -80,7 +92,7 @@ impl Simulation {
         let failovers = plan.iter().filter(|one| one.trouble == Trouble::FailedOver).count();
         let mut maker = Maker::new(scenario)?;
         let members = (0..scenario.members).map(|_| maker.member()).collect::<Result<_, _>>()?;
-        let mut queue = Queue::new();
+        let mut queue = Queue::new(REQUESTS_A_SLOT * SECOND / u64::from(scenario.requests_per_second.max(1)));
         for (at, one) in (0..).zip(&plan) {
             queue.plan(one.from, Event::Begins(at));
             queue.plan(one.until, Event::Ends(at));
@@ -88,17 +100,17 @@ impl Simulation {
         if let Some(calm) = scenario.calm_from() {
             queue.plan(u64::from(calm) * SECOND, Event::Calm);
         }
-        let mut arrivals = Arrivals::new(scenario);
-        let next_arrival = arrivals.next();
         Ok(Self {
             now: 0,
             seconds: 0,
-            next_arrival,
-            arrivals,
+            arrivals: Arrivals::new(scenario),
             queue,
+            looks_ahead: scenario.members >= MANY,
+            near_until: 0,
             deadlines: VecDeque::new(),
             calls: Calls::default(),
             members,
+            unparked: Vec::new(),
             maker,
             network: Network::new(scenario),
             room: Room::new(scenario, failovers),
@@ -138,10 +150,13 @@ impl Simulation {
     fn step(&mut self, end: u64) -> Result<bool, ScenarioError> {
         let event_at = self.queue.next_at().unwrap_or(u64::MAX);
         let deadline_at = self.deadlines.front().map_or(u64::MAX, |(at, _)| *at);
-        let arrival_at = self.next_arrival.at;
+        let arrival_at = self.arrivals.next_at();
         let at = event_at.min(deadline_at).min(arrival_at);
         if at >= end {
             return Ok(false);
+        }
+        if self.looks_ahead && self.near_until < self.queue.near_until() {
+            self.look_ahead();
         }
         self.now = at;
         if event_at == at {
@@ -154,7 +169,7 @@ impl Simulation {
                 self.end(name, Err(StoreError::Timeout { after }));
             }
         } else {
-            let arrival = core::mem::replace(&mut self.next_arrival, self.arrivals.next());
+            let arrival = self.arrivals.next();
             self.request(arrival);
         }
         Ok(true)
@@ -326,7 +341,7 @@ impl Simulation {
         let local = one.clock.at(self.now);
         match asked {
             Asked::Request(pending, arrival) => {
-                let step = engine.resume(*pending, answer, local);
+                let step = engine.resume(pending, answer, local);
                 self.go_on(step, arrival);
             }
             Asked::Leases(batch) => {
@@ -346,17 +361,19 @@ impl Simulation {
         if one.parked.iter().all(|(pending, _)| !is_ready(pending)) {
             return;
         }
-        let parked = core::mem::take(&mut one.parked);
-        for (pending, arrival) in parked {
+        core::mem::swap(&mut one.parked, &mut self.unparked);
+        let mut parked = core::mem::take(&mut self.unparked);
+        for (pending, arrival) in parked.drain(..) {
             let one = &mut self.members[member as usize];
             if !is_ready(&pending) {
                 one.parked.push((pending, arrival));
                 continue;
             }
-            let Some(engine) = &one.engine else { return };
-            let step = engine.resume(*pending, Answered::Lease, local);
+            let Some(engine) = &one.engine else { continue };
+            let step = engine.resume(pending, Answered::Lease, local);
             self.go_on(step, arrival);
         }
+        self.unparked = parked;
     }
 
     fn begin(&mut self, one: Disturbance) {

@@ -178,7 +178,7 @@ impl Across<'_> {
 
     fn compose(&self, answers: &[Answer]) -> Answer {
         let now = answers.iter().map(|answer| answer.store_now).max().unwrap_or(Timestamp::MIN);
-        let mut outcomes: SmallVec<[Outcome; 2]> = self
+        let mut outcomes: SmallVec<[Outcome; 1]> = self
             .batch
             .operations
             .iter()

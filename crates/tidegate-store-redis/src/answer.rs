@@ -7,7 +7,7 @@
 use tidegate::algorithm::{Counter, State, Verdict};
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{
-    Answer, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
+    Answer, Grants, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
 };
 
 use crate::bytes::Reader;
@@ -61,7 +61,7 @@ fn decided(mut reader: Reader<'_>, asked: &Asked) -> Option<Decided> {
     }
     let mut disagreed = 0;
     let mut outcomes = smallvec::SmallVec::new();
-    let mut grants = Vec::new();
+    let mut grants = Grants::new();
     for (operation, numbers) in operations.iter().zip(&asked.numbers) {
         if let Kind::Ledger(on) = &operation.kind {
             let [units, used, free_at] = ledger::read(&mut reader)?;

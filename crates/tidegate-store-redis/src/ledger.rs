@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::algorithm::{Calendar, REPORT_DEBT_LIMITS, WindowStart};
 use tidegate::lease::{Ask, Grant, Terms};
 use tidegate::{Algorithm, Timestamp};
-use tidegate_store::OnLedger;
+use tidegate_store::{Grants, OnLedger};
 
 use crate::bytes::{Reader, Writer};
 use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, whole};
@@ -97,7 +97,7 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> Option<[f64; 3]> {
 }
 
 /// Reads what an ask was granted, if it was answered, and adds it to `grants`.
-pub(crate) fn read_grant(reader: &mut Reader<'_>, grants: &mut Vec<Option<Grant>>) -> Option<()> {
+pub(crate) fn read_grant(reader: &mut Reader<'_>, grants: &mut Grants) -> Option<()> {
     if reader.byte()? == 0 {
         grants.push(None);
         return Some(());
@@ -115,6 +115,7 @@ pub(crate) fn read_grant(reader: &mut Reader<'_>, grants: &mut Vec<Option<Grant>
         members: reader.int()?,
         is_scarce: reader.byte()? == 1,
         again: span(reader.double()?),
+        gone: whole(reader.double()?),
     }));
     Some(())
 }

@@ -7,12 +7,15 @@ use tidegate::Timestamp;
 use tidegate::algorithm::Verdict;
 use tidegate::lease::Grant;
 
+/// What asks of a batch are granted; mostly one asks.
+pub type Grants = SmallVec<[Option<Grant>; 1]>;
+
 /// The answer to a [`crate::Batch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
     /// One for each operation, in the same order.
-    pub outcomes: SmallVec<[Outcome; 2]>,
+    pub outcomes: SmallVec<[Outcome; 1]>,
     /// Whether the batch was refused, so that nothing took effect: an all-or-nothing batch by one of its operations, any
     /// batch by a note that it would [create](crate::NoteChange::Create) and that is there already.
     pub refused: bool,
@@ -21,18 +24,18 @@ pub struct Answer {
     /// What those that asked a ledger are granted: one for each [`crate::OnLedger::Ask`] of the batch, in their order.
     /// `None` for an ask that a later one of the same holder has overtaken, which nobody waits for any more, and for all of
     /// them if the batch was refused. Usually empty.
-    pub grants: Vec<Option<Grant>>,
+    pub grants: Grants,
 }
 
 impl Answer {
     /// An answer without grants, for stores.
-    pub fn new(outcomes: SmallVec<[Outcome; 2]>, refused: bool, store_now: Timestamp) -> Self {
-        Self { outcomes, refused, store_now, grants: Vec::new() }
+    pub fn new(outcomes: SmallVec<[Outcome; 1]>, refused: bool, store_now: Timestamp) -> Self {
+        Self { outcomes, refused, store_now, grants: Grants::new() }
     }
 
     /// The same answer with these grants, for stores.
     #[must_use]
-    pub fn with_grants(self, grants: Vec<Option<Grant>>) -> Self {
+    pub fn with_grants(self, grants: Grants) -> Self {
         Self { grants, ..self }
     }
 

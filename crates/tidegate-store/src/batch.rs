@@ -35,7 +35,7 @@ pub struct Batch {
     pub mode: BatchMode,
     /// In the order they take effect. The same key may stand several times: each operation is decided on what those
     /// before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and answers with the store's time.
-    pub operations: SmallVec<[Operation; 2]>,
+    pub operations: SmallVec<[Operation; 1]>,
     /// What becomes of notes in the same step: unless the batch is refused, all of it, in this order, after the
     /// operations. At most [`Batch::NOTES_MAX`]; usually none.
     pub notes: Vec<NoteChange>,
@@ -73,7 +73,7 @@ impl Batch {
 
     /// A batch under the new id `id` that takes back what `batch` charged, as far as it is still there.
     pub fn undo_of(batch: &Self, id: RequestId) -> Self {
-        let mut operations = SmallVec::<[Operation; 2]>::new();
+        let mut operations = SmallVec::<[Operation; 1]>::new();
         for charged in batch.operations.iter().rev().filter(|operation| operation.kind.may_charge()) {
             // One undo takes back everything the batch did to a key.
             if operations.iter().all(|undo| undo.key != charged.key) {

@@ -35,7 +35,7 @@ pub mod conformance;
 mod record;
 mod step;
 
-pub use answer::{Answer, Outcome};
+pub use answer::{Answer, Grants, Outcome};
 pub use batch::{Batch, BatchMode, HolderId, Kind, OnLedger, Operation, RequestId};
 pub use error::StoreError;
 pub use keeper::Keeper;

@@ -11,10 +11,10 @@ use tidegate::algorithm::Verdict;
 use tidegate::limit::Mode;
 
 use crate::record::{Applied, Made, Moment, Record};
-use crate::{Answer, Batch, BatchMode, Key, Kind, OnLedger, Operation, Outcome, RequestId};
+use crate::{Answer, Batch, BatchMode, Grants, Key, Kind, OnLedger, Operation, Outcome, RequestId};
 
 /// As many as the operations of a batch, or its keys.
-pub(crate) type Few<T> = SmallVec<[T; 2]>;
+pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
 /// A batch with its different keys, and which one each operation is about.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl Plan {
 /// Carries a batch out on the records it was planned on. Call it only if the plan does not refuse it.
 pub(crate) fn carry_out(keyed: &Keyed<'_>, slots: &mut [Slot], charges: &[Few<Made>], at: Moment) -> Done {
     let mut outcomes = Few::new();
-    let mut grants = Vec::new();
+    let mut grants = Grants::new();
     let mut made = Few::<(usize, Made)>::new();
     for ((operation, key), charges) in keyed.batch.operations.iter().zip(&keyed.of).zip(charges) {
         let slot = &mut slots[*key];

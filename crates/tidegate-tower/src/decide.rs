@@ -77,7 +77,7 @@ impl Owned {
 
 /// Why a request waits.
 enum Cause {
-    Store(Box<Pending>),
+    Store(Pending),
     Refused(Box<Refusal<'static>>),
     /// Others wait for this counter, and were first.
     Behind(Counter),

@@ -77,11 +77,11 @@ impl Settings {
 /// asked once more under the same id, which charges nothing anew and tells what there is to give back.
 pub(crate) struct Asking {
     settings: Arc<Settings>,
-    pending: Option<Box<Pending>>,
+    pending: Option<Pending>,
 }
 
 impl Asking {
-    pub(crate) fn new(settings: &Arc<Settings>, pending: Box<Pending>) -> Self {
+    pub(crate) fn new(settings: &Arc<Settings>, pending: Pending) -> Self {
         Self { settings: Arc::clone(settings), pending: Some(pending) }
     }
 
@@ -91,7 +91,7 @@ impl Asking {
             let pending = self.pending.as_ref().expect("only a decision or dropping takes it");
             let answered = pending.wants().bring(|batch| self.settings.ask(batch)).await;
             let pending = self.pending.take().expect("it was there before");
-            match self.settings.resume(*pending, answered) {
+            match self.settings.resume(pending, answered) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => self.pending = Some(next),
                 Step::Queued(place) => match place {},
@@ -108,7 +108,7 @@ impl Drop for Asking {
         runtime.spawn(async move {
             loop {
                 let answered = pending.wants().bring(|batch| settings.ask(batch)).await;
-                match settings.resume(*pending, answered) {
+                match settings.resume(pending, answered) {
                     Step::Decided(Decision::Admit(permit)) => {
                         let has_lent = permit.must_be_settled();
                         let now = settings.clock.now();

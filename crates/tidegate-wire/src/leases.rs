@@ -14,7 +14,9 @@ pub struct LeasesBody {
     pub count: usize,
     /// Members that were gone without having left, since the one that answers started.
     pub gone: u64,
-    /// What these had in hand when they last said so. Of windows it is lost until they end; of rates it has come back.
+    /// Tokens of windows that were granted to members which are gone or silent, of the keys that the member that answers has
+    /// leases of, as the store said when it was asked last. What of these was not spent is lost until the windows end, unless
+    /// those members come back. Of rates nothing is lost.
     pub gone_tokens: u64,
     /// The members, in order of their names.
     pub members: Vec<MemberBody>,
@@ -70,6 +72,9 @@ pub struct LeaseBody {
     pub ends_in_ms: u64,
     /// Whether the store did not answer when it was asked last.
     pub is_unanswered: bool,
+    /// Tokens of this window that were granted to members which are gone or silent; see `gone_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gone: u64,
 }
 
 /// What became of an acknowledgement.
@@ -77,4 +82,9 @@ pub struct LeaseBody {
 pub struct AcknowledgedBody {
     /// Whether the member had found a loss that was not acknowledged.
     pub acknowledged: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -39,6 +39,8 @@ pub use leased::{LeasedLimit, StoreName};
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 
+pub use crate::scope::KeyBytes;
+
 use crate::limit::Limit;
 use crate::scope::Names;
 use crate::table::KeyTable;
@@ -65,6 +67,18 @@ impl Gate {
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The same, for those who keep it.
+    pub fn shared_namespace(&self) -> Arc<str> {
+        Arc::clone(&self.namespace)
+    }
+
+    /// Starts loading what a decision looks at before it knows which counters it falls on, so that one that follows waits less; of
+    /// several gates the loads overlap. The number means nothing.
+    pub fn touch_limits(&self) -> u64 {
+        let namespace = self.namespace.as_bytes().first().map_or(0, |byte| u64::from(*byte));
+        namespace ^ self.names.touch() ^ self.limits.first().map_or(0, build::Compiled::touch)
     }
 
     /// The limits, in the order they were given.

@@ -11,6 +11,9 @@ use crate::address::network_of;
 use crate::limit::{KeyPart, Missing};
 use crate::table::{KeyHash, KeyTable};
 
+/// A key as bytes that no other tuple of values gives: most take no allocation.
+pub type KeyBytes = SmallVec<[u8; 64]>;
+
 /// The values of the attributes a gate knows, in the order of its [`Names`]; `None` where the request lacks one.
 pub(crate) type Values<'a> = SmallVec<[Option<&'a str>; 8]>;
 
@@ -31,6 +34,11 @@ impl Names {
 
     pub(crate) fn get(&self, index: u16) -> &str {
         &self.0[usize::from(index)]
+    }
+
+    /// Starts loading the first of them.
+    pub(crate) fn touch(&self) -> u64 {
+        self.0.first().and_then(|name| name.as_bytes().first()).map_or(0, |byte| u64::from(*byte))
     }
 
     /// Picks the values of these names out of a request.
@@ -71,7 +79,7 @@ impl Part {
     }
 
     /// Appends the part as bytes from which it can be told from every other.
-    fn append(self, value: Option<&str>, out: &mut Vec<u8>) {
+    fn append(self, value: Option<&str>, out: &mut KeyBytes) {
         let Some(value) = value else {
             out.push(0);
             return;
@@ -79,8 +87,8 @@ impl Part {
         let network = self.ipv6_prefix.and_then(|prefix| network_of(value, prefix));
         let bytes = network.as_ref().map_or(value.as_bytes(), AsRef::as_ref);
         out.push(if network.is_some() { 2 } else { 1 });
-        out.extend((bytes.len() as u64).to_be_bytes());
-        out.extend(bytes);
+        out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+        out.extend_from_slice(bytes);
     }
 }
 
@@ -113,6 +121,11 @@ impl Scope {
         Self { parts, missing, start }
     }
 
+    /// Starts loading where the hash begins.
+    pub(crate) fn touch(&self) -> u64 {
+        self.start.finish()
+    }
+
     /// The key of a request with these values.
     #[expect(
         clippy::inline_always,
@@ -135,8 +148,8 @@ impl Scope {
     }
 
     /// The bytes of the key, for a store that keeps whole keys.
-    pub(crate) fn key_bytes(&self, values: &Values<'_>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
+    pub(crate) fn key_bytes(&self, values: &Values<'_>) -> KeyBytes {
+        let mut out = KeyBytes::new();
         for part in &self.parts {
             part.append(values[usize::from(part.attribute)], &mut out);
         }

@@ -19,7 +19,8 @@ use super::order::STORE_RETRY;
 use super::{Engine, EngineError, LimitReport};
 use crate::decision::ExactName;
 use crate::leases::{
-    About, Asked, Flight, Flights, LeaseBatch, LeaseCharge, LeaseTotals, LeaseView, Leases, Taken,
+    About, Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, Leases, LeasesView,
+    Taken,
 };
 use crate::request::Request;
 
@@ -240,7 +241,7 @@ impl Engine {
     ///
     /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see [`Engine::take_lease_asks`] for
     /// those who look for them after each of these.
-    pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<Vec<LeaseBatch>> {
+    pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<LeaseBatches> {
         match &self.shared.leases {
             Some(leases) => leases.poll_asks(context, || self.next_batch_id()),
             None => Poll::Pending,
@@ -249,9 +250,9 @@ impl Engine {
 
     /// What the leases of this member want to ask the store by now, as [`Engine::poll_lease_asks`]; usually nothing, which costs
     /// next to nothing to find out.
-    pub fn take_lease_asks(&self) -> Vec<LeaseBatch> {
+    pub fn take_lease_asks(&self) -> LeaseBatches {
         let leases = self.shared.leases.as_ref();
-        leases.map_or(Vec::new(), |leases| leases.take_asks(|| self.next_batch_id()))
+        leases.map_or_else(LeaseBatches::new, |leases| leases.take_asks(|| self.next_batch_id()))
     }
 
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
@@ -264,14 +265,15 @@ impl Engine {
     /// Gives all leases back, when the member stops: the batches to carry to the store. What they bring does not matter, but is
     /// handed to [`Engine::lease_answered`] all the same for those who wait. A lease that is not given back
     /// ends by itself within a period; tokens of a window that are not are lost until the window ends.
-    pub fn leave_leases(&self, now: Timestamp) -> Vec<LeaseBatch> {
-        self.shared.leases.as_ref().map_or(Vec::new(), |leases| leases.leave(now, || self.next_batch_id()))
+    pub fn leave_leases(&self, now: Timestamp) -> LeaseBatches {
+        let leases = self.shared.leases.as_ref();
+        leases.map_or_else(LeaseBatches::new, |leases| leases.leave(now, || self.next_batch_id()))
     }
 
-    /// The leases of this member with the most demand, at most `max`, and the tokens that all of them have in hand. Looks at
-    /// every lease: for people, not for each request.
-    pub fn leases(&self, max: usize, now: Timestamp) -> (Vec<LeaseView>, u64) {
-        self.shared.leases.as_ref().map_or((Vec::new(), 0), |leases| leases.views(max, now))
+    /// The leases of this member with the most demand, at most `max`, and what all of them have. Looks at every lease: for
+    /// people, not for each request.
+    pub fn leases(&self, max: usize, now: Timestamp) -> LeasesView {
+        self.shared.leases.as_ref().map_or_else(LeasesView::default, |leases| leases.views(max, now))
     }
 
     /// All leases of this member in sum; `None` where nothing is leased.

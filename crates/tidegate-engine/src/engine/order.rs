@@ -22,7 +22,7 @@ use crate::decision::{
 };
 use crate::leases::Flights;
 use crate::request::Request;
-use crate::together::{Parked, Question, Waiting};
+use crate::together::Question;
 
 /// How long a caller is told to stay away when the store does not answer.
 pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -33,8 +33,7 @@ impl Engine {
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
         let refused = |refusal| Step::Decided(Decision::Refuse(refusal));
-        let waits =
-            |flights| Step::Ask(Box::new(Pending(Waiting::Lease(Parked::boxed(&[*request], flights, 0)))));
+        let waits = |flights| Step::Ask(Pending(self.park(&[*request], flights, 0)));
         self.hold(request, Waited::default(), now, refused, waits, |gate, mut holds| {
             match self.question(0, gate, request, now) {
                 Ok(Some(question)) => Ok(self.ask_one(holds, request, question, now)),

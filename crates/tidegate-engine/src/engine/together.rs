@@ -79,8 +79,7 @@ impl Engine {
                     for after in &requests[at + 1..] {
                         flights.extend(self.ask_ahead(after, waited, now));
                     }
-                    let parked = Parked::boxed(requests, flights, waited.rounds);
-                    return Ok(StepAll::Ask(Box::new(PendingAll(Waiting::Lease(parked)))));
+                    return Ok(StepAll::Ask(PendingAll(self.park(requests, flights, waited.rounds))));
                 }
                 Ok(Begun::Refused(refusal)) => {
                     self.withdraw_all(&requests[..at], now);
@@ -147,9 +146,19 @@ impl Engine {
         }
     }
 
+    /// Lets requests wait for leases.
+    pub(super) fn park(&self, requests: &[Request<'_>], flights: Flights, rounds: u8) -> Waiting {
+        let owned = |request: &Request<'_>| {
+            let gate = self.gate(request.namespace);
+            let namespace = gate.map_or_else(|_| request.namespace.into(), |gate| gate.shared_namespace());
+            OwnedRequest::new(request, namespace)
+        };
+        Waiting::Lease(Box::new(Parked { requests: requests.iter().map(owned).collect(), flights, rounds }))
+    }
+
     /// Begins anew with requests whose leases have been asked for.
     fn begin_anew(&self, parked: &Parked, now: Timestamp) -> StepAll {
-        let attributes: Vec<_> = parked.requests.iter().map(OwnedRequest::attributes).collect();
+        let attributes: SmallVec<[_; 1]> = parked.requests.iter().map(OwnedRequest::attributes).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
             parked.requests.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
         let waited = Waited { rounds: parked.rounds + 1, landed: &parked.flights };
@@ -218,10 +227,7 @@ impl Engine {
         };
         let batch = Batch::all_or_nothing(question.id, operations);
         party.asked = first..until;
-        StepAll::Ask(Box::new(PendingAll(Waiting::Store(Box::new(Asked {
-            batch,
-            then: Then::Admit(party),
-        })))))
+        StepAll::Ask(PendingAll(Waiting::Store(Box::new(Asked { batch, then: Then::Admit(party) }))))
     }
 
     fn go_on(&self, waiting: Waiting, answered: Answered, now: Timestamp) -> StepAll {
@@ -423,7 +429,7 @@ fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<
         None => StepAll::Decided(DecisionAll::Refuse(refusals)),
         Some(batch) => {
             let asked = Asked { batch, then: Then::Refuse { refusals, more } };
-            StepAll::Ask(Box::new(PendingAll(Waiting::Store(Box::new(asked)))))
+            StepAll::Ask(PendingAll(Waiting::Store(Box::new(asked))))
         }
     }
 }
@@ -432,7 +438,7 @@ fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<
 fn one(step: StepAll) -> Step {
     const ONE: &str = "one request has one answer";
     match step {
-        StepAll::Ask(pending) => Step::Ask(Box::new(Pending(pending.0))),
+        StepAll::Ask(pending) => Step::Ask(Pending(pending.0)),
         StepAll::Decided(DecisionAll::Admit(Permits(permits))) => {
             Step::Decided(Decision::Admit(permits.into_iter().next().expect(ONE)))
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Holder, Terms};
+use tidegate::lease::{Grant, Holder, Terms};
 use tidegate::limit::OnStoreFailure;
 use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Timestamp};
@@ -62,6 +62,8 @@ pub(super) struct Slot {
     pub(super) flight: Option<Arc<Flight>>,
     /// What the ledger had left when it answered last: nobody's, but perhaps somebody else's by now.
     pub(super) beyond: u64,
+    /// What the ledger then said is [gone](Grant::gone), and when its window ends.
+    pub(super) gone: (u64, Timestamp),
     /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
     pub(super) look_at: Timestamp,
 }
@@ -76,8 +78,29 @@ impl Slot {
             about,
             flight: None,
             beyond: 0,
+            gone: (0, Timestamp::MIN),
             look_at: Timestamp::MAX,
         }
+    }
+
+    /// Takes in what the ledger granted, and has left besides; the units that are good for those who wait and for nobody else.
+    pub(super) fn granted(&mut self, grant: &Grant, beyond: u64, now: Timestamp) -> u64 {
+        self.beyond = beyond;
+        let until = if grant.gone > 0 { self.about.algorithm.full_again(now) } else { Timestamp::MIN };
+        self.gone = (grant.gone, until);
+        self.holder.granted(&self.terms, grant, now)
+    }
+
+    /// Tokens of a window that went to holders that are gone, as far as is known.
+    pub(super) fn gone(&self, now: Timestamp) -> u64 {
+        let (tokens, until) = self.gone;
+        if now < until { tokens } else { 0 }
+    }
+
+    /// Starts loading it, and what goes with it when it is dropped.
+    pub(super) fn touch(&self) -> u64 {
+        let key = self.about.key.as_bytes().last().map_or(0, |byte| u64::from(*byte));
+        self.look_at.as_nanos() ^ self.holder.until().as_nanos() ^ self.about.number ^ key
     }
 
     /// Goes on by other numbers of the same limit. An ask under way is still about the old ones, which the next puts right.

@@ -30,6 +30,21 @@ pub struct LeaseView {
     pub until: Timestamp,
     /// Whether the store did not answer the last ask.
     pub is_unanswered: bool,
+    /// Tokens of the window that were granted to other members which are gone or silent, as the ledger said last: lost until the
+    /// window ends, unless they come back. 0 of a rate.
+    pub gone: u64,
+}
+
+/// The leases of this member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeasesView {
+    /// Those with the most demand, the largest first.
+    pub leases: Vec<LeaseView>,
+    /// Whole tokens in hand of all of them.
+    pub tokens: u64,
+    /// As [`LeaseView::gone`], of all of them.
+    pub gone: u64,
 }
 
 /// All leases of this member in sum.
@@ -56,13 +71,14 @@ impl Leases {
         }
     }
 
-    /// The leases with the most demand, at most `max`, the largest first; and the tokens in hand of all of them.
-    pub(crate) fn views(&self, max: usize, now: Timestamp) -> (Vec<LeaseView>, u64) {
+    /// The leases with the most demand, at most `max`, and what all of them have.
+    pub(crate) fn views(&self, max: usize, now: Timestamp) -> LeasesView {
         let mut largest = BinaryHeap::new();
-        let mut tokens = 0_u64;
+        let (mut tokens, mut gone) = (0_u64, 0_u64);
         for shard in &self.shards {
             for slot in lock(shard).slots.values() {
                 tokens = tokens.saturating_add(slot.holder.tokens(&slot.terms, now));
+                gone = gone.saturating_add(slot.gone(now));
                 // There may be a million, and texts are made for those that are shown.
                 let rank = Reverse(Rank::of(slot, now));
                 if largest.len() < max {
@@ -76,7 +92,7 @@ impl Leases {
         }
         let largest = largest.into_sorted_vec().into_iter();
         let view = |Reverse(rank): Reverse<Rank>| self.view(&rank.about, now);
-        (largest.filter_map(view).collect(), tokens)
+        LeasesView { leases: largest.filter_map(view).collect(), tokens, gone }
     }
 
     /// What there is to say of a key's lease; `None` if it is gone.
@@ -95,6 +111,7 @@ impl Leases {
             tokens: slot.holder.tokens(&slot.terms, now),
             until: slot.holder.until(),
             is_unanswered: slot.holder.is_unanswered(),
+            gone: slot.gone(now),
         })
     }
 }

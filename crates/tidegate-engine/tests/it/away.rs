@@ -100,7 +100,7 @@ fn a_store_that_says_no_room_refuses_whatever_the_policy_says() {
         panic!("the store must be asked")
     };
     let until = world.now().saturating_add(HOUR);
-    let step = world.engine.resume(*pending, Err(StoreError::Full { until }), world.now());
+    let step = world.engine.resume(pending, Err(StoreError::Full { until }), world.now());
     let tidegate_engine::Step::Decided(Decision::Refuse(refusal)) = step else { panic!("{step:?}") };
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::TableFull, Retry::At(until)));
 }

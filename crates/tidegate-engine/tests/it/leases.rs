@@ -122,7 +122,7 @@ impl Fleet {
                             Answered::Lease
                         }
                     };
-                    step = self.members[member].resume(*pending, answered, self.now());
+                    step = self.members[member].resume(pending, answered, self.now());
                 }
                 Step::Queued(place) => match place {},
             }
@@ -253,7 +253,7 @@ fn four_hundred_who_come_at_once_wait_for_one_ask() {
     assert_eq!(fleet.drive(0), 1);
     let mut admitted = 0;
     while let Some(pending) = waiting.pop() {
-        match fleet.members[0].resume(*pending, Answered::Lease, now) {
+        match fleet.members[0].resume(pending, Answered::Lease, now) {
             Step::Decided(Decision::Admit(_)) => admitted += 1,
             Step::Ask(pending) => {
                 fleet.drive(0);
@@ -312,7 +312,7 @@ fn what_one_lease_refuses_is_not_taken_from_another() {
         assert!(fleet.admit(0, 1).is_some());
     }
     let in_hand = |fleet: &Fleet| {
-        let (views, _) = fleet.members[0].leases(8, fleet.now());
+        let views = fleet.members[0].leases(8, fleet.now()).leases;
         views.into_iter().find(|one| one.limit == "wide").unwrap().tokens
     };
     let before = in_hand(&fleet);
@@ -441,7 +441,7 @@ fn requests_that_go_together_ask_for_all_their_leases_at_once() {
     let step = fleet.members[0].admit_all(&requests, NOW).unwrap();
     let StepAll::Ask(pending) = step else { panic!("cold keys ask") };
     assert_eq!(fleet.drive(0), 3);
-    let step = fleet.members[0].resume_all(*pending, Answered::Lease, NOW);
+    let step = fleet.members[0].resume_all(pending, Answered::Lease, NOW);
     assert!(matches!(step, StepAll::Decided(DecisionAll::Admit(permits)) if permits.len() == 3));
     let unknown = [requests[0], Request::new("nowhere", &ADA)];
     assert!(matches!(fleet.members[0].admit_all(&unknown, NOW), Err(AdmitAllError::Request { at: 1, .. })));

@@ -37,7 +37,7 @@ fn decide(world: &World, requests: &[Request<'_>]) -> (DecisionAll, Vec<Batch>) 
             StepAll::Ask(pending) => {
                 asked.push(pending.batch().unwrap().clone());
                 let answer = world.ask(pending.batch().unwrap());
-                step = world.engine.resume_all(*pending, answer, world.now());
+                step = world.engine.resume_all(pending, answer, world.now());
             }
         }
     }

@@ -109,7 +109,7 @@ impl World {
                 Step::Decided(decision) => return decision,
                 Step::Ask(pending) => {
                     let answer = self.ask(pending.batch().unwrap());
-                    step = self.engine.resume(*pending, answer, self.now());
+                    step = self.engine.resume(pending, answer, self.now());
                 }
                 Step::Queued(place) => match place {},
             }

@@ -35,6 +35,7 @@ fn grant(lump: u32, rate: u32, ttl: Duration) -> Grant {
         members: 1,
         is_scarce: false,
         again: Duration::ZERO,
+        gone: 0,
     }
 }
 

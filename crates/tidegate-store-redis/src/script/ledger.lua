@@ -178,10 +178,10 @@ local function ledgers()
 
   function m.headroom(demand) return demand + floor(demand / 4) end
 
-  local GRANT = '>BI4I4I4I4I4dI4I4I4Bd'
-  function m.grant(g, ask, lump, held, rate, ttl, fallback, keep, members, is_scarce, again)
+  local GRANT = '>BI4I4I4I4I4dI4I4I4Bdd'
+  function m.grant(g, ask, lump, held, rate, ttl, fallback, keep, members, is_scarce, again, gone)
     return pack(GRANT, 1, ask.seq, g.epoch, lump, held, rate, ttl, fallback, min(keep, U32_MAX), members,
-      is_scarce and 1 or 0, again)
+      is_scarce and 1 or 0, again, gone or 0)
   end
 
   -- An answer without tokens, and one to an ask that was answered before: none if a later one was.

@@ -260,7 +260,10 @@ local function bucket_ledger(m)
     local lump = fits and ask.need or 0
     g.used = g.used + lump
     g.spent = (g.spent + lump) % T32
-    return m.grant(g, ask, lump, 0, 0, 0, 0, 0, max(#g.leases, 1), true, fits and 0 or floor(n.period_us / AGAIN)), lump
+    -- Each for another time: there are more of them than are let in, and they should not all come back at once.
+    local turn = (ask.holder:byte(8) + ask.holder:byte(12)) % 8
+    local again = fits and 0 or floor(n.period_us * (4 + turn) / 32)
+    return m.grant(g, ask, lump, 0, 0, 0, 0, 0, max(#g.leases, 1), true, again), lump
   end
 
   function k.ask(g, n, ask)
@@ -343,11 +346,11 @@ local function window_ledger(m)
   end
 
   local function grant(g, n, own, ask)
-    local members, total, others_hold, others_spend = 1, ask.demand, false, false
+    local members, total, others_hold, others_spend, gone = 1, ask.demand, false, false, 0
     for _, lease in ipairs(g.leases) do
       if lease ~= own then
         local alive = is_alive(lease)
-        if alive then members, total = members + 1, total + lease.demand end
+        if alive then members, total = members + 1, total + lease.demand else gone = gone + lease.held end
         if lease.held > 0 then others_hold, others_spend = true, others_spend or alive end
       end
     end
@@ -381,7 +384,7 @@ local function window_ledger(m)
       own.held, own.ends, own.since = own.held + lump, now + ttl, now
       held = own.held
     end
-    return m.grant(g, ask, lump, held, 0, own and ttl or 0, 0, share, members, is_scarce, again), lump
+    return m.grant(g, ask, lump, held, 0, own and ttl or 0, 0, share, members, is_scarce, again, gone), lump
   end
 
   function k.ask(g, n, ask)

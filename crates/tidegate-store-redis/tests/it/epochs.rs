@@ -394,7 +394,7 @@ async fn asks_over_several_slots_are_granted_in_their_order_and_nothing_of_a_ref
     let mut refused: Vec<_> = names.iter().map(|name| lent(name, window(), ask(9, 1, 0))).collect();
     refused.push(Operation::new(key("never"), never, Kind::Check { cost: Cost::ONE }));
     let answer = store.run(&Batch::all_or_nothing(RequestId(3), refused)).await.unwrap();
-    assert!(answer.refused && answer.grants == [None; 5], "{answer:?}");
+    assert!(answer.refused && answer.grants[..] == [None; 5], "{answer:?}");
     assert_eq!(used(4).await, before);
     assert_eq!(store.stats().stranded, 0);
 

@@ -221,7 +221,7 @@ pub fn the_largest_batch_is_taken_and_one_more_operation_is_an_error<H: Conforma
     trial: &Trial<'_, H>,
 ) -> Passed {
     let algorithms = trial.algorithms();
-    let mut operations: SmallVec<[Operation; 2]> = SmallVec::new();
+    let mut operations: SmallVec<[Operation; 1]> = SmallVec::new();
     for index in 0..Batch::OPERATIONS_MAX {
         operations.push(trial.admit(&key(&format!("many {index}")), &algorithms[index % algorithms.len()]));
     }

@@ -118,7 +118,7 @@ pub fn asks_in_one_batch_are_answered_in_their_order<H: ConformanceStore>(trial:
         let expected: Vec<_> =
             lends.iter().map(|operation| player.pure.run(operation, other.now()).grant).collect();
         ensure!(
-            answer.grants == expected,
+            answer.grants[..] == expected[..],
             "beside counters {:?} were granted, not {expected:?}",
             answer.grants
         );
@@ -144,7 +144,7 @@ pub fn an_ask_takes_effect_with_the_notes_beside_it<H: ConformanceStore>(trial: 
         ensure!(trial.notes(NoteKind::Permit)?.contains(&note), "the note beside an ask is not there");
         let look = player.look(place)?;
         let answer = trial.run(&refused)?;
-        ensure!(answer.refused && answer.grants == [None], "refused by its note: {answer:?}");
+        ensure!(answer.refused && answer.grants[..] == [None], "refused by its note: {answer:?}");
         ensure!(player.look(place)? == look, "a batch refused by its note has lent");
         if trial.can.answers > 0 {
             let again = trial.run(&created)?;
@@ -184,7 +184,7 @@ pub fn a_refused_batch_leaves_every_ledger_as_it_was<H: ConformanceStore>(trial:
             operations.insert(position, other.admit(&full, &Algorithm::Fixed(limit.clone())));
             let answer = other.all(operations)?;
             ensure!(answer.refused, "a batch with a counter that is used up was admitted");
-            ensure!(answer.grants == [None; 3], "a refused batch lends {:?}", answer.grants);
+            ensure!(answer.grants[..] == [None; 3], "a refused batch lends {:?}", answer.grants);
             let moved = answer.outcomes.iter().any(|outcome| outcome.units > 0);
             ensure!(!moved, "a refused batch moved units: {:?}", answer.outcomes);
             let (after, dumped) = ([player.look(0)?, player.look(1)?], other.harness.dump(&other.store));
@@ -384,7 +384,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
             ensure!(outcome.reset_at >= now, "{kind:?} of a {name} limit at {now}: {outcome:?}");
         }
         ensure!(
-            answer.grants == expected,
+            answer.grants[..] == expected[..],
             "at {now} {:?} were granted {:?}, and by the pure code {expected:?}",
             batch.operations,
             answer.grants

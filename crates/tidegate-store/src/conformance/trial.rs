@@ -160,7 +160,7 @@ impl<'h, H: ConformanceStore> Trial<'h, H> {
     }
 
     /// What is used and left of these counters.
-    pub(super) fn usage(&self, of: &[Operation]) -> Result<SmallVec<[Outcome; 2]>, Stopped> {
+    pub(super) fn usage(&self, of: &[Operation]) -> Result<SmallVec<[Outcome; 1]>, Stopped> {
         of.iter().map(|on| self.peek(on)).collect()
     }
 

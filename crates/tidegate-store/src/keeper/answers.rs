@@ -51,7 +51,7 @@ impl Remembered {
 
     fn answer(&self) -> Answer {
         let answer = Answer::new(self.outcomes.as_ref().into(), self.refused, self.store_now);
-        answer.with_grants(self.grants.to_vec())
+        answer.with_grants(self.grants.iter().copied().collect())
     }
 
     /// What it counts against the bound: a batch without operations takes room as well.

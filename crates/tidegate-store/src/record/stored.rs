@@ -52,6 +52,13 @@ impl Numbers {
         Self { known: HashMap::with_hasher(hasher) }
     }
 
+    /// The same numbers as everybody's who has them.
+    fn shared(&mut self, algorithm: &Arc<Algorithm>) -> Arc<Algorithm> {
+        let mut bytes = Vec::with_capacity(64);
+        write_algorithm(algorithm, &mut Writer(&mut bytes));
+        self.read(&bytes).unwrap_or_else(|_| Arc::clone(algorithm))
+    }
+
     fn read(&mut self, bytes: &[u8]) -> Result<Arc<Algorithm>, &'static str> {
         if let Some(known) = self.known.get(bytes) {
             return Ok(Arc::clone(known));
@@ -66,6 +73,11 @@ impl Numbers {
 }
 
 impl Record {
+    /// Has it share its numbers with all others that have the same: there are as many of those as limits, and records as keys.
+    pub(crate) fn share_numbers(&mut self, numbers: &mut Numbers) {
+        self.algorithm = numbers.shared(&self.algorithm);
+    }
+
     /// Writes it to the end of `bytes`.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let mut writer = Writer(bytes);

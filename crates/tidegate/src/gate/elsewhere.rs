@@ -14,7 +14,7 @@ use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
-use crate::scope::{Keyed, Values};
+use crate::scope::{KeyBytes, Keyed, Values};
 use crate::table::{KeyHash, Spec, SpecId};
 use crate::time::Timestamp;
 
@@ -32,7 +32,7 @@ pub struct ExactLimit<'a> {
     /// of its key, its algorithm; not its numbers.
     pub identity: &'a [u8],
     /// The values of its key as bytes that no other tuple of values gives.
-    pub key: Vec<u8>,
+    pub key: KeyBytes,
     /// The attributes of its key with their values, for people.
     pub scope: ScopeValues<'a>,
     /// The reason for which it denies.
@@ -75,7 +75,7 @@ pub struct LocalLimit<'a> {
     /// As [`ExactLimit::identity`].
     pub identity: &'a [u8],
     /// As [`ExactLimit::key`].
-    pub key: Vec<u8>,
+    pub key: KeyBytes,
     /// The attributes of its key with their values as the request has them; those it lacks are left out.
     pub attributes: Vec<(&'a str, &'a str)>,
 }

@@ -13,7 +13,7 @@ use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues};
-use crate::scope::{Keyed, Values};
+use crate::scope::{KeyBytes, Keyed, Values};
 use crate::table::KeyHash;
 use crate::time::Timestamp;
 
@@ -61,7 +61,7 @@ pub struct StoreName<'a> {
     /// As [`super::ExactLimit::identity`].
     pub identity: &'a [u8],
     /// As [`super::ExactLimit::key`].
-    pub key: Vec<u8>,
+    pub key: KeyBytes,
     /// The attributes of the key with their values, for people.
     pub scope: ScopeValues<'a>,
 }

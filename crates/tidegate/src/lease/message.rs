@@ -118,4 +118,8 @@ pub struct Grant {
     pub is_scarce: bool,
     /// When it makes sense to ask again if this was not enough; zero if it was.
     pub again: Duration,
+    /// Of a window: tokens that were granted to other holders whose lease has ended without their having said what became of
+    /// them. What of these was not spent is lost until the window ends, unless the holder comes back. Those of holders that have
+    /// lost their place are not counted. 0 of a bucket, where nothing is lost.
+    pub gone: u64,
 }

@@ -70,8 +70,9 @@ fn of_a_quota_nothing_is_spent_that_was_not_lent() {
     let quota = window(100, Duration::from_hours(24));
     let mut fleet = Fleet::new(1, &[failing("daily", quota, OnStoreFailure::Local)]);
     assert!(fleet.admit(0, 1).is_some());
-    let (views, in_hand) = fleet.members[0].leases(1, fleet.now());
-    assert_eq!(views[0].tokens, in_hand);
+    let said = fleet.members[0].leases(1, fleet.now());
+    let in_hand = said.tokens;
+    assert_eq!(said.leases[0].tokens, in_hand);
     fleet.is_down = true;
     assert_eq!(fleet.burst(0), in_hand);
     let refusal = fleet.ask(0, 1).unwrap_err();

@@ -127,7 +127,7 @@ fn what_is_tried_again_is_no_demand() {
         request.attempt = 1;
         let _ = fleet.decide(0, &request);
     }
-    let (views, _) = fleet.members[0].leases(1, fleet.now());
+    let views = fleet.members[0].leases(1, fleet.now()).leases;
     assert_eq!(views[0].demand, 0);
 }
 

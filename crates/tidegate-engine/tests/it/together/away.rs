@@ -66,11 +66,11 @@ fn what_the_store_holds_of_a_first_batch_is_taken_back_when_it_does_not_take_the
     let asked = [Request::new("api", &USER); 65];
     let StepAll::Ask(first) = world.engine.admit_all(&asked, world.now()).unwrap() else { panic!("asks") };
     let answer = world.ask(first.batch().unwrap());
-    let StepAll::Ask(second) = world.engine.resume_all(*first, answer, world.now()) else { panic!("asks") };
+    let StepAll::Ask(second) = world.engine.resume_all(first, answer, world.now()) else { panic!("asks") };
     let lost = Err(StoreError::Timeout { after: HOUR });
-    let StepAll::Ask(undo) = world.engine.resume_all(*second, lost, world.now()) else { panic!("asks") };
+    let StepAll::Ask(undo) = world.engine.resume_all(second, lost, world.now()) else { panic!("asks") };
     let answer = world.ask(undo.batch().unwrap());
-    let StepAll::Decided(DecisionAll::Refuse(refusals)) = world.engine.resume_all(*undo, answer, world.now())
+    let StepAll::Decided(DecisionAll::Refuse(refusals)) = world.engine.resume_all(undo, answer, world.now())
     else {
         panic!("refused")
     };

@@ -281,7 +281,7 @@ impl LendsWithoutDebit {
 impl Store for LendsWithoutDebit {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let mut looking = batch.clone();
-        let mut grants = Vec::new();
+        let mut grants = crate::Grants::new();
         for operation in &mut looking.operations {
             if let Some(ask) = operation.kind.ask() {
                 let (now, epoch) = (self.1.now(), crate::Keeper::FIRST_EPOCH);

@@ -23,6 +23,13 @@ const UNLEASED: u64 = 64;
 /// A holder in need that finds the burst empty is told to wait for this part of a period.
 const AGAIN: u64 = 16;
 
+/// A holder without a place that finds the burst empty is told to wait for one to almost three of these parts of a period, each for
+/// another time: there are more of them than are let in, and they should not all come back at once.
+const SPOT_AGAIN: u64 = 8;
+
+/// How many different waits there are.
+const SPOT_TURNS: u64 = 8;
+
 /// After so long without an ask, of those that have a lease, it was the ledger that could not be reached.
 const SILENT_US: u64 = 1_000_000;
 
@@ -144,9 +151,12 @@ impl Step<'_> {
         if ask.was_alone {
             all = self.come_back(refill, silent_us);
         }
+        let known = self.ledger.leases.known_now(self.now_us, self.paid_from());
+        let mut was = None;
         let (index, others) = match self.find(ask.holder) {
             Ok(index) => {
                 let lease = self.ledger.leases[index];
+                was = Some(lease);
                 if ask.seq <= lease.seq {
                     let answer = self.repeat(&lease, ask);
                     self.credit_again(ask, answer.is_some());
@@ -164,7 +174,7 @@ impl Step<'_> {
                 if self.is_claim(ask) {
                     lease.held = ask.left;
                 }
-                self.ledger.leases.insert(index, lease);
+                self.ledger.leases.add(index, lease);
                 (index, all)
             }
         };
@@ -172,7 +182,11 @@ impl Step<'_> {
             self.ledger.leases.remove(index);
             return Some(self.nothing(ask, 0));
         }
-        Some(self.grant(refill, index, ask, &others))
+        let grant = self.grant(refill, index, ask, &others);
+        if let Some(known) = known {
+            self.ledger.leases.keep_known(known, was.as_ref(), index);
+        }
+        Some(grant)
     }
 
     /// What all leases but one add up to.
@@ -327,7 +341,9 @@ impl Step<'_> {
         let lump = if fits { ask.need as u32 } else { 0 };
         self.debit(lump.into());
         self.ledger.spent = self.ledger.spent.wrapping_add(lump);
-        let again = if fits { Duration::ZERO } else { self.terms.period() / AGAIN as u32 };
+        let turn = (ask.holder.member % SPOT_TURNS + u64::from(ask.holder.incarnation)) % SPOT_TURNS;
+        let wait_us = self.terms.period_us * (SPOT_TURNS / 2 + turn) / (SPOT_AGAIN * SPOT_TURNS / 2);
+        let again = if fits { Duration::ZERO } else { Duration::from_micros(wait_us) };
         Grant { lump, again, ..self.nothing(ask, 0) }
     }
 

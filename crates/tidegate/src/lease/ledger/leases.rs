@@ -24,7 +24,7 @@ const MANY: usize = 16;
 
 /// Sums, and how long they say what those of other instants are.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+pub(super) struct Known {
     sums: Sums,
     now_us: u64,
     from_us: u64,
@@ -39,6 +39,13 @@ struct Known {
 }
 
 impl Leases {
+    /// Starts loading the first of them, those in the middle, and what is known.
+    pub(super) fn touch(&self) -> u64 {
+        let middle = self.all.get(self.all.len() / 2).map_or(0, |lease| lease.until_us);
+        let known = self.known.as_ref().map_or(0, |known| known.steady_us);
+        self.all.first().map_or(0, |lease| lease.until_us) ^ middle ^ known
+    }
+
     /// What all add up to at `now_us`, releases counted from `from_us` on.
     pub(super) fn sums(&self, now_us: u64, from_us: u64) -> Sums {
         match &self.known {
@@ -61,6 +68,43 @@ impl Leases {
             }
         }
         self.sums(now_us, from_us)
+    }
+
+    /// Puts a lease in its place. Most keys never have more than one at a time, so room is made for no more at first.
+    pub(super) fn add(&mut self, index: usize, lease: Lease) {
+        if self.all.capacity() == 0 {
+            self.all.reserve_exact(1);
+        }
+        self.insert(index, lease);
+    }
+
+    /// What is known of all at `now_us`, to be [kept](Leases::keep_known) when one of them has changed; `None` where they are few or it
+    /// would take counting.
+    pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<Known> {
+        let known = self.known.as_ref().filter(|known| known.is_of(now_us, from_us))?;
+        Some(Known { sums: self.sums(now_us, from_us), now_us, from_us, ..**known })
+    }
+
+    /// Keeps what was known before the lease at `index` became what it is; `was` is what stood there, if anything.
+    pub(super) fn keep_known(&mut self, mut known: Known, was: Option<&Lease>, index: usize) {
+        let lease = &self.all[index];
+        let (now_us, from_us) = (known.now_us, known.from_us);
+        if let Some(was) = was {
+            let is_last = was.ends_us().1 == known.last_us && lease.ends_us().1 < known.last_us;
+            let Some(others) = known.sums.without(was, now_us, from_us).filter(|_| !is_last) else { return };
+            known.sums = others;
+            known.slope -= was.slope(from_us);
+        }
+        known.sums = known.sums.with(lease, now_us, from_us);
+        if known.sums.to_come == u64::MAX {
+            return;
+        }
+        known.slope += lease.slope(from_us);
+        known.last_us = known.last_us.max(lease.ends_us().1);
+        known.steady_us = lease.steady_us(now_us.min(from_us)).min(known.steady_us);
+        if let Some(place) = &mut self.known {
+            **place = known;
+        }
     }
 
     /// When the last of those ended that have by `now_us`.
@@ -92,21 +136,29 @@ impl Leases {
         let (mut steady_us, mut last_us, mut slope) = (u64::MAX, 0, 0);
         let mut sums = Sums::default();
         for lease in &self.all {
-            let (first_us, end_us) = lease.ends_us();
             sums = sums.with(lease, now_us, from_us);
-            slope += lease.to_come(from_us).saturating_sub(lease.to_come(from_us + 1));
-            last_us = last_us.max(end_us);
-            for at_us in [first_us, end_us] {
-                if at_us > now_us.min(from_us) {
-                    steady_us = steady_us.min(at_us);
-                }
-            }
+            slope += lease.slope(from_us);
+            last_us = last_us.max(lease.ends_us().1);
+            steady_us = steady_us.min(lease.steady_us(now_us.min(from_us)));
         }
         if sums.to_come == u64::MAX {
             // Too much to be counted is no sum of anything.
             steady_us = 0;
         }
         Known { sums, now_us, from_us, slope, steady_us, last_us, is_old: false }
+    }
+}
+
+impl Lease {
+    /// By how much less there is to come of it with every microsecond, in parts.
+    fn slope(&self, from_us: u64) -> u64 {
+        self.to_come(from_us).saturating_sub(self.to_come(from_us + 1))
+    }
+
+    /// When it next begins or ends to release after `from_us`; the end of time if it does not.
+    fn steady_us(&self, from_us: u64) -> u64 {
+        let (first_us, end_us) = self.ends_us();
+        [first_us, end_us].into_iter().filter(|at_us| *at_us > from_us).min().unwrap_or(u64::MAX)
     }
 }
 

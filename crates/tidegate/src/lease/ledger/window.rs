@@ -68,7 +68,7 @@ impl Step<'_> {
             self.ledger.leases.remove(gone);
             index -= usize::from(gone < index);
         }
-        self.ledger.leases.insert(index, Lease::begin(ask, self.ledger.spent, self.now_us));
+        self.ledger.leases.add(index, Lease::begin(ask, self.ledger.spent, self.now_us));
         Some(index)
     }
 
@@ -123,6 +123,7 @@ impl Step<'_> {
             members: u32::try_from(wanted.members).unwrap_or(u32::MAX),
             is_scarce,
             again: if served { Duration::ZERO } else { self.again(index) },
+            gone: self.gone(index),
             ..self.nothing(ask, 0)
         };
         if let Some(index) = index {
@@ -134,6 +135,13 @@ impl Step<'_> {
             grant.ttl = Duration::from_micros(ttl_us);
         }
         grant
+    }
+
+    /// What others may have in hand whose lease has ended.
+    fn gone(&self, own: Option<usize>) -> u64 {
+        let leases = self.ledger.leases.iter().enumerate();
+        let gone = leases.filter(|(index, lease)| Some(*index) != own && !lease.is_alive(self.now_us));
+        gone.map(|(_, lease)| u64::from(lease.held)).sum()
     }
 
     /// When something may have come back: soon if others have tokens in hand under a lease, after a period if only holders

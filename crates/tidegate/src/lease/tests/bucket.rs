@@ -292,3 +292,27 @@ fn tokens_held_to_the_end_of_a_lease_hold_up_what_is_used_though_nobody_looks() 
 fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(super::world::START + nanos)
 }
+
+#[test]
+fn those_without_a_place_that_find_nothing_come_back_each_at_another_time() {
+    let algorithm = bucket(1000, 1000);
+    let terms = Terms::of(&algorithm, Timestamp::MIN).unwrap();
+    let epoch = Epoch { number: 1, began: Timestamp::MIN, is_after_loss: false };
+    let mut ledger = Ledger::begin(&terms, &epoch);
+    let mut ask = |member: u64, need: u64| {
+        let holder = HolderName { member, incarnation: 3 };
+        let ask = Ask { demand: 20, ..Ask::first(holder, need) };
+        ledger.ask(at(10 * SECOND), &terms, &epoch, &ask).grant.unwrap()
+    };
+    for member in 0..HOLDERS_MAX as u64 {
+        let _ = ask(member, 1);
+    }
+    // Whatever is left.
+    while ask(1 << 32, 1).lump > 0 {}
+    let period_us = Terms::PERIOD.as_micros() as u64;
+    let mut waits: Vec<u64> = (1000..1016).map(|member| ask(member, 1).again.as_micros() as u64).collect();
+    waits.sort_unstable();
+    waits.dedup();
+    let expected: Vec<u64> = (4..12).map(|part| period_us * part / 32).collect();
+    assert_eq!(waits, expected);
+}

@@ -31,6 +31,7 @@ fn grant(ask: &Ask, lump: u32, rate: u32, ttl: Duration) -> Grant {
         members: 1,
         is_scarce: false,
         again: Duration::ZERO,
+        gone: 0,
     }
 }
 

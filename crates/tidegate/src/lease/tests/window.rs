@@ -1,6 +1,8 @@
 //! What a leased quota does until its last token.
 
+use super::super::{Ask, HolderName};
 use super::world::{Trouble, World};
+use crate::Timestamp;
 use crate::algorithm::{Algorithm, Fixed, WindowStart};
 
 fn calm() -> Trouble {
@@ -54,7 +56,7 @@ fn a_quota_is_short_by_no_more_than_dead_members_held() {
         world.run(4, &[100; 10]);
         let mut dead = 0;
         for index in 0..3 {
-            let member = super::super::HolderName { member: index, incarnation: 1 };
+            let member = HolderName { member: index, incarnation: 1 };
             let ledger = world.ledger.as_ref().unwrap();
             dead += ledger
                 .holders()
@@ -65,8 +67,12 @@ fn a_quota_is_short_by_no_more_than_dead_members_held() {
         }
         world.run(120, &[100; 10]);
         let admitted = world.admitted();
-        println!("{admitted} admitted, dead members held at most {dead}");
-        assert!(admitted <= 10_000 && admitted + dead >= 10_000, "{admitted} {dead}");
+        let (now, terms, epoch) = (Timestamp::from_nanos(world.now), world.terms(), world.epoch);
+        let anybody = Ask::first(HolderName { member: 99, incarnation: 1 }, 1);
+        let gone = world.ledger.as_mut().unwrap().ask(now, &terms, &epoch, &anybody).grant.unwrap().gone;
+        println!("{admitted} admitted, dead members held at most {dead}, {gone} are said to be gone");
+        assert!(admitted <= 10_000 && admitted + gone >= 10_000, "{admitted} {gone}");
+        assert!(gone <= dead && dead > 0, "{gone} {dead}");
     }
 }
 
