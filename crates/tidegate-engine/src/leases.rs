@@ -199,7 +199,7 @@ pub(crate) struct Leases {
     outbox: Mutex<Outbox>,
     /// Whether there may be something in the outbox.
     has_asks: AtomicBool,
-    terms: Mutex<HashMap<(u32, OnStoreFailure), Arc<Terms>, ahash::RandomState>>,
+    terms: Mutex<KnownTerms>,
     asks: AtomicU64,
     unanswered: AtomicU64,
 }
@@ -211,6 +211,16 @@ struct Shard {
     /// When to look at each holder again, the next one first. Entries that are no longer a slot's own mean nothing.
     looks: Looks,
 }
+
+/// Terms by the numbers that they are of and what happens without the store.
+#[derive(Debug)]
+struct KnownTerms {
+    all: HashMap<TermsName, Arc<Terms>, ahash::RandomState>,
+    /// Those asked for last, which the next one asks for, too, more often than not.
+    last: Option<(TermsName, Arc<Terms>)>,
+}
+
+type TermsName = (u32, OnStoreFailure);
 
 type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
 
@@ -250,7 +260,7 @@ impl Leases {
             members: AtomicU32::new(1),
             outbox: Mutex::default(),
             has_asks: AtomicBool::new(false),
-            terms: Mutex::new(HashMap::with_hasher(names)),
+            terms: Mutex::new(KnownTerms { all: HashMap::with_hasher(names), last: None }),
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
         }
@@ -580,8 +590,14 @@ impl Leases {
     }
 
     fn terms_of(&self, limit: &LeasedLimit<'_>) -> Arc<Terms> {
+        let name = (limit.numbers(), limit.on_store_failure);
         let mut known = lock(&self.terms);
-        let terms = known.entry((limit.numbers(), limit.on_store_failure)).or_insert_with(|| {
+        if let Some((last, terms)) = &known.last
+            && *last == name
+        {
+            return Arc::clone(terms);
+        }
+        let terms = known.all.entry(name).or_insert_with(|| {
             let terms = Terms::of(limit.algorithm, Timestamp::MIN);
             let terms = terms.expect("a gate takes only limits that can be leased");
             Arc::new(match limit.on_store_failure {
@@ -589,7 +605,9 @@ impl Leases {
                 _ => terms.with_safe(Safe::Zero).with_fallback(Duration::ZERO),
             })
         });
-        Arc::clone(terms)
+        let terms = Arc::clone(terms);
+        known.last = Some((name, Arc::clone(&terms)));
+        terms
     }
 }
 

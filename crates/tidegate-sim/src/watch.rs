@@ -123,6 +123,11 @@ impl Watch {
         self.bound.fullest
     }
 
+    /// Starts loading what is known of a key.
+    pub(crate) fn touch(&self, key: u32) -> u64 {
+        self.bound.touch(key)
+    }
+
     /// A member decided by itself, or by its lease, to admit.
     pub(crate) fn admitted(&mut self, one: Admitted, now: u64, store_now: u64) {
         let Admitted { member, run, key, cost } = one;

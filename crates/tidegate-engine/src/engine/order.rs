@@ -32,9 +32,19 @@ impl Engine {
     ///
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
+        self.admit_one(request, Waited::default(), now)
+    }
+
+    /// [`Engine::admit`] for a request that may have waited for leases.
+    pub(super) fn admit_one(
+        &self,
+        request: &Request<'_>,
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Result<Step, EngineError> {
         let refused = |refusal| Step::Decided(Decision::Refuse(refusal));
-        let waits = |flights| Step::Ask(Pending(self.park(&[*request], flights, 0)));
-        self.hold(request, Waited::default(), now, refused, waits, |gate, mut holds| {
+        let waits = |flights| Step::Ask(Pending(self.park(&[*request], flights, waited.rounds)));
+        self.hold(request, waited, now, refused, waits, |gate, mut holds| {
             match self.question(0, gate, request, now) {
                 Ok(Some(question)) => Ok(self.ask_one(holds, request, question, now)),
                 Ok(None) => Ok(match self.place(&mut holds, request.namespace, request.class, now) {

@@ -129,7 +129,19 @@ impl Engine {
 
     /// Goes on with a request after what it waited for has come, or failed to.
     pub fn resume(&self, pending: Pending, answered: impl Into<Answered>, now: Timestamp) -> Step {
-        one(self.go_on(pending.0, answered.into(), now))
+        match pending.0 {
+            Waiting::Lease(parked) if parked.requests.len() == 1 => {
+                let owned = &parked.requests[0];
+                let attributes = owned.attributes();
+                let request = owned.with(&attributes);
+                let waited = Waited { rounds: parked.rounds + 1, landed: &parked.flights };
+                // What it was asked under may be gone meanwhile, as after a reload.
+                self.admit_one(&request, waited, now).unwrap_or_else(|error| {
+                    Step::Decided(Decision::Refuse(undecidable(request.namespace, error.to_string())))
+                })
+            }
+            waiting => one(self.go_on(waiting, answered.into(), now)),
+        }
     }
 
     /// Lets a request ask for its leases that another makes wait; what it then waits for as well.

@@ -9,6 +9,7 @@ use tidegate_store::{Answer, Batch, Operation, StoreError};
 
 use super::{Event, Simulation};
 use crate::calls::Asked;
+use crate::member::KeyName;
 
 impl Simulation {
     /// Starts loading what the requests and events of the next slot will look at.
@@ -47,8 +48,10 @@ impl Simulation {
                     }
                 }
                 Event::Answers(name, _) => {
-                    if let Some((call, _)) = self.calls.batch(*name) {
+                    if let Some((call, batch)) = self.calls.batch(*name) {
                         self.members[call.member as usize].touch_engine();
+                        let keys = batch.operations.iter().map(|one| KeyName::read(one.key.as_bytes()));
+                        black_box(keys.fold(0, |near, key| near ^ self.watch.touch(key)));
                     }
                 }
                 Event::Wakes { member, .. } => self.members[*member as usize].touch_engine(),
