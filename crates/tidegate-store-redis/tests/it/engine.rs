@@ -1,13 +1,14 @@
 //! Servers that the tests start and stop.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidegate::Timestamp;
 use tidegate_store_redis::{Clock, RedisConfig, RedisStore};
@@ -23,14 +24,18 @@ pub(crate) fn skip(test: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {test}: redis-server is not installed");
 }
 
-/// A port nobody listens on, of which the port 10 000 above is free too, as a cluster needs.
+/// A port nobody listens on, of which the port 10 000 above is free too, as a cluster needs. No other test gets it: its server may
+/// not listen yet.
 pub(crate) fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap();
     for _ in 0..1000 {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         // Ports that the system hands out are high; those of clusters leave room for their bus.
         let port = 20_000 + port % 10_000;
         if TcpListener::bind(("127.0.0.1", port)).is_ok()
             && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok()
+            && given.insert(port)
         {
             return port;
         }

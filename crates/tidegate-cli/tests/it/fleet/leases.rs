@@ -118,14 +118,13 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
     }
     let (mut one, mut other, mut third) =
         (Caller::new(&address), Caller::new(&stopping), Caller::new(&dying));
-    assert!(one.ask().is_ok() && other.ask().is_ok() && third.ask().is_ok());
+    assert!(one.ask().is_ok() && other.ask().is_ok());
     until("all members are known", || leases(&address)["count"] == 3);
-    let in_hand = |of: &str| {
-        let said = leases(&address);
-        let members = said["members"].as_array().unwrap();
-        members.iter().find(|one| one["address"] == of).unwrap()["tokens"].as_u64().unwrap()
-    };
-    until("it has told the others", || in_hand(&dying) == leases_in_hand(&dying));
+    let mut before = 2;
+    until("the third has something in hand", || {
+        before += u64::from(third.ask().is_ok());
+        leases_in_hand(&dying) > 2
+    });
     let really = leases_in_hand(&dying);
     dies.child.kill().unwrap();
     dies.child.wait().unwrap();
@@ -137,10 +136,10 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
     let metrics = get(&address, "/metrics").1;
     assert!(metrics.contains("\ntidegate_members_gone_total 1\n"), "{metrics}");
     // Short by what the dead one had in hand at most, and never over.
-    let admitted = 3 + use_up(std::slice::from_mut(&mut one), 600 - 3 - really);
+    let admitted = before + use_up(std::slice::from_mut(&mut one), 600 - before - really);
     // It is said how much that may be, by the ledger: what it had granted and nobody gave back.
     let gone = leases(&address)["gone_tokens"].as_u64().unwrap();
-    assert!(really <= gone && gone < 300, "{gone} gone, {really} in hand");
+    assert!((really..300).contains(&gone) && gone > 2, "{gone} gone, {really} in hand");
     assert!((600 - gone..=600).contains(&admitted), "{admitted}, {gone} gone");
     let (_, said, _) = run(&["leases", "--at", &format!("http://{address}")]);
     assert!(
