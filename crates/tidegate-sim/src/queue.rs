@@ -105,13 +105,12 @@ impl<E> Queue<E> {
                 let Some(next) = self.far.peek() else { return };
                 self.near_until = next.at - next.at % self.width;
             } else {
-                let slot = self.slot(self.near_until);
-                let mut slot = core::mem::take(&mut self.wheel[slot]);
+                let place = self.slot(self.near_until);
+                let mut slot = core::mem::take(&mut self.wheel[place]);
                 self.in_wheel -= slot.len();
                 slot.sort_unstable_by_key(|planned| (planned.at, planned.order));
                 self.near.extend(slot.drain(..));
                 // It keeps its room.
-                let place = self.slot(self.near_until);
                 self.wheel[place] = slot;
                 self.near_until += self.width;
             }

@@ -44,7 +44,6 @@ pub struct Simulation {
     seconds: u32,
     arrivals: Arrivals,
     queue: Queue<Event>,
-    looks_ahead: bool,
     /// What happens before is near already.
     near_until: u64,
     /// Calls by when they are given up; all are given the same time.
@@ -105,7 +104,6 @@ impl Simulation {
             seconds: 0,
             arrivals: Arrivals::new(scenario),
             queue,
-            looks_ahead: scenario.members >= MANY,
             near_until: 0,
             deadlines: VecDeque::new(),
             calls: Calls::default(),
@@ -155,7 +153,7 @@ impl Simulation {
         if at >= end {
             return Ok(false);
         }
-        if self.looks_ahead && self.near_until < self.queue.near_until() {
+        if self.scenario.members >= MANY && self.near_until < self.queue.near_until() {
             self.look_ahead();
         }
         self.now = at;
@@ -361,8 +359,7 @@ impl Simulation {
         if one.parked.iter().all(|(pending, _)| !is_ready(pending)) {
             return;
         }
-        core::mem::swap(&mut one.parked, &mut self.unparked);
-        let mut parked = core::mem::take(&mut self.unparked);
+        let mut parked = core::mem::replace(&mut one.parked, core::mem::take(&mut self.unparked));
         for (pending, arrival) in parked.drain(..) {
             let one = &mut self.members[member as usize];
             if !is_ready(&pending) {

@@ -16,7 +16,10 @@ use smallvec::SmallVec;
 use tidegate::Timestamp;
 use tidegate::lease::Grant;
 use tidegate::limit::Mode;
-use tidegate_store::{Answer, Batch, BatchMode, Kind, NoteChange, OnLedger, Outcome, RequestId, StoreError};
+use tidegate_store::{
+    Answer, Batch, BatchMode, Kind, NoteChange, OnLedger, Operations, Outcome, Outcomes, RequestId,
+    StoreError,
+};
 
 use crate::answer::Decided;
 use crate::call::{Asked, derived};
@@ -64,7 +67,7 @@ fn parts(batch: &Batch) -> Vec<Part> {
         let slot = slot(&operation.key);
         let place = parts.iter().position(|part| part.slot == slot).unwrap_or_else(|| {
             let batch =
-                Batch { id: batch.id, mode: batch.mode, operations: SmallVec::new(), notes: Vec::new() };
+                Batch { id: batch.id, mode: batch.mode, operations: Operations::new(), notes: Vec::new() };
             parts.push(Part { slot, indices: SmallVec::new(), batch });
             parts.len() - 1
         });
@@ -178,7 +181,7 @@ impl Across<'_> {
 
     fn compose(&self, answers: &[Answer]) -> Answer {
         let now = answers.iter().map(|answer| answer.store_now).max().unwrap_or(Timestamp::MIN);
-        let mut outcomes: SmallVec<[Outcome; 1]> = self
+        let mut outcomes: Outcomes = self
             .batch
             .operations
             .iter()

@@ -7,6 +7,9 @@ use tidegate::Timestamp;
 use tidegate::algorithm::Verdict;
 use tidegate::lease::Grant;
 
+/// What became of the operations of a batch: mostly one.
+pub type Outcomes = SmallVec<[Outcome; 1]>;
+
 /// What asks of a batch are granted; mostly one asks.
 pub type Grants = SmallVec<[Option<Grant>; 1]>;
 
@@ -15,7 +18,7 @@ pub type Grants = SmallVec<[Option<Grant>; 1]>;
 #[non_exhaustive]
 pub struct Answer {
     /// One for each operation, in the same order.
-    pub outcomes: SmallVec<[Outcome; 1]>,
+    pub outcomes: Outcomes,
     /// Whether the batch was refused, so that nothing took effect: an all-or-nothing batch by one of its operations, any
     /// batch by a note that it would [create](crate::NoteChange::Create) and that is there already.
     pub refused: bool,
@@ -29,7 +32,7 @@ pub struct Answer {
 
 impl Answer {
     /// An answer without grants, for stores.
-    pub fn new(outcomes: SmallVec<[Outcome; 1]>, refused: bool, store_now: Timestamp) -> Self {
+    pub fn new(outcomes: Outcomes, refused: bool, store_now: Timestamp) -> Self {
         Self { outcomes, refused, store_now, grants: Grants::new() }
     }
 

@@ -26,6 +26,9 @@ impl fmt::Display for RequestId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub u128);
 
+/// The operations of a batch: mostly one.
+pub type Operations = SmallVec<[Operation; 1]>;
+
 /// Operations that a store carries out in one atomic step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Batch {
@@ -35,7 +38,7 @@ pub struct Batch {
     pub mode: BatchMode,
     /// In the order they take effect. The same key may stand several times: each operation is decided on what those
     /// before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and answers with the store's time.
-    pub operations: SmallVec<[Operation; 1]>,
+    pub operations: Operations,
     /// What becomes of notes in the same step: unless the batch is refused, all of it, in this order, after the
     /// operations. At most [`Batch::NOTES_MAX`]; usually none.
     pub notes: Vec<NoteChange>,
@@ -73,7 +76,7 @@ impl Batch {
 
     /// A batch under the new id `id` that takes back what `batch` charged, as far as it is still there.
     pub fn undo_of(batch: &Self, id: RequestId) -> Self {
-        let mut operations = SmallVec::<[Operation; 1]>::new();
+        let mut operations = Operations::new();
         for charged in batch.operations.iter().rev().filter(|operation| operation.kind.may_charge()) {
             // One undo takes back everything the batch did to a key.
             if operations.iter().all(|undo| undo.key != charged.key) {

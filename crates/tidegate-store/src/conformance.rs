@@ -3,11 +3,18 @@
 //! A store brings a [`ConformanceStore`], which opens it and sets its clock, and writes in its tests:
 //!
 //! ```no_run
-//! # struct Harness;
+//! # use std::sync::{Arc, atomic::{AtomicU64, Ordering::Relaxed}};
+//! # use tidegate_store::{MemoryConfig, MemoryStore};
+//! # #[derive(Default)]
+//! # struct Harness(Arc<AtomicU64>);
 //! # impl tidegate_store::conformance::ConformanceStore for Harness {
-//! #     type Store = tidegate_store::MemoryStore;
-//! #     fn open(&self) -> Self::Store { unimplemented!() }
-//! #     fn set_now(&self, _: tidegate::Timestamp) {}
+//! #     type Store = MemoryStore;
+//! #     fn open(&self) -> MemoryStore {
+//! #         let now = Arc::clone(&self.0);
+//! #         let clock = move || tidegate::Timestamp::from_nanos(now.load(Relaxed));
+//! #         MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), clock)
+//! #     }
+//! #     fn set_now(&self, now: tidegate::Timestamp) { self.0.store(now.as_nanos(), Relaxed); }
 //! # }
 //! tidegate_store::conformance_tests!(Harness);
 //! ```

@@ -35,8 +35,8 @@ pub mod conformance;
 mod record;
 mod step;
 
-pub use answer::{Answer, Grants, Outcome};
-pub use batch::{Batch, BatchMode, HolderId, Kind, OnLedger, Operation, RequestId};
+pub use answer::{Answer, Grants, Outcome, Outcomes};
+pub use batch::{Batch, BatchMode, HolderId, Kind, OnLedger, Operation, Operations, RequestId};
 pub use error::StoreError;
 pub use keeper::Keeper;
 pub use key::Key;

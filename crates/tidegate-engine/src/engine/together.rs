@@ -130,17 +130,8 @@ impl Engine {
     /// Goes on with a request after what it waited for has come, or failed to.
     pub fn resume(&self, pending: Pending, answered: impl Into<Answered>, now: Timestamp) -> Step {
         match pending.0 {
-            Waiting::Lease(parked) if parked.requests.len() == 1 => {
-                let owned = &parked.requests[0];
-                let attributes = owned.attributes();
-                let request = owned.with(&attributes);
-                let waited = Waited { rounds: parked.rounds + 1, landed: &parked.flights };
-                // What it was asked under may be gone meanwhile, as after a reload.
-                self.admit_one(&request, waited, now).unwrap_or_else(|error| {
-                    Step::Decided(Decision::Refuse(undecidable(request.namespace, error.to_string())))
-                })
-            }
-            waiting => one(self.go_on(waiting, answered.into(), now)),
+            Waiting::Lease(parked) => self.begin_one_anew(&parked, now),
+            waiting @ Waiting::Store(_) => one(self.go_on(waiting, answered.into(), now)),
         }
     }
 
@@ -168,13 +159,23 @@ impl Engine {
         Waiting::Lease(Box::new(Parked { requests: requests.iter().map(owned).collect(), flights, rounds }))
     }
 
-    /// Begins anew with requests whose leases have been asked for.
+    /// Begins anew with one request whose lease has been asked for.
+    fn begin_one_anew(&self, parked: &Parked, now: Timestamp) -> Step {
+        let owned = parked.requests.first().expect("one request waits");
+        let attributes = owned.attributes();
+        let request = owned.with(&attributes);
+        // What it was asked under may be gone meanwhile, as after a reload.
+        self.admit_one(&request, waited(parked), now).unwrap_or_else(|error| {
+            Step::Decided(Decision::Refuse(undecidable(request.namespace, error.to_string())))
+        })
+    }
+
+    /// Begins anew with several.
     fn begin_anew(&self, parked: &Parked, now: Timestamp) -> StepAll {
         let attributes: SmallVec<[_; 1]> = parked.requests.iter().map(OwnedRequest::attributes).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
             parked.requests.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
-        let waited = Waited { rounds: parked.rounds + 1, landed: &parked.flights };
-        match self.admit_after(&requests, waited, now) {
+        match self.admit_after(&requests, waited(parked), now) {
             Ok(step) => step,
             // What it was asked under is gone meanwhile, as after a reload.
             Err(error) => {
@@ -444,6 +445,11 @@ fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<
             StepAll::Ask(PendingAll(Waiting::Store(Box::new(asked))))
         }
     }
+}
+
+/// What requests that go on have waited for.
+fn waited(parked: &Parked) -> Waited<'_> {
+    Waited { rounds: parked.rounds + 1, landed: &parked.flights }
 }
 
 /// The step of one request.

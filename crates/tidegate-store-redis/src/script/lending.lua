@@ -8,7 +8,7 @@ local function bucket_ledger(m)
   local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
   local T32, T53 = 4294967296, 9007199254740992
   local UNLEASED, AGAIN, TRICKLE_MIN, FIRST, DEPTH, SHARE_BITS = 64, 16, 4, 3, 100000, 22
-  local SILENT, RETURN = 1000000, 6000000
+  local SILENT, RETURN, SPOT_AGAIN, SPOT_TURNS = 1000000, 6000000, 4, 8
 
   -- What is yet to trickle in after `from`, at most, in parts of a token by the period.
   local function to_come(lease, from)
@@ -261,8 +261,8 @@ local function bucket_ledger(m)
     g.used = g.used + lump
     g.spent = (g.spent + lump) % T32
     -- Each for another time: there are more of them than are let in, and they should not all come back at once.
-    local turn = (ask.holder:byte(8) + ask.holder:byte(12)) % 8
-    local again = fits and 0 or floor(n.period_us * (4 + turn) / 32)
+    local turn = (ask.holder:byte(8) + ask.holder:byte(12)) % SPOT_TURNS
+    local again = fits and 0 or floor(n.period_us * (SPOT_AGAIN + turn) / 32)
     return m.grant(g, ask, lump, 0, 0, 0, 0, 0, max(#g.leases, 1), true, again), lump
   end
 

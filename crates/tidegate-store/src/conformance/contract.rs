@@ -1,12 +1,11 @@
 //! Batches: all or nothing, each by itself, once.
 
-use smallvec::SmallVec;
 use tidegate::algorithm::{Rolling, Verdict};
 use tidegate::{Algorithm, Cost};
 
 use super::ConformanceStore;
 use super::trial::{LIMIT, Passed, Stopped, Trial, WINDOW, cost, ensure, key};
-use crate::{Batch, HolderId, Key, Kind, Operation, Store, StoreError};
+use crate::{Batch, HolderId, Key, Kind, Operation, Operations, Store, StoreError};
 
 /// A key with a counter of `algorithm` that is used up.
 fn used_up<H: ConformanceStore>(
@@ -221,7 +220,7 @@ pub fn the_largest_batch_is_taken_and_one_more_operation_is_an_error<H: Conforma
     trial: &Trial<'_, H>,
 ) -> Passed {
     let algorithms = trial.algorithms();
-    let mut operations: SmallVec<[Operation; 1]> = SmallVec::new();
+    let mut operations = Operations::new();
     for index in 0..Batch::OPERATIONS_MAX {
         operations.push(trial.admit(&key(&format!("many {index}")), &algorithms[index % algorithms.len()]));
     }

@@ -4,7 +4,6 @@ use core::cell::Cell;
 use core::fmt;
 use core::time::Duration;
 
-use smallvec::SmallVec;
 use tidegate::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Verdict, WindowStart,
 };
@@ -13,7 +12,8 @@ use tidegate::{Algorithm, Cost, Rate, Timestamp};
 use super::random::Random;
 use super::{Capabilities, ConformanceStore};
 use crate::{
-    Answer, Batch, HolderId, Key, Kind, Note, NoteKind, Operation, Outcome, RequestId, Store, StoreError,
+    Answer, Batch, HolderId, Key, Kind, Note, NoteKind, Operation, Outcome, Outcomes, RequestId, Store,
+    StoreError,
 };
 
 /// How a case ends.
@@ -160,7 +160,7 @@ impl<'h, H: ConformanceStore> Trial<'h, H> {
     }
 
     /// What is used and left of these counters.
-    pub(super) fn usage(&self, of: &[Operation]) -> Result<SmallVec<[Outcome; 1]>, Stopped> {
+    pub(super) fn usage(&self, of: &[Operation]) -> Result<Outcomes, Stopped> {
         of.iter().map(|on| self.peek(on)).collect()
     }
 

@@ -56,19 +56,24 @@ impl Numbers {
     fn shared(&mut self, algorithm: &Arc<Algorithm>) -> Arc<Algorithm> {
         let mut bytes = Vec::with_capacity(64);
         write_algorithm(algorithm, &mut Writer(&mut bytes));
-        self.read(&bytes).unwrap_or_else(|_| Arc::clone(algorithm))
+        let known = self.known.get(&bytes[..]).map(Arc::clone);
+        known.unwrap_or_else(|| self.keep(&bytes, Arc::clone(algorithm)))
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<Arc<Algorithm>, &'static str> {
         if let Some(known) = self.known.get(bytes) {
             return Ok(Arc::clone(known));
         }
-        let algorithm = Arc::new(algorithm(&mut Reader(bytes)).ok_or("numbers of no limit")?);
+        let algorithm = algorithm(&mut Reader(bytes)).ok_or("numbers of no limit")?;
+        Ok(self.keep(bytes, Arc::new(algorithm)))
+    }
+
+    fn keep(&mut self, bytes: &[u8], algorithm: Arc<Algorithm>) -> Arc<Algorithm> {
         if self.known.len() >= Self::KNOWN_MAX {
             self.known.clear();
         }
         self.known.insert(bytes.into(), Arc::clone(&algorithm));
-        Ok(algorithm)
+        algorithm
     }
 }
 

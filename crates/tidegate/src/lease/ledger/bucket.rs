@@ -23,9 +23,9 @@ const UNLEASED: u64 = 64;
 /// A holder in need that finds the burst empty is told to wait for this part of a period.
 const AGAIN: u64 = 16;
 
-/// A holder without a place that finds the burst empty is told to wait for one to almost three of these parts of a period, each for
-/// another time: there are more of them than are let in, and they should not all come back at once.
-const SPOT_AGAIN: u64 = 8;
+/// A holder without a place that finds the burst empty is told to wait for so many 32nds of a period, and up to seven more: each
+/// for another time, as there are more of them than are let in, and they should not all come back at once.
+const SPOT_AGAIN: u64 = 4;
 
 /// How many different waits there are.
 const SPOT_TURNS: u64 = 8;
@@ -184,7 +184,7 @@ impl Step<'_> {
         }
         let grant = self.grant(refill, index, ask, &others);
         if let Some(known) = known {
-            self.ledger.leases.keep_known(known, was.as_ref(), index);
+            self.ledger.leases.keep_known(known, others, was.as_ref(), index);
         }
         Some(grant)
     }
@@ -342,7 +342,7 @@ impl Step<'_> {
         self.debit(lump.into());
         self.ledger.spent = self.ledger.spent.wrapping_add(lump);
         let turn = (ask.holder.member % SPOT_TURNS + u64::from(ask.holder.incarnation)) % SPOT_TURNS;
-        let wait_us = self.terms.period_us * (SPOT_TURNS / 2 + turn) / (SPOT_AGAIN * SPOT_TURNS / 2);
+        let wait_us = self.terms.period_us * (SPOT_AGAIN + turn) / 32;
         let again = if fits { Duration::ZERO } else { Duration::from_micros(wait_us) };
         Grant { lump, again, ..self.nothing(ask, 0) }
     }

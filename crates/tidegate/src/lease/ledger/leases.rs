@@ -82,23 +82,21 @@ impl Leases {
     /// would take counting.
     pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<Known> {
         let known = self.known.as_ref().filter(|known| known.is_of(now_us, from_us))?;
-        Some(Known { sums: self.sums(now_us, from_us), now_us, from_us, ..**known })
+        Some(Known { now_us, from_us, ..**known })
     }
 
-    /// Keeps what was known before the lease at `index` became what it is; `was` is what stood there, if anything.
-    pub(super) fn keep_known(&mut self, mut known: Known, was: Option<&Lease>, index: usize) {
+    /// Keeps what was known before the lease at `index` became what it is. `others` are the sums of all but that one, and `was` is
+    /// what stood there, if anything.
+    pub(super) fn keep_known(&mut self, mut known: Known, others: Sums, was: Option<&Lease>, index: usize) {
         let lease = &self.all[index];
         let (now_us, from_us) = (known.now_us, known.from_us);
-        if let Some(was) = was {
-            let is_last = was.ends_us().1 == known.last_us && lease.ends_us().1 < known.last_us;
-            let Some(others) = known.sums.without(was, now_us, from_us).filter(|_| !is_last) else { return };
-            known.sums = others;
-            known.slope -= was.slope(from_us);
-        }
-        known.sums = known.sums.with(lease, now_us, from_us);
-        if known.sums.to_come == u64::MAX {
+        known.sums = others.with(lease, now_us, from_us);
+        let was_last = was.is_some_and(|was| was.ends_us().1 == known.last_us);
+        // Too much to be counted is no sum of anything, and when the last one ends has to be looked for.
+        if known.sums.to_come == u64::MAX || (was_last && lease.ends_us().1 < known.last_us) {
             return;
         }
+        known.slope -= was.map_or(0, |was| was.slope(from_us));
         known.slope += lease.slope(from_us);
         known.last_us = known.last_us.max(lease.ends_us().1);
         known.steady_us = lease.steady_us(now_us.min(from_us)).min(known.steady_us);
