@@ -226,6 +226,7 @@ impl EngineBuilder {
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
             generations: AtomicU32::new(0),
             members: AtomicU32::new(1),
+            alone_until: AtomicU64::new(0),
             capacity,
             overload: overload.map(Arc::new),
             leases: config
@@ -278,6 +279,8 @@ pub(crate) struct Shared {
     generations: AtomicU32,
     /// How many members divide limits that are divided, as far as is known.
     members: AtomicU32,
+    /// Until when something counts that this member has decided alone, in nanoseconds; 0 if nothing ever did.
+    alone_until: AtomicU64,
 }
 
 /// Something the engine should know of that is not a request.

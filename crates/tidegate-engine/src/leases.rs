@@ -24,10 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use smallvec::SmallVec;
 use tidegate::algorithm::WindowStart;
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Ask, Grant, Holder, Safe, Stamp, Take, Terms};
-use tidegate::limit::OnStoreFailure;
+use tidegate::lease::{Ask, Balance, Grant, Holder, Level, SPACING, Share, Stamp, Take, Terms};
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, RequestId, StoreError};
+use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, RequestId, StoreError};
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
@@ -117,6 +116,9 @@ impl LeaseBatch {
 /// Tokens of a key that are given back without a lease.
 type Refund = (Arc<About>, Cost);
 
+/// Keys by their fingerprints.
+pub(crate) type Keys = SmallVec<[u64; 4]>;
+
 /// Batches of asks: mostly one at a time.
 pub type LeaseBatches = SmallVec<[LeaseBatch; 1]>;
 
@@ -137,29 +139,31 @@ pub(crate) struct LeaseCharge {
     pub(crate) about: Arc<About>,
     /// What it took; none of a shadow limit that would have refused, or of one that admits while the store is away.
     pub(crate) cost: Option<Cost>,
-    /// Units left afterwards: tokens in hand, and what the ledger had besides when it was asked last.
-    pub(crate) left: u64,
+    /// When it was taken.
+    pub(crate) taken_at: Timestamp,
+    /// What is used afterwards, as far as this member knows; `None` where it knows nothing.
+    pub(crate) balance: Option<Balance>,
     pub(crate) shadow_refused: bool,
-    /// Which tokens were taken; `None` if none were, or of those for nobody else than who waits.
+    /// Which tokens were taken; `None` if none were, or of those that were granted to the requests that waited and to no other.
     pub(crate) stamp: Option<Stamp>,
     /// Whether it is a good time to ask the store, once nothing is put back any more.
     pub(crate) renew: bool,
 }
 
 impl LeaseCharge {
-    /// Nothing that anybody could put back: of `cost` given to this request alone, or of none.
-    pub(crate) fn fixed(about: Arc<About>, cost: Option<Cost>, left: u64) -> Self {
-        Self { about, cost, left, shadow_refused: false, stamp: None, renew: false }
+    /// Nothing that could be put into a lease: of `cost` granted to this request alone, or of none.
+    pub(crate) fn fixed(about: Arc<About>, cost: Option<Cost>, now: Timestamp) -> Self {
+        let (balance, stamp) = (None, None);
+        Self { about, cost, taken_at: now, balance, shadow_refused: false, stamp, renew: false }
     }
 
     /// Whether the window that it was taken from lasts for certain, so that what is given back is given back to it.
     pub(crate) fn lasts(&self, now: Timestamp) -> bool {
-        let taken_at = self.stamp.map_or(Timestamp::MIN, Stamp::at);
         match &self.about.algorithm {
             Algorithm::Bucket(_) => true,
-            // Nobody here knows when it began.
+            // No member knows when it began.
             Algorithm::Fixed(fixed) if fixed.start() == WindowStart::FirstHit => false,
-            algorithm => now.saturating_add(CLOCKS_APART) < algorithm.full_again(taken_at),
+            algorithm => now.saturating_add(CLOCKS_APART) < algorithm.full_again(self.taken_at),
         }
     }
 }
@@ -177,8 +181,10 @@ pub(crate) enum Taken {
     },
     /// It is more than the limit ever has.
     Never,
-    /// The store is silent, and what it lent is used up.
-    Away(Arc<About>),
+    /// The store is silent and the lease has not what is asked for: the member decides alone, by this share.
+    Alone(Arc<About>, Share),
+    /// The store has lost what was used of the quota.
+    Lost(Arc<About>, Share),
     /// There is no place for another holder before then.
     Full {
         until: Timestamp,
@@ -202,6 +208,8 @@ pub(crate) struct Leases {
     terms: Mutex<KnownTerms>,
     asks: AtomicU64,
     unanswered: AtomicU64,
+    /// When the store answered an ask last, in nanoseconds; 0 if it never has.
+    answered_at: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -212,15 +220,13 @@ struct Shard {
     looks: Looks,
 }
 
-/// Terms by the numbers that they are of and what happens without the store.
+/// Terms by the numbers that they are of.
 #[derive(Debug)]
 struct KnownTerms {
-    all: HashMap<TermsName, Arc<Terms>, ahash::RandomState>,
+    all: HashMap<u32, Arc<Terms>, ahash::RandomState>,
     /// Those asked for last, which the next one asks for, too, more often than not.
-    last: Option<(TermsName, Arc<Terms>)>,
+    last: Option<(u32, Arc<Terms>)>,
 }
-
-type TermsName = (u32, OnStoreFailure);
 
 type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
 
@@ -228,6 +234,8 @@ type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
 struct Outbox {
     dues: Dues,
     refunds: Vec<Refund>,
+    /// Batches that undo what the store may have charged although it did not answer in time.
+    undos: Vec<Batch>,
     /// Who empties it.
     waker: Option<Waker>,
 }
@@ -263,6 +271,7 @@ impl Leases {
             terms: Mutex::new(KnownTerms { all: HashMap::with_hasher(names), last: None }),
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
         }
     }
 
@@ -303,13 +312,18 @@ impl Leases {
         about: impl FnOnce() -> Result<About, E>,
     ) -> Result<Taken, E> {
         let key = asked.limit.key();
+        let mut shard = self.shard(key);
+        let shard = &mut *shard;
         if let Some(flight) = asked.landed.iter().find(|flight| flight.key() == key)
             && flight.take(asked.cost.units())
         {
-            return Ok(Taken::All(LeaseCharge::fixed(flight.about(), Some(asked.cost), 0)));
+            let mut charge = LeaseCharge::fixed(flight.about(), Some(asked.cost), now);
+            charge.balance = shard.slots.get_mut(&key).map(|slot| {
+                slot.holder.charge(&slot.terms, asked.cost, now);
+                slot.holder.balance()
+            });
+            return Ok(Taken::All(charge));
         }
-        let mut shard = self.shard(key);
-        let shard = &mut *shard;
         if let Some(slot) = shard.slots.get_mut(&key) {
             return Ok(self.take_from(slot, &mut shard.looks, asked, now));
         }
@@ -326,38 +340,57 @@ impl Leases {
     }
 
     fn take_from(&self, slot: &mut Slot, looks: &mut Looks, asked: &Asked<'_>, now: Timestamp) -> Taken {
-        if slot.numbers != asked.limit.numbers() || slot.failure != asked.limit.on_store_failure {
+        if slot.numbers != asked.limit.numbers() {
             slot.renumber(asked.limit, self.terms_of(asked.limit), now);
         }
+        // Relaxed: a hint. Where the store has answered other asks since, this one may be answered, too.
+        let answered_at = Timestamp::from_nanos(self.answered_at.load(Ordering::Relaxed));
+        if slot.holder.is_unanswered()
+            && answered_at > slot.holder.ended()
+            && now >= slot.holder.ended().saturating_add(SPACING)
+        {
+            slot.holder.ask_soon(now);
+        }
+        let about = |slot: &Slot| Arc::clone(&slot.about);
+        let left = |slot: &Slot| slot.holder.balance().remaining(&slot.about.algorithm, now);
+        let alone = |slot: &Slot| slot.holder.share(&slot.terms, self.members.load(Ordering::Relaxed));
         let taken = match slot.holder.take(&slot.terms, asked.cost, asked.attempt, now) {
-            Take::Taken { renew } => {
-                let left = slot.holder.left(&slot.terms).saturating_add(slot.beyond);
-                Taken::All(LeaseCharge {
-                    stamp: Some(slot.holder.stamp()),
-                    renew,
-                    ..LeaseCharge::fixed(Arc::clone(&slot.about), Some(asked.cost), left)
-                })
-            }
+            Take::Taken { renew } => Taken::All(LeaseCharge {
+                stamp: Some(slot.holder.stamp()),
+                balance: Some(slot.holder.balance()),
+                renew,
+                ..LeaseCharge::fixed(about(slot), Some(asked.cost), now)
+            }),
             Take::Never { .. } => Taken::Never,
             Take::Wait { until, renew } => {
                 if renew {
                     self.send(slot, 0, now);
                 }
-                if slot.holder.lacks_store(&slot.terms, now) && !slot.gives(until) {
-                    Taken::Away(Arc::clone(&slot.about))
-                } else {
-                    Taken::Wait { until, left: slot.holder.left(&slot.terms) }
+                Taken::Wait { until, left: left(slot) }
+            }
+            Take::Alone { renew } => {
+                if renew {
+                    self.send(slot, 0, now);
                 }
+                slot.is_alone = true;
+                Taken::Alone(about(slot), alone(slot))
+            }
+            Take::Lost { renew } => {
+                if renew {
+                    self.send(slot, 0, now);
+                }
+                Taken::Lost(about(slot), alone(slot))
             }
             Take::Ask | Take::Pending if asked.must_decide => {
-                let until = now.saturating_add(tidegate::lease::SPACING);
-                Taken::Wait { until, left: slot.holder.left(&slot.terms) }
+                Taken::Wait { until: now.saturating_add(SPACING), left: left(slot) }
             }
             Take::Ask => {
                 self.send(slot, asked.cost.units(), now);
-                slot.flight.clone().map_or(Taken::Away(Arc::clone(&slot.about)), Taken::Waits)
+                slot.flight.clone().map_or_else(|| Taken::Alone(about(slot), alone(slot)), Taken::Waits)
             }
-            Take::Pending => slot.flight.clone().map_or(Taken::Away(Arc::clone(&slot.about)), Taken::Waits),
+            Take::Pending => {
+                slot.flight.clone().map_or_else(|| Taken::Alone(about(slot), alone(slot)), Taken::Waits)
+            }
         };
         if slot.flight.is_none() && slot.look_at == Timestamp::MAX {
             // A holder that was never asked for anything the ledger could give is dropped soon.
@@ -374,12 +407,15 @@ impl Leases {
         }
     }
 
-    /// Undoes what was taken for a request that does not go ahead. Of a window that has not ended, what finds no place in the lease any
-    /// more is given back to the ledger with the next asks; of a rate it comes again by itself.
+    /// Undoes what was taken for a request that does not go ahead. What was granted to it alone, and of a window that has not ended what
+    /// finds no place in the lease any more, is given back to the ledger with the next asks; what trickled in comes again by itself.
     pub(crate) fn undo(&self, charge: &LeaseCharge, now: Timestamp) {
         let Some(cost) = charge.cost else { return };
         let left = cost.units() - self.put_back(charge, cost.units(), now);
-        let is_refunded = !matches!(charge.about.algorithm, Algorithm::Bucket(_)) && charge.lasts(now);
+        let is_refunded = match &charge.about.algorithm {
+            Algorithm::Bucket(_) => charge.stamp.is_none(),
+            _ => charge.lasts(now),
+        };
         if let (Some(cost), true) = (Cost::new(left), is_refunded) {
             self.post(|outbox| outbox.refunds.push((Arc::clone(&charge.about), cost)));
         }
@@ -393,11 +429,32 @@ impl Leases {
         slot.holder.put_back(&slot.terms, cost, stamp, now)
     }
 
+    /// Has tokens of a refused request return to the ledger that lie idle here.
+    pub(crate) fn return_idle(&self, charge: &LeaseCharge, now: Timestamp) {
+        let mut shard = self.shard(charge.about.number);
+        let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return };
+        slot.holder.return_soon(now);
+        if charge.stamp.is_some() && slot.holder.is_due(&slot.terms, now) {
+            self.send(slot, 0, now);
+        }
+    }
+
+    /// Has the store undo what a batch may have charged that was not answered in time, and whose requests were refused.
+    pub(crate) fn post_undo(&self, undo: Batch) {
+        self.post(|outbox| outbox.undos.push(undo));
+    }
+
     /// Lets the next request of a key ask at once.
     pub(crate) fn ask_soon(&self, key: u64, now: Timestamp) {
         if let Some(slot) = self.shard(key).slots.get_mut(&key) {
             slot.holder.ask_soon(now);
         }
+    }
+
+    /// By which share this member decides a key alone while the store is silent; `None` for a key without a holder.
+    pub(crate) fn share(&self, key: u64) -> Option<Share> {
+        let members = self.members.load(Ordering::Relaxed);
+        self.shard(key).slots.get(&key).map(|slot| slot.holder.share(&slot.terms, members))
     }
 
     /// Whole tokens in hand of a key.
@@ -434,9 +491,9 @@ impl Leases {
         }
         let mut outbox = lock(&self.outbox);
         self.has_asks.store(false, Ordering::Relaxed);
-        let (dues, refunds) = outbox.take();
+        let (dues, refunds, undos) = outbox.take();
         drop(outbox);
-        batches(dues, &refunds, id)
+        batches(dues, &refunds, undos, id)
     }
 
     /// The same, waiting until there is something.
@@ -447,7 +504,7 @@ impl Leases {
     ) -> Poll<LeaseBatches> {
         {
             let mut outbox = lock(&self.outbox);
-            if outbox.dues.is_empty() && outbox.refunds.is_empty() {
+            if outbox.is_empty() {
                 outbox.waker = Some(context.waker().clone());
                 return Poll::Pending;
             }
@@ -461,21 +518,39 @@ impl Leases {
         Poll::Ready(batches)
     }
 
-    /// Takes in what became of asks.
-    pub(crate) fn answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
-        let (grants, outcomes) = match answer {
-            Ok(answer) => (answer.grants, answer.outcomes),
+    /// Takes in what became of asks. The keys for which a silence has ended in which this member decided alone.
+    pub(crate) fn answered(
+        &self,
+        asked: LeaseBatch,
+        answer: Result<Answer, StoreError>,
+        now: Timestamp,
+    ) -> Keys {
+        let mut heard = Keys::new();
+        let (grants, outcomes, store_now) = match answer {
+            Ok(answer) => {
+                // Relaxed: a hint; see where it is read.
+                self.answered_at.fetch_max(now.as_nanos(), Ordering::Relaxed);
+                (answer.grants, answer.outcomes, answer.store_now)
+            }
             Err(_) => Default::default(),
         };
-        let mut granted = grants.into_iter().zip(outcomes.iter().map(|outcome| outcome.remaining));
+        let level = |outcome: &Outcome| Level {
+            used: outcome.used,
+            reset_in: outcome.reset_at.saturating_since(store_now),
+        };
+        let mut granted = grants.into_iter().zip(outcomes.iter().map(level));
         for due in asked.dues {
-            let grant = granted.next().and_then(|(grant, beyond)| Some((grant?, beyond)));
-            self.land(&due, grant, now);
+            let grant = granted.next().and_then(|(grant, level)| Some((grant?, level)));
+            if self.land(&due, grant, now) {
+                heard.push(due.about.number);
+            }
         }
+        heard
     }
 
-    fn land(&self, due: &Due, grant: Option<(Grant, u64)>, now: Timestamp) {
-        let mut units = 0;
+    /// Takes in what became of one ask; whether a silence has ended for its key in which this member decided alone.
+    fn land(&self, due: &Due, grant: Option<(Grant, Level)>, now: Timestamp) -> bool {
+        let (mut units, mut was_alone) = (0, false);
         {
             let key = due.about.number;
             let mut shard = self.shard(key);
@@ -484,22 +559,19 @@ impl Leases {
                 && slot.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(flight, &due.flight))
             {
                 slot.flight = None;
-                if let Some((grant, beyond)) = grant {
-                    units = slot.granted(&grant, beyond, now);
+                if let Some((grant, level)) = grant {
+                    was_alone = core::mem::take(&mut slot.is_alone);
+                    units = slot.granted(&grant, level, now);
                 } else {
                     self.unanswered.fetch_add(1, Ordering::Relaxed);
-                    slot.holder.lost(self.members.load(Ordering::Relaxed), now);
+                    slot.holder.lost(now);
                 }
-                // Without a place at the ledger there is nothing to remember.
-                if units > 0 && slot.is_idle(now) {
-                    self.drop_slot(shard, key);
-                } else {
-                    let at = slot.next_look(now);
-                    self.look_again(slot, &mut shard.looks, at);
-                }
+                let at = slot.next_look(now);
+                self.look_again(slot, &mut shard.looks, at);
             }
         }
         due.flight.land(units);
+        was_alone
     }
 
     /// Looks at the holders whose time has come: some ask, some are dropped. When the next is to be looked at.
@@ -568,7 +640,7 @@ impl Leases {
 
     /// Gives all leases back, for good: the last asks of this member. Keys that are asked for afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> LeaseBatches {
-        let (mut dues, refunds) = lock(&self.outbox).take();
+        let (mut dues, refunds, undos) = lock(&self.outbox).take();
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             let mut shard = lock(shard);
             shard.looks.clear();
@@ -582,7 +654,7 @@ impl Leases {
                 dues.push(Due { about: slot.about, ask, flight });
             }
         }
-        batches(dues, &refunds, id)
+        batches(dues, &refunds, undos, id)
     }
 
     pub(crate) fn set_members(&self, members: u32) {
@@ -590,30 +662,32 @@ impl Leases {
     }
 
     fn terms_of(&self, limit: &LeasedLimit<'_>) -> Arc<Terms> {
-        let name = (limit.numbers(), limit.on_store_failure);
+        let numbers = limit.numbers();
         let mut known = lock(&self.terms);
         if let Some((last, terms)) = &known.last
-            && *last == name
+            && *last == numbers
         {
             return Arc::clone(terms);
         }
-        let terms = known.all.entry(name).or_insert_with(|| {
+        let terms = known.all.entry(numbers).or_insert_with(|| {
             let terms = Terms::of(limit.algorithm, Timestamp::MIN);
-            let terms = terms.expect("a gate takes only limits that can be leased");
-            Arc::new(match limit.on_store_failure {
-                OnStoreFailure::Local => terms,
-                _ => terms.with_safe(Safe::Zero).with_fallback(Duration::ZERO),
-            })
+            Arc::new(terms.expect("a gate takes only limits that can be leased"))
         });
         let terms = Arc::clone(terms);
-        known.last = Some((name, Arc::clone(&terms)));
+        known.last = Some((numbers, Arc::clone(&terms)));
         terms
     }
 }
 
 /// As few batches as there may be.
-fn batches(dues: Dues, refunds: &[Refund], mut id: impl FnMut() -> RequestId) -> LeaseBatches {
-    let count = dues.len().div_ceil(Batch::OPERATIONS_MAX) + refunds.len().div_ceil(Batch::OPERATIONS_MAX);
+fn batches(
+    dues: Dues,
+    refunds: &[Refund],
+    undos: Vec<Batch>,
+    mut id: impl FnMut() -> RequestId,
+) -> LeaseBatches {
+    let asks = dues.len().div_ceil(Batch::OPERATIONS_MAX);
+    let count = asks + refunds.len().div_ceil(Batch::OPERATIONS_MAX) + undos.len();
     let mut batches = LeaseBatches::with_capacity(count);
     let mut ask = |dues: Dues| {
         let operations = dues.iter().map(|due| due.about.operation(OnLedger::Ask(due.ask)));
@@ -634,12 +708,18 @@ fn batches(dues: Dues, refunds: &[Refund], mut id: impl FnMut() -> RequestId) ->
         let batch = Box::new(Batch::each(id(), refunds.iter().map(operation)));
         batches.push(LeaseBatch { batch, dues: Dues::new() });
     }
+    batches.extend(undos.into_iter().map(|undo| LeaseBatch { batch: Box::new(undo), dues: Dues::new() }));
     batches
 }
 
 impl Outbox {
-    fn take(&mut self) -> (Dues, Vec<Refund>) {
-        (core::mem::take(&mut self.dues), core::mem::take(&mut self.refunds))
+    fn is_empty(&self) -> bool {
+        self.dues.is_empty() && self.refunds.is_empty() && self.undos.is_empty()
+    }
+
+    fn take(&mut self) -> (Dues, Vec<Refund>, Vec<Batch>) {
+        let Self { dues, refunds, undos, .. } = self;
+        (core::mem::take(dues), core::mem::take(refunds), core::mem::take(undos))
     }
 }
 

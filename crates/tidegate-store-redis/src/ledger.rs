@@ -14,9 +14,6 @@ use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, wh
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 const LENT_MAX: u64 = (1 << 31) - 1;
 
-/// After a loss a ledger waits for this part of a period longer than the longest lease.
-const LEARNING_MARGIN: u64 = 16;
-
 /// What the script has to know of `algorithm` to lend it, or what it cannot do.
 pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
     // The window is that of the server's clock, so the script finds it by itself.
@@ -29,12 +26,12 @@ pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
         Algorithm::Fixed(_) => 8,
         _ => 9,
     });
-    spec.double(count(terms.largest()));
+    spec.byte(u8::from(terms.is_quota())).double(count(terms.largest()));
     // What leases are yet to release comes on top of what is reported.
     let deepest = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
     spec.double(count(deepest));
     spec.double(count(period)).double(count((NUMBER_MAX / period).min(LENT_MAX)));
-    spec.double(count(period + period / LEARNING_MARGIN));
+    spec.double(count(terms.leased_min()));
     match algorithm {
         Algorithm::Bucket(bucket) => {
             // Units a microsecond, in lowest terms.
@@ -42,7 +39,8 @@ pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
                 (u128::from(bucket.rate().units()) * 1000, u128::from(bucket.rate().per_ns()));
             let divisor = gcd(units, per_ns);
             let whole = |number: u128| count(u64::try_from(number).unwrap_or(u64::MAX));
-            spec.double(whole(units / divisor)).double(whole(per_ns / divisor)).double(count(terms.quota()));
+            spec.double(whole(units / divisor)).double(whole(per_ns / divisor));
+            spec.double(count(terms.quota())).double(count(terms.unleased()));
         }
         Algorithm::Fixed(fixed) => {
             spec.double(micros(fixed.window())?).byte(u8::from(fixed.start() == WindowStart::FirstHit));
@@ -85,10 +83,11 @@ pub(crate) fn write(operation: &OnLedger, bytes: &mut Writer) {
 
 fn write_ask(ask: &Ask, bytes: &mut Writer) {
     bytes.long(ask.holder.member).int(ask.holder.incarnation);
-    for number in [ask.seq, ask.acked, ask.epoch, ask.rate, ask.left, ask.returned, ask.unused, ask.demand] {
+    for number in [ask.seq, ask.acked, ask.epoch, ask.left, ask.returned, ask.unused, ask.demand] {
         bytes.int(number);
     }
-    bytes.double(count(ask.need)).byte(u8::from(ask.is_leaving) | u8::from(ask.was_alone) << 1);
+    bytes.double(count(ask.need)).double(count(ask.need_min));
+    bytes.byte(u8::from(ask.is_leaving) | u8::from(ask.gives_up) << 1);
 }
 
 /// Units moved, units used, and the microsecond from which on none will be.
@@ -103,19 +102,23 @@ pub(crate) fn read_grant(reader: &mut Reader<'_>, grants: &mut Grants) -> Option
         return Some(());
     }
     let span = |micros: f64| Duration::from_micros(whole(micros));
-    grants.push(Some(Grant {
+    let mut grant = Grant {
         seq: reader.int()?,
         epoch: reader.int()?,
         lump: reader.int()?,
         held: reader.int()?,
         rate: reader.int()?,
         ttl: span(reader.double()?),
-        fallback: reader.int()?,
         keep: reader.int()?,
         members: reader.int()?,
-        is_scarce: reader.byte()? == 1,
-        again: span(reader.double()?),
-        gone: whole(reader.double()?),
-    }));
+        is_scarce: false,
+        is_lost: false,
+        again: Duration::ZERO,
+        gone: 0,
+    };
+    let flags = reader.byte()?;
+    (grant.is_scarce, grant.is_lost) = (flags & 1 != 0, flags & 2 != 0);
+    (grant.again, grant.gone) = (span(reader.double()?), whole(reader.double()?));
+    grants.push(Some(grant));
     Some(())
 }

@@ -231,6 +231,47 @@ impl Algorithm {
         divided.unwrap_or_else(|| self.clone())
     }
 
+    /// The part by which one of several members decides alone: the rate divided by `holders`, the burst or the limit of a window by
+    /// `members`, but at least 10 units or the whole limit if that is less. 0 counts as 1.
+    ///
+    /// Above 64 both numbers are rounded up to four significant bits, so that members that come and go make few different parts.
+    #[must_use]
+    pub fn alone(&self, holders: u32, members: u32) -> Self {
+        let (holders, members) = (rounded(holders), rounded(members));
+        if (holders, members) == (1, 1) {
+            return self.clone();
+        }
+        let part = |whole: u64| (whole / u64::from(members)).max(whole.min(ALONE_MIN));
+        let part = match self {
+            Self::Bucket(bucket) => {
+                let whole = bucket.rate();
+                let slower =
+                    whole.per().checked_mul(holders).and_then(|per| Rate::new(whole.units(), per).ok());
+                let burst = part(bucket.burst());
+                slower.and_then(|rate| Bucket::new(rate, burst).ok()).map(Self::Bucket)
+            }
+            Self::Rolling(rolling) => {
+                Rolling::new(part(rolling.limit()), rolling.window()).ok().map(Self::Rolling)
+            }
+            Self::SlidingCounter(counter) => {
+                SlidingCounter::new(part(counter.limit()), counter.window()).ok().map(Self::SlidingCounter)
+            }
+            Self::Fixed(fixed) => {
+                Fixed::new(part(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
+            }
+            Self::Calendar(calendar) => {
+                Calendar::new(part(calendar.limit()), calendar.unit(), calendar.zone())
+                    .ok()
+                    .map(|one| Self::Calendar(one.with_week_start(calendar.week_start())))
+            }
+            Self::Concurrency(concurrency) => {
+                Concurrency::new(part(concurrency.limit()), concurrency.hold()).ok().map(Self::Concurrency)
+            }
+        };
+        // A rate so slow that it cannot be counted is divided as far as it can be.
+        part.unwrap_or_else(|| self.divided(members))
+    }
+
     /// When all of it is there again at the latest, if nothing else is charged after `now`: the end of a window, a full drain for
     /// everything else. `now` for concurrency.
     pub fn full_again(&self, now: Timestamp) -> Timestamp {
@@ -277,6 +318,15 @@ impl Algorithm {
         };
         counts_over.is_some_and(|span| span >= Duration::from_hours(1))
     }
+}
+
+/// The least that a member admits at once while it decides alone, if the limit is not less.
+const ALONE_MIN: u64 = 10;
+
+/// A number of members as [`Algorithm::alone`] counts it.
+fn rounded(members: u32) -> u32 {
+    let shift = (u32::BITS - members.leading_zeros()).saturating_sub(4);
+    if members <= 64 { members.max(1) } else { members.div_ceil(1 << shift).saturating_mul(1 << shift) }
 }
 
 /// Why numbers make no algorithm. The text names the value and the fix, without the name of the limit.

@@ -35,6 +35,7 @@
 
 use core::time::Duration;
 
+mod balance;
 mod demand;
 mod fault;
 mod holder;
@@ -44,12 +45,13 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub use balance::{Balance, Level};
 #[cfg(feature = "planted-faults")]
 pub use fault::Fault;
-pub use holder::{Holder, Stamp, Take};
+pub use holder::{Holder, Share, Stamp, Take};
 pub use ledger::{Answer, HolderView, Ledger, Movement, Unreadable};
 pub use message::{Ask, Epoch, Grant, HolderName};
-pub use terms::{Safe, Terms, TermsError};
+pub use terms::{Terms, TermsError};
 
 /// The most holders with a lease on one key. Any further one is lent what waits at it and no more, so it asks for every
 /// request, and as long as there are such holders half of the rate is left to them, with all that the others are not asked
@@ -62,15 +64,26 @@ pub const SPACING: Duration = Duration::from_millis(100);
 /// How long trickling tokens are gathered while nobody takes them: a tenth of a second.
 pub const DEPTH: Duration = Duration::from_millis(100);
 
-/// How long a holder goes on at the fallback rate when its lease has ended and the store is silent: 30 s.
-pub const FALLBACK: Duration = Duration::from_secs(30);
+/// How soon a holder asks again that found no room, while no other holder is known that might give something back: 1 s. A reset or a
+/// refund at another member is seen after that time.
+pub const RECHECK: Duration = Duration::from_secs(1);
+
+/// How soon a holder asks again that found a quota used up, with nothing in any holder's hand: 30 s.
+pub const RECHECK_QUOTA: Duration = Duration::from_secs(30);
+
+/// Demand at a holder, in units a second, from which it is leased a rate or tokens ahead. Below it every request is granted by the
+/// ledger, so that nothing lies idle at one member that a caller needs at another.
+pub const LEASED_PER_S: u64 = 16;
+
+/// Of a bucket's rate at least so many units a second are never leased: a caller who moves to another member finds them there.
+pub const UNLEASED_PER_S: u64 = 2;
+
+/// A holder that is the only one of its key keeps this part of a period's demand in hand although it is not leased ahead.
+const PREFETCH: u32 = 8;
 
 /// A holder counts its lease as over this part of it early (one thirty-second): so much faster may the ledger's clock run
 /// than its own.
 pub const DRIFT: u32 = 32;
-
-/// After a loss a ledger waits for this part of a period longer than the longest lease (one sixteenth).
-const LEARNING_MARGIN: u64 = 16;
 
 /// The largest integer that every store counts exactly: 2^53 - 1, as far as a double tells integers apart.
 const NUMBER_MAX: u64 = (1 << 53) - 1;

@@ -1,12 +1,12 @@
 //! Explaining what the limits of a namespace are to a request, those that a store decides among them.
 
+use tidegate::Timestamp;
 use tidegate::gate::{Explanation, Level, Outlook, Standing};
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
-use super::order::{STORE_RETRY, denial, exact_name, failure, is_away};
-use super::{Engine, EngineError, LimitReport};
+use super::order::{denial, exact_name, failure, is_away};
+use super::{Engine, EngineError};
 use crate::asking::Progress;
 use crate::decision::ExactName;
 use crate::request::{OwnedPairs, Request};
@@ -54,13 +54,10 @@ impl Engine {
                     (levels_of(&exact, &answer), None)
                 }
                 Err(error) => {
-                    let local: Vec<_> = exact.iter().map(|one| one.place).collect();
-                    let here = gate.levels_located(&local, cost, step.now);
+                    let places = exact.iter().map(|one| step.engine.alone_place(&gate, one));
+                    let here = gate.levels_located(&places.collect::<Vec<_>>(), cost, step.now);
                     let levels = exact.iter().zip(here);
-                    let levels = levels.map(|(one, here)| {
-                        let here = step.engine.level_alone(one, cost, step.now).unwrap_or(here);
-                        instead(one, here, &error, step.now)
-                    });
+                    let levels = levels.map(|(one, here)| instead(one, here, &error, step.now));
                     (levels.collect(), Some(error.to_string()))
                 }
             };
@@ -73,20 +70,6 @@ impl Engine {
             }
             Ok(Progress::Done(Explained { limits, store_failure }))
         }))
-    }
-}
-
-impl Engine {
-    /// What a leased limit holds here and would say, while the store is away.
-    fn level_alone(&self, one: &ExactName, cost: Cost, now: Timestamp) -> Option<Level> {
-        let LimitReport { limit, remaining, reset_at, .. } = self.lease_alone(one, now)?;
-        let outlook = if cost.units() <= remaining {
-            Outlook::Admit
-        } else {
-            let retry = Retry::At(now.saturating_add(STORE_RETRY));
-            Outlook::Refuse { reason: Reason::StoreUnavailable, retry }
-        };
-        Some(Level::new(limit, limit - remaining, remaining, reset_at, outlook))
     }
 }
 

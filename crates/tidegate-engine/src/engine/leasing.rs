@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::Verdict;
-use tidegate::gate::LeasedLimit;
+use tidegate::gate::{CounterPlace, LeasedLimit};
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Timestamp, Violated};
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
-use super::order::STORE_RETRY;
+use super::order::{STORE_RETRY, Silence, alone_denial};
 use super::{Engine, EngineError, LimitReport};
 use crate::decision::ExactName;
 use crate::leases::{
@@ -29,8 +29,8 @@ pub(super) const ROUNDS_MAX: u8 = 3;
 
 /// What the leases of a request say.
 pub(super) enum Leased {
-    /// All have what it costs.
-    Held(SmallVec<[LeaseCharge; 1]>),
+    /// All have what it costs, or this member has charged it alone.
+    Held(SmallVec<[LeaseCharge; 1]>, Option<Box<Permit>>),
     /// One has not; nothing is held.
     Refused(Box<Refusal<'static>>),
     /// The store is asked first; nothing is held.
@@ -72,6 +72,8 @@ impl Engine {
         let mut held = SmallVec::<[LeaseCharge; 1]>::new();
         let mut flights = Flights::new();
         let mut refusing = Vec::new();
+        let mut alone: SmallVec<[(&LeasedLimit<'_>, CounterPlace); 1]> = SmallVec::new();
+        let mut silence = None;
         let mut result = Ok(());
         for limit in &limits {
             if let Some(until) = limit.blocked_until {
@@ -104,12 +106,28 @@ impl Engine {
                 }
                 Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
                 Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
-                Ok(Taken::Away(about)) if limit.on_store_failure == OnStoreFailure::Allow => {
-                    held.push(LeaseCharge::fixed(about, None, 0));
-                    continue;
-                }
-                Ok(Taken::Away(_)) => {
-                    (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY)), 0)
+                Ok(taken @ (Taken::Alone(..) | Taken::Lost(..))) => {
+                    let (about, share, why) = match taken {
+                        Taken::Lost(about, share) => (about, share, Silence::LostData),
+                        Taken::Alone(about, share) => (about, share, Silence::Away),
+                        _ => continue,
+                    };
+                    match limit.on_store_failure {
+                        OnStoreFailure::Allow => {
+                            held.push(LeaseCharge::fixed(about, None, now));
+                            continue;
+                        }
+                        OnStoreFailure::Local => {
+                            let place = gate.alone(limit.place(), share.holders, share.members);
+                            alone.push((limit, place));
+                            silence = Some(why);
+                            continue;
+                        }
+                        _ => {
+                            silence = Some(why);
+                            (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY)), 0)
+                        }
+                    }
                 }
                 Ok(Taken::Full { until }) => {
                     if self.shared.config.table.when_full == tidegate::WhenFull::Admit {
@@ -124,26 +142,44 @@ impl Engine {
             };
             if limit.is_shadow {
                 if let Ok(about) = about(gate, limit, request) {
-                    let charge = LeaseCharge::fixed(Arc::new(about), None, left);
+                    let charge = LeaseCharge::fixed(Arc::new(about), None, now);
                     held.push(LeaseCharge { shadow_refused: true, ..charge });
                 }
                 continue;
             }
             refusing.push(Refusing { limit: *limit, reason, retry, left });
         }
+        let mut permit = None;
+        if result.is_ok() && refusing.is_empty() && flights.is_empty() && !alone.is_empty() {
+            let places: SmallVec<[CounterPlace; 1]> = alone.iter().map(|(_, place)| *place).collect();
+            match gate.check_located(&places, request.cost, now) {
+                Ok(charged) => {
+                    self.decided_alone(gate, &charged, now);
+                    permit = Some(Box::new(charged));
+                }
+                Err(violated) => refusing.extend(violated.into_iter().map(|(at, violated)| {
+                    let limit = *alone[at].0;
+                    let (reason, retry) = alone_denial(&violated, limit.algorithm.limit(), request.cost, now);
+                    Refusing { limit, reason, retry, left: violated.remaining }
+                })),
+            }
+        }
         let goes_ahead = result.is_ok() && refusing.is_empty() && flights.is_empty();
         if !goes_ahead {
             self.put_back(&held, now);
         }
+        if !refusing.is_empty() {
+            held.iter().for_each(|charge| leases.return_idle(charge, now));
+        }
         held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
         if goes_ahead {
-            return Ok(Leased::Held(held));
+            return Ok(Leased::Held(held, permit));
         }
         result?;
         if refusing.is_empty() {
             return Ok(Leased::Waits(flights));
         }
-        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, request, now))))
+        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, silence, request, now))))
     }
 
     /// Puts back everything that was taken for a request that does not go ahead.
@@ -182,8 +218,8 @@ impl Engine {
             LimitReport {
                 name: charge.about.names()[0].1.to_owned(),
                 limit: algorithm.limit(),
-                remaining: charge.left.min(algorithm.limit()),
-                reset_at: algorithm.full_again(now),
+                remaining: charge.balance.map_or(0, |balance| balance.remaining(algorithm, now)),
+                reset_at: charge.balance.map_or_else(|| algorithm.full_again(now), |one| one.reset_at(now)),
                 window: algorithm.window(),
                 shadow_refused: charge.shadow_refused,
             }
@@ -221,20 +257,6 @@ impl Engine {
         self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(key, now))
     }
 
-    /// What this member has in hand of a leased limit, while the store does not say more.
-    pub(super) fn lease_alone(&self, name: &ExactName, now: Timestamp) -> Option<LimitReport> {
-        let lease = name.lease.as_ref()?;
-        let in_hand = self.in_hand(lease.key, now);
-        Some(LimitReport {
-            name: name.name.clone(),
-            limit: name.limit,
-            remaining: in_hand.min(name.limit),
-            reset_at: lease.algorithm.full_again(now),
-            window: name.window,
-            shadow_refused: false,
-        })
-    }
-
     /// What the leases of this member want to ask the store: each batch is to be carried there, and what became of it handed to
     /// [`Engine::lease_answered`], also if it failed. Pending until there is something; then the context's waker is woken.
     /// One caller at a time. Never ready where nothing is leased.
@@ -258,7 +280,9 @@ impl Engine {
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
     pub fn lease_answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
         if let Some(leases) = &self.shared.leases {
-            leases.answered(asked, answer, now);
+            for key in leases.answered(asked, answer, now) {
+                self.shared.table.forget_key(key, now);
+            }
         }
     }
 
@@ -293,6 +317,7 @@ fn about(gate: &Gate, limit: &LeasedLimit<'_>, request: &Request<'_>) -> Result<
 fn refused_by(
     gate: &Gate,
     mut refusing: Vec<Refusing<'_>>,
+    silence: Option<Silence>,
     request: &Request<'_>,
     now: Timestamp,
 ) -> Refusal<'static> {
@@ -323,7 +348,7 @@ fn refused_by(
     let mut refusal = Refusal::new(gate.namespace().to_owned(), scope, first);
     refusal.violated.extend(violated);
     if is_away {
-        refusal.detail = Some(Cow::Borrowed("the store that lends this limit did not answer"));
+        refusal.detail = silence.map(|silence| Cow::Borrowed(silence.detail()));
     }
     refusal
 }

@@ -8,7 +8,7 @@ use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 
 use super::order::{
-    decided_here, denied_by_store, exact_name, into_owned, refusal_by, refuses, refusing_without, report_of,
+    decided_here, denied_alone, denied_by_store, exact_name, refuses, refusing_without, report_of,
     store_failed,
 };
 use super::{Engine, EngineError, LimitReport};
@@ -152,18 +152,16 @@ impl Look {
             }
             Err(error) => {
                 let refusing = refusing_without(&self.exact, error);
-                let (local, places) = decided_here(&self.exact);
+                let (local, places) = decided_here(engine, &self.gate, &self.exact);
                 let located = self.gate.peek_located(&places, self.cost, now);
-                let violated = located.violated.into_iter();
-                let violated: Vec<_> = violated.map(|(at, one)| (into_owned(one), local[at])).collect();
-                let refusal = match (refusing.is_empty(), violated.is_empty()) {
+                let refusal = match (refusing.is_empty(), located.violated.is_empty()) {
                     (false, _) => Some(store_failed(&self.gate, &refusing, error, now)),
-                    (true, false) => Some(refusal_by(&self.gate, violated)),
+                    (true, false) => {
+                        Some(denied_alone(&self.gate, located.violated, &local, error, self.cost, now))
+                    }
                     (true, true) => None,
                 };
-                let mut limits: Vec<_> = located.limits.into_iter().map(LimitReport::from).collect();
-                limits.extend(self.exact.iter().filter_map(|one| engine.lease_alone(one, now)));
-                (refusal, limits)
+                (refusal, located.limits.into_iter().map(LimitReport::from).collect())
             }
         };
         report.refusal = report.refusal.take().or(refusal);

@@ -64,7 +64,7 @@ impl Engine {
                     return Err(EngineError::Store(error));
                 }
                 Err(_) => {
-                    let (_, places) = decided_here(&exact);
+                    let (_, places) = decided_here(step.engine, &gate, &exact);
                     let limits = gate.report_located(&places, cost, step.now)?;
                     limits.into_iter().map(LimitReport::from).collect()
                 }

@@ -1,13 +1,14 @@
 //! The order in which the planes are asked, and the way back.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::borrow::Cow;
-
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tidegate::algorithm::Verdict;
 use tidegate::gate::{CounterPlace, ExactLimit};
+use tidegate::lease::Share;
 use tidegate::limit::OnStoreFailure;
 use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
@@ -101,7 +102,12 @@ impl Engine {
         };
         if let Some(leases) = self.leases_of(gate) {
             match self.lease(leases, gate, request, waited, now) {
-                Ok(Leased::Held(leased)) => holds.leased = leased,
+                Ok(Leased::Held(leased, alone)) => {
+                    holds.leased = leased;
+                    if let Some(alone) = alone {
+                        holds.limits.absorb(*alone);
+                    }
+                }
                 Ok(Leased::Refused(refusal)) => {
                     self.withdraw(request.class, request.tenant, request.cost, now);
                     self.let_go(holds, now);
@@ -218,6 +224,8 @@ impl Engine {
         }
         if !leased.is_empty() {
             self.put_back(&leased, now);
+            let leases = self.shared.leases.iter();
+            leases.for_each(|leases| leased.iter().for_each(|charge| leases.return_idle(charge, now)));
         }
         limits.take_back(&self.shared.table, now);
         batch.filter(|batch| !batch.operations.is_empty())
@@ -399,15 +407,67 @@ pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -
     exact.iter().filter(refuses).collect()
 }
 
-/// Those of some exact limits that are decided here while the store is away, and where.
-pub(super) fn decided_here(exact: &[ExactName]) -> (Vec<&ExactName>, Vec<CounterPlace>) {
-    let here = |one: &&ExactName| one.on_store_failure == OnStoreFailure::Local && one.lease.is_none();
+/// Those of some limits that are decided here while the store is away, and where: each by this member's share of it.
+pub(super) fn decided_here<'a>(
+    engine: &Engine,
+    gate: &Gate,
+    exact: &'a [ExactName],
+) -> (Vec<&'a ExactName>, Vec<CounterPlace>) {
+    let here = |one: &&ExactName| one.on_store_failure == OnStoreFailure::Local;
     let local = exact.iter().filter(here);
-    local.map(|one| (one, one.place)).unzip()
+    local.map(|one| (one, engine.alone_place(gate, one))).unzip()
+}
+
+/// Why a limit whose store is silent is not decided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// The store did not answer.
+    Away,
+    /// The store has lost what was used.
+    LostData,
+}
+
+impl Silence {
+    /// What an error of the store means.
+    pub(super) fn of(error: &StoreError) -> Self {
+        if matches!(error, StoreError::DataLost { .. }) { Self::LostData } else { Self::Away }
+    }
+
+    /// What a refusal says about it.
+    pub(super) const fn detail(self) -> &'static str {
+        match self {
+            Self::Away => "away: the store that decides this limit did not answer",
+            Self::LostData => {
+                "lost data: the store no longer knows what was used; it counts again when the window ends or the loss is acknowledged"
+            }
+        }
+    }
+}
+
+/// Why a member that decides alone refuses, and when to come back: the store is missing until this member alone has admitted the
+/// whole limit, and from then on it is exceeded.
+pub(super) fn alone_denial(
+    violated: &Violated<'_>,
+    whole: u64,
+    cost: Cost,
+    now: Timestamp,
+) -> (Reason, Retry) {
+    let used = violated.limit.saturating_sub(violated.remaining);
+    let is_exceeded = used.saturating_add(cost.units()) > whole;
+    if is_exceeded || matches!(violated.reason, Reason::Blocked | Reason::TableFull) {
+        return (violated.reason, violated.retry);
+    }
+    let soon = now.saturating_add(STORE_RETRY);
+    let retry = match violated.retry {
+        Retry::At(until) => until.min(soon),
+        _ => soon,
+    };
+    (Reason::StoreUnavailable, Retry::At(retry))
 }
 
 /// What exact limits do while the store is away, each as its policy says; a refusal if one of them refuses.
 pub(super) fn charge_instead(
+    engine: &Engine,
     gate: &Gate,
     exact: &[ExactName],
     error: &StoreError,
@@ -418,15 +478,61 @@ pub(super) fn charge_instead(
     if !refusing.is_empty() {
         return Err(Box::new(store_failed(gate, &refusing, error, now)));
     }
-    let (local, places) = decided_here(exact);
+    let (local, places) = decided_here(engine, gate, exact);
     match gate.check_located(&places, cost, now) {
         Ok(permit) => {
+            engine.decided_alone(gate, &permit, now);
             let reports = gate.statuses(&permit).map(LimitReport::from).collect();
             Ok(Remote { batch: None, shared: 0, fallback: Some(permit), reports })
         }
-        Err(violated) => {
-            let violated = violated.into_iter().map(|(at, one)| (into_owned(one), local[at])).collect();
-            Err(Box::new(refusal_by(gate, violated)))
+        Err(violated) => Err(Box::new(denied_alone(gate, violated, &local, error, cost, now))),
+    }
+}
+
+/// The refusal by limits that this member decides alone.
+pub(super) fn denied_alone(
+    gate: &Gate,
+    violated: Vec<(usize, Violated<'_>)>,
+    local: &[&ExactName],
+    error: &StoreError,
+    cost: Cost,
+    now: Timestamp,
+) -> Refusal<'static> {
+    let violated = violated.into_iter().map(|(at, one)| {
+        let (reason, retry) = alone_denial(&one, local[at].limit, cost, now);
+        (Violated { reason, retry, limit: local[at].limit, ..into_owned(one) }, local[at])
+    });
+    let mut refusal = refusal_by(gate, violated.collect());
+    if refusal.reason() == Reason::StoreUnavailable {
+        refusal.detail = Some(Cow::Borrowed(Silence::of(error).detail()));
+    }
+    refusal
+}
+
+impl Engine {
+    /// Where this member counts a key while it decides alone.
+    pub(super) fn alone_place(&self, gate: &Gate, limit: &ExactName) -> CounterPlace {
+        let members = self.shared.members.load(Ordering::Relaxed).max(1);
+        let leases = self.shared.leases.as_ref();
+        let share = leases.zip(limit.lease.as_ref()).and_then(|(leases, lease)| leases.share(lease.key));
+        let share = share.unwrap_or(Share { holders: members, members });
+        gate.alone(limit.place, share.holders, share.members)
+    }
+
+    /// Remembers until when something counts that this member has decided alone.
+    pub(super) fn decided_alone(&self, gate: &Gate, permit: &tidegate::Permit, now: Timestamp) {
+        let until = gate.statuses(permit).map(|status| status.reset_at).max().unwrap_or(now);
+        // Relaxed: who reads an older one leaves a count where it is, which is as if no answer had come.
+        self.shared.alone_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Forgets what this member has decided alone of exact limits that the store has just decided.
+    pub(super) fn forget_alone(&self, exact: &[ExactName], now: Timestamp) {
+        if now.as_nanos() >= self.shared.alone_until.load(Ordering::Relaxed) {
+            return;
+        }
+        for one in exact.iter().filter(|one| one.lease.is_none()) {
+            self.shared.table.forget_key(one.place.key(), now);
         }
     }
 }
@@ -527,7 +633,9 @@ pub(super) fn store_failed(
         (violation, *name)
     });
     let mut refusal = refusal_by(gate, violated.collect());
-    refusal.detail = Some(Cow::Borrowed("the store that decides this limit did not answer"));
+    if reason == Reason::StoreUnavailable {
+        refusal.detail = Some(Cow::Borrowed(Silence::of(error).detail()));
+    }
     refusal
 }
 

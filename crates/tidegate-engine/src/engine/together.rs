@@ -141,7 +141,10 @@ impl Engine {
         let Some(leases) = self.leases_of(gate) else { return Flights::new() };
         match self.lease(leases, gate, request, waited, now) {
             Ok(Leased::Waits(flights)) => flights,
-            Ok(Leased::Held(held)) => {
+            Ok(Leased::Held(held, alone)) => {
+                if let Some(alone) = alone {
+                    alone.take_back(&self.shared.table, now);
+                }
                 self.put_back(&held, now);
                 Flights::new()
             }
@@ -264,13 +267,20 @@ impl Engine {
         };
         let mut blocks = Vec::new();
         let refused = match answer {
-            Ok(answer) if answer.refused => party.denied(&batch, answer, &mut blocks),
+            Ok(answer) if answer.refused => {
+                party.forget_alone(self, now);
+                party.denied(&batch, answer, &mut blocks)
+            }
             Ok(answer) => {
+                party.forget_alone(self, now);
                 party.charged(batch, &answer);
                 Vec::new()
             }
-            // An unknown outcome counts as charged, so the store is not asked to take anything back.
-            Err(error) => party.charge_instead(&error, now),
+            Err(error) => {
+                let refused = party.charge_instead(self, &error, now);
+                self.undo_late(&batch, &error, !refused.is_empty());
+                refused
+            }
         };
         if refused.is_empty() {
             return self.ask(party, now);
@@ -279,6 +289,19 @@ impl Engine {
             self.withdraw(one.class, one.tenant.as_deref(), one.cost, one.offered_at);
         }
         self.refuse_all(party.permits, party.after.len(), refused, blocks, now)
+    }
+
+    /// Has the store undo a batch that it may have carried out although its answer did not come in time, if its requests are
+    /// refused for that. Where they are admitted all the same, what the store has charged is right.
+    fn undo_late(&self, batch: &Batch, error: &StoreError, is_refused: bool) {
+        let may_be_done = match error {
+            StoreError::Timeout { .. } => true,
+            StoreError::Unavailable { sent, .. } => *sent,
+            _ => false,
+        };
+        if let (true, true, Some(leases)) = (may_be_done, is_refused, &self.shared.leases) {
+            leases.post_undo(Batch::undo_of(batch, self.next_batch_id()));
+        }
     }
 
     fn withdraw_all(&self, requests: &[Request<'_>], now: Timestamp) {
@@ -369,6 +392,13 @@ impl Party {
         refused
     }
 
+    /// Forgets what this member has decided alone of the limits that the store was asked about.
+    fn forget_alone(&self, engine: &Engine, now: Timestamp) {
+        for question in &self.questions[self.asked.clone()] {
+            engine.forget_alone(&question.exact, now);
+        }
+    }
+
     /// Gives each of those that were asked its part of what the store has charged.
     fn charged(&mut self, batch: Batch, answer: &Answer) {
         let Batch { id, mode, operations, .. } = batch;
@@ -399,11 +429,11 @@ impl Party {
 
     /// Charges those that were asked here, as their limits say for while the store is away; the refusals of those whose
     /// limits say that they refuse, or have no room.
-    fn charge_instead(&mut self, error: &StoreError, now: Timestamp) -> Refused {
+    fn charge_instead(&mut self, engine: &Engine, error: &StoreError, now: Timestamp) -> Refused {
         let mut refused = Vec::new();
         for question in &self.questions[self.asked.clone()] {
             let about = &self.after[question.at];
-            match charge_instead(&about.gate, &question.exact, error, about.cost, now) {
+            match charge_instead(engine, &about.gate, &question.exact, error, about.cost, now) {
                 Ok(remote) => self.permits[question.at].remote = Some(Box::new(remote)),
                 Err(refusal) => refused.push((question.at, *refusal)),
             }

@@ -4,8 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Grant, Holder, Terms};
-use tidegate::limit::OnStoreFailure;
+use tidegate::lease::{Grant, Holder, Level, Terms};
 use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Key, Kind, OnLedger, Operation};
@@ -54,14 +53,13 @@ const LOOK_IDLE: Duration = Duration::from_millis(500);
 pub(super) struct Slot {
     pub(super) holder: Holder,
     pub(super) terms: Arc<Terms>,
-    /// Which numbers the terms are of, and what happens without the store.
+    /// Which numbers the terms are of.
     pub(super) numbers: u32,
-    pub(super) failure: OnStoreFailure,
     pub(super) about: Arc<About>,
     /// The ask under way.
     pub(super) flight: Option<Arc<Flight>>,
-    /// What the ledger had left when it answered last: nobody's, but perhaps somebody else's by now.
-    pub(super) beyond: u64,
+    /// Whether this member has decided alone since an ask was not answered.
+    pub(super) is_alone: bool,
     /// What the ledger then said is [gone](Grant::gone), and when its window ends.
     pub(super) gone: (u64, Timestamp),
     /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
@@ -74,21 +72,19 @@ impl Slot {
             holder,
             terms,
             numbers: limit.numbers(),
-            failure: limit.on_store_failure,
             about,
             flight: None,
-            beyond: 0,
+            is_alone: false,
             gone: (0, Timestamp::MIN),
             look_at: Timestamp::MAX,
         }
     }
 
-    /// Takes in what the ledger granted, and has left besides; the units that are good for those who wait and for nobody else.
-    pub(super) fn granted(&mut self, grant: &Grant, beyond: u64, now: Timestamp) -> u64 {
-        self.beyond = beyond;
+    /// Takes in what the ledger granted, and what it says is used; the units that are good for the requests that wait and for no others.
+    pub(super) fn granted(&mut self, grant: &Grant, level: Level, now: Timestamp) -> u64 {
         let until = if grant.gone > 0 { self.about.algorithm.full_again(now) } else { Timestamp::MIN };
         self.gone = (grant.gone, until);
-        self.holder.granted(&self.terms, grant, now)
+        self.holder.granted(&self.terms, grant, level, now)
     }
 
     /// Tokens of a window that went to holders that are gone, as far as is known.
@@ -106,7 +102,6 @@ impl Slot {
     /// Goes on by other numbers of the same limit. An ask under way is still about the old ones, which the next puts right.
     pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>, now: Timestamp) {
         self.numbers = limit.numbers();
-        self.failure = limit.on_store_failure;
         self.terms = terms;
         self.holder.ask_soon(now);
         let owned = {
@@ -121,15 +116,10 @@ impl Slot {
         });
     }
 
-    /// Whether a wait until then is for something that comes without the store.
-    pub(super) fn gives(&self, until: Timestamp) -> bool {
-        until < Timestamp::MAX && self.holder.goes_on(&self.terms, until)
-    }
-
     /// Whether nothing would be lost if it were dropped.
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
-        // What is asked for now and then is remembered, so that it gets a lease of its own. Without the store, what is left of
-        // the last grant is worth keeping as long as anybody asks for it.
+        // What is asked for now and then is remembered, so that it gets a lease of its own. Without the store, the last grant says by
+        // which share this member decides alone.
         let least = if self.holder.is_unanswered() { 1 } else { FORGOTTEN_BELOW };
         self.is_idle(now) && self.holder.demand(&self.terms, now) < least
     }

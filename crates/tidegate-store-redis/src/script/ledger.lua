@@ -6,7 +6,7 @@
 local ledgers_made
 local function ledgers()
   if ledgers_made then return ledgers_made end
-  local m, known, records = { now = now, big = big, HOLDERS_MAX = 256, SPACING = 100000 }, {}, {}
+  local m, known, records = { now = now, big = big, HOLDERS_MAX = 256, SPACING = 100000, RECHECK = 1000000 }, {}, {}
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
   local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
   local ASK, LOOK, LEDGER_REPORT, LEDGER_REFUND, LEDGER_RESET = 11, 12, 13, 14, 15
@@ -23,10 +23,10 @@ local function ledgers()
     local n = known[spec]
     if n then return n end
     local at
-    n = { spec = spec, units = 0, per_us = 1, quota = 0, starts = 0, ends = 0 }
-    n.kind, n.limit, n.deepest, n.period_us, n.lent_max, n.learning_us, at = read('>Bddddd', spec)
+    n = { spec = spec, units = 0, per_us = 1, quota = 0, unleased = 0, starts = 0, ends = 0 }
+    n.kind, n.is_quota, n.limit, n.deepest, n.period_us, n.lent_max, n.leased_min, at = read('>BBddddd', spec)
     if n.kind == LEDGER_BUCKET then
-      n.units, n.per_us, n.quota = read('>ddd', spec, at)
+      n.units, n.per_us, n.quota, n.unleased = read('>dddd', spec, at)
     elseif n.kind == LEDGER_CALENDAR then
       n.starts, n.ends = windows[window][3], windows[window][2]
     else
@@ -41,10 +41,10 @@ local function ledgers()
   function m.read_operation(bytes, at, kind, key, spec, window)
     local op = { of = m, kind = kind, key = key, n = numbers(ARGV[3 + spec], window), shadow = 0, admitted = true, units = 0, moved = 0, is_leaving = false }
     if kind == ASK then
-      op.holder, op.seq, op.acked, op.epoch, op.rate, op.left, op.returned, op.unused, op.demand, op.need, op.is_leaving, at =
-        read('>c12I4I4I4I4I4I4I4I4dB', bytes, at)
-      op.was_alone = op.is_leaving >= 2
-      op.is_leaving = op.is_leaving % 2 == 1
+      local flags
+      op.holder, op.seq, op.acked, op.epoch, op.left, op.returned, op.unused, op.demand, op.need, op.need_min, flags, at =
+        read('>c12I4I4I4I4I4I4I4ddB', bytes, at)
+      op.is_leaving, op.gives_up = flags % 2 == 1, flags >= 2
     elseif kind == LEDGER_REPORT or kind == LEDGER_REFUND then
       op.units, at = read('>d', bytes, at)
     end
@@ -120,11 +120,8 @@ local function ledgers()
   -- A record of this epoch under these terms. Limits of another kind have nothing in common.
   local function bring_up(g, n)
     if g.epoch ~= epoch_number or g.kind ~= n.kind then
-      local learning = is_after_loss and n.learning_us or 0
-      local is_lost = is_after_loss and epoch_began >= n.starts
       g.kind, g.epoch, g.rest, g.dust, g.per_us, g.period_us = n.kind, epoch_number, 0, 0, n.per_us, n.period_us
-      g.used = (n.kind == LEDGER_BUCKET or is_lost) and n.limit or 0
-      g.at, g.ends, g.spent, g.crowded, g.leases = epoch_began + learning, n.ends, 0, 0, {}
+      g.used, g.at, g.ends, g.spent, g.crowded, g.leases = 0, epoch_began, n.ends, 0, 0, {}
     end
     if n.per_us ~= g.per_us then g.rest, g.per_us = 0, n.per_us end
     if n.period_us ~= g.period_us then
@@ -146,6 +143,18 @@ local function ledgers()
     local above = g.used - least
     if above <= 1 then g.dust = 0 end
     if above <= 0 then g.rest = 0 end
+  end
+
+  -- Credits units that count as spent and never were, but not below what was spent since and is in hand.
+  function m.credit_spent(g, units, least)
+    m.credit(g, min(units, max(0, g.used - least)))
+    m.drop_parts(g, least)
+  end
+
+  -- Tokens for the requests that wait, of those that are free: none where there are too few for the first.
+  function m.needed(ask, left, free)
+    if ask.need_min > left + free then return 0 end
+    return min(max(0, ask.need - left), free)
   end
 
   -- Where the lease of a holder belongs.
@@ -178,21 +187,31 @@ local function ledgers()
 
   function m.headroom(demand) return demand + floor(demand / 4) end
 
-  local GRANT = '>BI4I4I4I4I4dI4I4I4Bdd'
-  function m.grant(g, ask, lump, held, rate, ttl, fallback, keep, members, is_scarce, again, gone)
-    return pack(GRANT, 1, ask.seq, g.epoch, lump, held, rate, ttl, fallback, min(keep, U32_MAX), members,
-      is_scarce and 1 or 0, again, gone or 0)
+  local GRANT = '>BI4I4I4I4I4dI4I4Bdd'
+  function m.grant(g, ask, lump, held, rate, ttl, keep, members, is_scarce, again, gone)
+    return pack(GRANT, 1, ask.seq, g.epoch, lump, held, rate, ttl, min(keep, U32_MAX), members, is_scarce and 1 or 0, again,
+      gone or 0)
   end
 
   -- An answer without tokens, and one to an ask that was answered before: none if a later one was.
   function m.nothing(g, ask, again)
-    return m.grant(g, ask, 0, 0, 0, 0, 0, 0, max(#g.leases, 1), true, max(again, m.SPACING))
+    return m.grant(g, ask, 0, 0, 0, 0, 0, max(#g.leases, 1), true, max(again, m.SPACING))
   end
 
   function m.repeated(g, lease, ask)
     local ttl = max(0, lease.ends - now)
     if ask.seq ~= lease.seq or ttl == 0 then return nil end
-    return m.grant(g, ask, lease.lump, lease.held, lease.rate, ttl, 0, 0, max(#g.leases, 1), true, m.SPACING), lease.lump
+    return m.grant(g, ask, lease.lump, lease.held, lease.rate, ttl, 0, max(#g.leases, 1), true, m.SPACING), lease.lump
+  end
+
+  -- Until when it matters that the store has lost what was used.
+  local function lost_until(n)
+    if not is_after_loss or n.is_quota == 0 then return 0 end
+    if n.kind ~= LEDGER_BUCKET then return epoch_began >= n.starts and n.ends or 0 end
+    local parts = n.limit * n.per_us
+    if parts < 9007199254740992 then return epoch_began + ceil(parts / n.units) end
+    local wide = m.big()
+    return epoch_began + wide.about(wide.over(wide.times(wide.of(n.limit), wide.of(n.per_us)), wide.of(n.units)))
   end
 
   local kinds = {}
@@ -206,13 +225,13 @@ local function ledgers()
     return kind
   end
 
-  -- Units used now and about when none will be, changing nothing.
+  -- Units used now, without what is yet to trickle in, and about when none will be, changing nothing.
   local function look(g, n)
     local saved = m.snapshot(g)
     bring_up(g, n)
     local kind = kind_of(n)
-    kind.step(g, n)
-    local used, free_at = g.used, kind.free_at(g, n)
+    local _, _, parts = kind.step(g, n)
+    local used, free_at = kind.level(g, n, parts)
     m.restore(g, saved)
     return used, free_at
   end
@@ -223,16 +242,20 @@ local function ledgers()
     if kind == LOOK then return end
     g.n, g.changed = n, true
     bring_up(g, n)
-    local of = kind_of(n)
+    local of, parts = kind_of(n), 0
     if kind == ASK then
-      op.grant, op.moved = of.ask(g, n, op)
+      if not op.is_leaving and now < lost_until(n) then
+        op.grant = pack(GRANT, 1, op.seq, epoch_number, 0, 0, 0, 0, 0, 1, 3, m.RECHECK, 0)
+        return
+      end
+      op.grant, op.moved, parts = of.ask(g, n, op)
     else
-      local outstanding, coming = of.step(g, n)
+      local outstanding, coming
+      outstanding, coming, parts = of.step(g, n)
       if kind == LEDGER_REPORT then
         op.moved = min(op.units, max(0, n.deepest - max(0, g.used - coming)))
         g.used = g.used + op.moved
-      elseif g.at <= now then
-        -- Before that nobody knows what is in whose hand.
+      else
         op.moved = max(0, g.used - outstanding)
         if kind == LEDGER_REFUND then op.moved = min(op.moved, op.units) end
         m.credit(g, op.moved)
@@ -240,7 +263,7 @@ local function ledgers()
       end
     end
     -- Each of them but one has seen to it that no less is used than may still be spent.
-    if not op.is_leaving then op.used, op.free_at = g.used, of.free_at(g, n) end
+    if not op.is_leaving then op.used, op.free_at = of.level(g, n, parts or 0) end
   end
 
   -- What an operation is answered: units moved, units used, about when none will be; and what an ask was granted.
@@ -265,8 +288,6 @@ local function ledgers()
       end
     end
   end
-
-  function m.full_at(n) return epoch_began + n.learning_us + n.limit * n.per_us / n.units end
 
   ledgers_made = m
   return m

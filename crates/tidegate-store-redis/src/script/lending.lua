@@ -7,8 +7,8 @@
 local function bucket_ledger(m)
   local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
   local T32, T53 = 4294967296, 9007199254740992
-  local UNLEASED, AGAIN, TRICKLE_MIN, FIRST, DEPTH, SHARE_BITS = 64, 16, 4, 3, 100000, 22
-  local SILENT, RETURN, SPOT_AGAIN, SPOT_TURNS = 1000000, 6000000, 4, 8
+  local AGAIN, TRICKLE_MIN, SHORTEST, DEPTH, SHARE_BITS, PREFETCH, FREE_PART = 16, 4, 3, 100000, 22, 8, 64
+  local SPOT_AGAIN, SPOT_TURNS = 4, 8
 
   -- What is yet to trickle in after `from`, at most, in parts of a token by the period.
   local function to_come(lease, from)
@@ -114,24 +114,26 @@ local function bucket_ledger(m)
     return sums, paid
   end
 
-  -- Brings the record to now. What holders may still spend, and what of it is yet to come.
+  -- Brings the record to now. What holders may still spend, what of it is yet to come, and that in parts.
   function k.step(g, n)
     local sums = drain(g, n, false)
-    return sums.least, sums.coming
+    return sums.least, sums.coming, sums.to_come
   end
 
-  function k.free_at(g, n)
-    if g.used == 0 then return now end
-    local parts = g.used * n.per_us - g.rest
-    if parts < T53 then return g.at + ceil(parts / n.units) end
+  -- Units used, of which so many parts are yet to come and do not count, and about when none will be.
+  function k.level(g, n, coming)
+    local used = max(0, g.used - floor(coming / g.period_us))
+    if used == 0 then return 0, now end
+    local parts = used * n.per_us - g.rest
+    if parts < T53 then return used, g.at + ceil(parts / n.units) end
     local wide = m.big()
-    parts = wide.minus(wide.times(wide.of(g.used), wide.of(n.per_us)), wide.of(g.rest))
-    return g.at + wide.about(wide.over(parts, wide.of(n.units)))
+    parts = wide.minus(wide.times(wide.of(used), wide.of(n.per_us)), wide.of(g.rest))
+    return used, g.at + wide.about(wide.over(parts, wide.of(n.units)))
   end
 
   -- When an absent record would say the same at the latest.
   function k.forgettable_at(g, n)
-    local last, ends, held = max(g.crowded, m.full_at(n), g.at + g.used * n.per_us / n.units), 0, 0
+    local last, ends, held = max(g.crowded, g.at + g.used * n.per_us / n.units), 0, 0
     for _, lease in ipairs(g.leases) do
       ends, held = max(ends, lease.ends, lease.prior_ends), held + lease.held
     end
@@ -155,8 +157,6 @@ local function bucket_ledger(m)
     m.credit(g, (parts - g.dust) / g.period_us)
   end
 
-  local function is_claim(g, ask) return ask.epoch < g.epoch and g.at > now end
-
   -- What is left of the burst; `parts` are to come of those that are debited.
   local function free(g, n, parts) return max(0, n.limit + floor(parts / g.period_us) - g.used) end
 
@@ -166,19 +166,28 @@ local function bucket_ledger(m)
     local released = floor(max(0, to_come(lease, lease.since) - coming) / g.period_us)
     lease.place = false
     credit_parts(g, coming)
-    if ask.acked == lease.seq and ask.epoch == g.epoch then
+    local is_acked = ask.acked == lease.seq and ask.epoch == g.epoch
+    if lease.lump > lease.held then
+      -- It was only for requests that waited, and took the place of no lease.
+      if not is_acked then
+        local spent = max(0, (g.spent - lease.spent) % T32 - lease.lump)
+        m.credit_spent(g, lease.lump, ceil(sums.to_come / g.period_us) + sums.in_hand + lease.held + spent)
+      end
+    elseif is_acked then
       lease.prior_rate, lease.prior_ends = lease.rate, lease.ends
     else
       m.credit(g, lease.lump)
       lease.held = lease.held - lease.lump
     end
+    if ask.gives_up then lease.prior_rate = 0 end
     lease.rate, lease.ends, lease.lump = 0, 0, 0
 
+    -- What was in hand held `used` up all the time, so what comes back of it is credited as it is.
     local gone = max(0, lease.held - ask.left)
     local returned = min((ask.returned - lease.returned) % T32, gone)
     m.credit(g, returned)
     g.spent = (g.spent + gone - returned) % T32
-    lease.held = is_claim(g, ask) and ask.left or min(ask.left, lease.held)
+    lease.held = min(ask.left, lease.held)
 
     local unused = min((ask.unused - lease.unused) % T32, released)
     lease.returned, lease.unused = ask.returned, ask.unused
@@ -198,17 +207,29 @@ local function bucket_ledger(m)
 
   local function is_too_slow(n, rate) return rate * DEPTH < n.period_us end
 
+  -- By which power of two a lease is shorter than a period.
+  local function shorter_by(n, lease, ask)
+    local given = lease.prior_rate > 0 and max(0, lease.prior_ends - lease.since) or 0
+    local by_age = SHORTEST
+    for shift = SHORTEST - 1, 0, -1 do
+      if given >= floor(n.period_us / 2 ^ shift) then by_age = shift end
+    end
+    if given > 0 and max(0, now - lease.since) >= floor(given / 2) then by_age = max(0, by_age - 1) end
+    local has_changed = floor(lease.demand / 2) > ask.demand or floor(ask.demand / 2) > lease.demand
+    return max(by_age, has_changed and 2 or 0)
+  end
+
   -- Gives the holder a new lease.
   local function grant(g, n, sums, paid, lease, ask)
-    local is_learning, demand, need, members = g.at > now, ask.demand, ask.need, sums.members
-    local owed = is_learning and 0 or max(0, g.used - n.limit - ceil(sums.to_come / g.period_us))
-    local quota = max(0, n.quota - floor(n.quota / UNLEASED) - owed)
+    local demand, need, members = ask.demand, ask.need, sums.members
+    local owed = max(0, g.used - n.limit - ceil(sums.to_come / g.period_us))
+    local quota = max(0, n.quota - n.unleased - owed)
     local is_crowded = g.crowded > now
     if is_crowded then quota = floor(quota / 2) end
     local total = sums.demand + demand
-    local wanted, share = m.headroom(total), 0
+    local wanted, share, is_cold = m.headroom(total), 0, demand < n.leased_min
     local is_scarce = wanted >= quota
-    if demand > 0 or need > 0 then
+    if not is_cold then
       if is_scarce then
         share = part(quota, demand, total)
       else
@@ -217,70 +238,69 @@ local function bucket_ledger(m)
       end
     end
     if is_crowded then share = min(share, m.headroom(demand)) end
-    if is_learning then share = min(share, ask.rate) end
     local rate = min(share, max(0, quota - sums.fastest))
 
-    local left = lease.held
-    local left_over = is_learning and 0 or free(g, n, sums.to_come)
+    local left, shorter = lease.held, shorter_by(n, lease, ask)
+    local left_over = free(g, n, sums.to_come)
+    local soon = 0
+    if need > 0 then
+      if members == 1 or not is_cold then soon = floor(demand / PREFETCH) end
+      soon = max(soon, floor(left_over / FREE_PART))
+    end
+    local ahead = soon
+    if not is_cold then ahead = max(soon, demand - rate, is_too_slow(n, rate) and 1 or 0) end
     -- Where all have their shares, what is left over is not worth an ask by each.
-    local most = floor(left_over / (is_scarce and ask.seq > FIRST and 2 or members + 1))
-    local unknown = most
-    if need == 0 then unknown = demand > 0 and is_too_slow(n, rate) and 1 or 0 end
-    local want = max(0, demand - rate, need, unknown)
-    local lump = min(max(0, want - left), max(most, min(need, left_over)), max(0, n.lent_max - left))
+    local most = floor(left_over / (is_scarce and shorter == 0 and 2 or members + 1))
+    local lump = max(min(max(0, ahead - left), most), m.needed(ask, left, left_over))
+    lump = min(lump, max(0, n.lent_max - left))
 
-    local has_changed = floor(lease.demand / 2) > demand or floor(demand / 2) > lease.demand
-    local shorter = 2 ^ max(FIRST + 1 - ask.seq, has_changed and 2 or 0)
-    local ttl = floor(n.period_us / shorter)
-    if floor(rate / shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
+    if floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
+    -- What is only for the requests that wait is spent as soon as it is granted. Its holder is counted for a period all the same.
+    local is_spot = is_cold and left == 0 and lump <= need
+    local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and SHORTEST or shorter))
+    hold_up(g, ceil(sums.to_come / g.period_us) + sums.in_hand + left)
     lease.rate, lease.ends, lease.seq, lease.demand, lease.place = rate, now + ttl, ask.seq, demand, false
     local coming = to_come(lease, paid)
     debit_parts(g, coming)
     g.used = g.used + lump
     lease.lump, lease.spent, lease.since = lump, g.spent, paid
-    lease.held = lease.held + lump
-    local parts, held = sums.to_come + coming, lease.held
+    if is_spot then g.spent = (g.spent + lump) % T32 else lease.held = left + lump end
+    local parts, had = sums.to_come + coming, left + lump
     hold_up(g, ceil(parts / g.period_us) + sums.in_hand + in_hand(lease))
 
     is_scarce = is_scarce and free(g, n, parts) <= min(floor(n.limit / AGAIN), floor(quota / AGAIN))
-    local again = max(floor(n.period_us / AGAIN), m.SPACING)
-    if need <= held then
-      if rate == 0 or rate + floor(share / 8) >= share then again = ask.seq > FIRST and m.SPACING or 0 end
-    elseif is_learning then
-      again = max(g.at - now, m.SPACING)
+    local again = 0
+    if rate + floor(share / 8) < share then
+      again = shorter > 0 and m.SPACING or max(floor(n.period_us / AGAIN), m.SPACING)
+    elseif need <= had then
+      if rate > 0 and is_scarce and shorter == 0 then again = m.SPACING end
+    else
+      again = members > 1 and m.SPACING or m.RECHECK
     end
-    return m.grant(g, ask, lump, held, rate, ttl, min(rate, floor(quota / members)), floor(n.limit / (members + 1)),
-      members, is_scarce, again), lump
+    return m.grant(g, ask, lump, lease.held, rate, ttl, floor(n.limit / (members + 1)), members, is_scarce, again), lump, parts
   end
 
   -- The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
   local function spot(g, n, sums, ask)
     g.crowded = now + n.period_us
-    local fits = ask.need <= free(g, n, sums.to_come) and ask.need <= n.lent_max and g.at <= now
-    local lump = fits and ask.need or 0
+    local lump = m.needed(ask, 0, min(free(g, n, sums.to_come), n.lent_max))
+    local fits = lump >= ask.need
     g.used = g.used + lump
     g.spent = (g.spent + lump) % T32
     -- Each for another time: there are more of them than are let in, and they should not all come back at once.
     local turn = (ask.holder:byte(8) + ask.holder:byte(12)) % SPOT_TURNS
     local again = fits and 0 or floor(n.period_us * (SPOT_AGAIN + turn) / 32)
-    return m.grant(g, ask, lump, 0, 0, 0, 0, 0, max(#g.leases, 1), true, again), lump
+    return m.grant(g, ask, lump, 0, 0, n.period_us, 0, max(#g.leases, 1), true, again), lump, sums.to_come
   end
 
   function k.ask(g, n, ask)
-    local silent = now - g.at
     local sums, paid = drain(g, n, ask.holder)
-    if ask.was_alone then
-      -- Holders spend at most the rate without a lease, so no more than the burst is used that has not drained. Others may still
-      -- go on like that.
-      if silent > SILENT then
-        g.at = max(g.at, now + RETURN)
-        sums, paid = drain(g, n, ask.holder)
-      end
-      hold_up(g, n.limit + sums.coming)
-    end
     local lease = sums.own
     if lease then
-      if ask.seq <= lease.seq then return m.repeated(g, lease, ask) end
+      if ask.seq <= lease.seq then
+        local answer, lump = m.repeated(g, lease, ask)
+        return answer, lump or 0, sums.to_come + to_come(lease, paid)
+      end
       settle(g, sums, paid, lease, ask)
     elseif ask.is_leaving then
       return nil
@@ -288,7 +308,6 @@ local function bucket_ledger(m)
       return spot(g, n, sums, ask)
     else
       lease = m.begin_lease(g, ask, paid)
-      if is_claim(g, ask) then lease.held = ask.left end
     end
     if ask.is_leaving then
       m.remove(g, lease)
@@ -302,7 +321,7 @@ end
 
 local function window_ledger(m)
   local k, now, floor, max, min, T32 = {}, m.now, math.floor, math.max, math.min, 4294967296
-  local SHORTER, START = 4, 256
+  local SHORTER, PREFETCH, FREE_PART, RECHECK_QUOTA = 8, 8, 64, 30000000
 
   -- Begins the window that lasts now, if the one that was counted has ended. What holders have in hand, also those whose
   -- lease has ended, as they may say that it was not spent.
@@ -313,7 +332,7 @@ local function window_ledger(m)
     return held, 0
   end
 
-  function k.free_at(g, n) return g.used == 0 and now or g.ends end
+  function k.level(g) return g.used, g.used == 0 and now or g.ends end
 
   function k.forgettable_at(g, n) return g.ends end
 
@@ -336,11 +355,20 @@ local function window_ledger(m)
   -- Takes over what the holder says about its tokens.
   local function settle(g, lease, ask)
     if ask.acked ~= lease.seq or ask.epoch ~= g.epoch then
-      m.credit(g, lease.lump)
-      lease.held = lease.held - lease.lump
+      if lease.lump > lease.held then
+        -- A reset may have forgotten it, and then what was spent since is not given back in its place.
+        local held, spent = 0, max(0, (g.spent - lease.spent) % T32 - lease.lump)
+        for _, other in ipairs(g.leases) do held = held + other.held end
+        m.credit_spent(g, lease.lump, held + spent)
+      else
+        m.credit(g, lease.lump)
+        lease.held = lease.held - lease.lump
+      end
     end
     local gone = max(0, lease.held - ask.left)
-    m.credit(g, min((ask.returned - lease.returned) % T32, gone))
+    local returned = min((ask.returned - lease.returned) % T32, gone)
+    m.credit(g, returned)
+    g.spent = (g.spent + gone - returned) % T32
     lease.lump, lease.returned, lease.unused, lease.place = 0, ask.returned, ask.unused, false
     lease.held = min(ask.left, lease.held)
   end
@@ -357,34 +385,39 @@ local function window_ledger(m)
     local need, free = ask.need, max(0, n.limit - g.used)
     local share = max(floor(free / (2 * members)), 1)
     local left = own and own.held or 0
-    local start = need > 0 and min(share, floor(n.limit / START)) or 0
-    local want = max(m.headroom(ask.demand), need, start)
-    local is_scarce = want > share + left
+    local is_cold, ahead = ask.demand < n.leased_min, 0
+    if not is_cold then
+      ahead = m.headroom(ask.demand)
+    elseif need > 0 then
+      ahead = max(members == 1 and floor(ask.demand / PREFETCH) or 0, floor(free / FREE_PART))
+    end
+    local most = min(max(0, n.lent_max - left), free)
+    local lump = min(max(min(max(0, ahead - left), share), m.needed(ask, left, free)), most)
+    if not own then lump = m.needed(ask, 0, most) end
+    -- What is only for the requests that wait is spent as soon as it is granted.
+    local is_spot = is_cold and left == 0 and lump <= need and own
+    local is_scarce = free - lump < 2 * m.headroom(total)
     local ttl = min(is_scarce and floor(n.period_us / SHORTER) or n.period_us, g.ends - now)
-    -- What waits is served in full or not at all, however small the share.
-    local needed = max(0, need - left)
-    if needed > free then needed = 0 end
-    local lump = min(max(min(max(0, want - left), share), needed), max(0, n.lent_max - left), free)
-    if not own then lump = need <= lump and need or 0 end
     g.used = g.used + lump
     local again = 0
     if lump + left < need then
-      again = g.ends - now
-      if others_spend then
-        again = min(floor(n.period_us / 16), again)
-      elseif others_hold then
-        again = min(n.learning_us, again)
+      again = m.RECHECK
+      if not others_hold and n.is_quota == 1 then
+        again = RECHECK_QUOTA
+      elseif others_spend then
+        again = m.SPACING
       end
-      again = max(again, m.SPACING)
+      again = max(min(again, g.ends - now), m.SPACING)
     end
     local held = 0
     if own then
       own.prior_rate, own.prior_ends = 0, max(own.ends, own.prior_ends)
       own.lump, own.seq, own.demand, own.place = lump, ask.seq, ask.demand, false
-      own.held, own.ends, own.since = own.held + lump, now + ttl, now
+      own.ends, own.since, own.spent = now + ttl, now, g.spent
+      if is_spot then g.spent = (g.spent + lump) % T32 else own.held = own.held + lump end
       held = own.held
     end
-    return m.grant(g, ask, lump, held, 0, own and ttl or 0, 0, share, members, is_scarce, again, gone), lump
+    return m.grant(g, ask, lump, held, 0, ttl, share, members, is_scarce, again, gone), lump
   end
 
   function k.ask(g, n, ask)

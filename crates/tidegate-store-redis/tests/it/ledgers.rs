@@ -160,9 +160,10 @@ impl Player {
             17..20 if !self.manner.is_crowd => {
                 let any = |random: &mut Random| (random.next() >> random.below(64)) as u32;
                 ask.seq = ask.seq.saturating_add(1 + any(random) % 3);
-                (ask.acked, ask.epoch, ask.rate) = (any(random), any(random), any(random));
+                (ask.acked, ask.epoch, ask.gives_up) = (any(random), any(random), random.once(2));
                 (ask.left, ask.returned, ask.unused) = (any(random), any(random), any(random));
                 (ask.demand, ask.need) = (any(random), random.next() >> random.below(64));
+                ask.need_min = random.below(ask.need.saturating_add(1).max(1));
                 member.last = ask;
                 return ask;
             }
@@ -179,7 +180,6 @@ impl Player {
             2 => self.epoch.number + 1,
             _ => self.epoch.number,
         };
-        ask.rate = member.rate;
         let spent = random.below(member.tokens + 1);
         let returned = random.below(member.tokens - spent + 1);
         member.tokens -= spent + returned;
@@ -191,6 +191,8 @@ impl Player {
         ask.demand = match random.below(6) {
             0 => 0,
             1 | 2 => ask.demand,
+            // Enough for a lease with a rate.
+            3 => 80 + random.below(3000) as u32,
             _ => random.below(scale.saturating_mul(2).min(1 << 32)) as u32,
         };
         ask.need = match random.below(8) {
@@ -201,7 +203,8 @@ impl Player {
             _ => random.next() >> random.below(64),
         };
         ask.is_leaving = random.once(40);
-        ask.was_alone = random.once(20);
+        ask.need_min = if random.once(2) { ask.need } else { ask.need.min(1 + random.below(3)) };
+        ask.gives_up = random.once(10);
         member.last = ask;
         ask
     }
@@ -264,7 +267,8 @@ impl Player {
                 let known =
                     known.filter(|known| known.0 == kind && known.1.epoch() == self.epoch.number).cloned();
                 let ledger = known.map_or_else(|| Ledger::begin(&terms, &self.epoch), |known| known.1);
-                outcomes.push((0, ledger.used(now, &terms), ledger.reset_at(now, &terms)));
+                let (used, reset_at) = ledger.level(now, &terms);
+                outcomes.push((0, used, reset_at));
                 grants.extend(matches!(on, OnLedger::Ask(_)).then_some(None));
                 continue;
             }
@@ -285,7 +289,8 @@ impl Player {
                 OnLedger::Reset => ledger.reset(now, &terms, &self.epoch),
                 OnLedger::Look => 0,
             };
-            outcomes.push((units, ledger.used(now, &terms), ledger.reset_at(now, &terms)));
+            let (used, reset_at) = ledger.level(now, &terms);
+            outcomes.push((units, used, reset_at));
         }
         (outcomes, grants)
     }

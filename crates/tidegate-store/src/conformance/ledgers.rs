@@ -1,7 +1,6 @@
 //! Ledgers of leased limits, compared answer by answer with the pure code.
 //!
-//! When a store's epoch began is its own affair: until then an absent bucket counts as used up. So every case asks once,
-//! which also tells the number of the epoch, and then lets more time pass than any bucket here takes to refill.
+//! When a store's epoch began is its own affair. So every case asks once, which tells the number of the epoch.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -296,8 +295,8 @@ impl Pure {
             }
         }
         let used = self.ledgers.get(&operation.key).map_or_else(
-            || Ledger::begin(&terms, &self.epoch).used(now, &terms),
-            |ledger| ledger.used(now, &terms),
+            || Ledger::begin(&terms, &self.epoch).level(now, &terms).0,
+            |ledger| ledger.level(now, &terms).0,
         );
         Said { units, grant, used, limit: terms.largest() }
     }
@@ -486,10 +485,12 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         let spent = played.held - left;
         // Sometimes more comes back than there was.
         let gone = if random.once(20) { u64::from(spent) + 3 } else { random.below(u64::from(spent) + 1) };
-        let demand = match random.below(4) {
+        let demand = match random.below(5) {
             0 => 0,
             1 => random.below(40),
             2 => random.below(3 * limit + 1).min(1 << 31),
+            // Enough for a lease with a rate.
+            3 => 80 + random.below(3000),
             _ => u64::from(played.last.demand),
         };
         let need = match random.below(8) {
@@ -502,14 +503,14 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
             seq: played.last.seq + 1 + u32::from(random.once(15)),
             acked: if random.once(5) { played.acked.saturating_sub(1) } else { played.acked },
             epoch: if random.once(30) { 0 } else { self.pure.epoch.number },
-            rate: played.rate,
             left: if random.once(40) { left + 5 } else { left },
             returned: played.last.returned.wrapping_add(gone as u32),
             unused: played.last.unused.wrapping_add(if random.once(2) { random.below(9) as u32 } else { 0 }),
             demand: demand as u32,
             need,
+            need_min: if random.once(2) { need } else { need.min(1 + random.below(3)) },
             is_leaving: random.once(40),
-            was_alone: random.once(20),
+            gives_up: random.once(10),
             ..played.last
         }
     }

@@ -79,7 +79,7 @@ impl Record {
         let limit = terms.largest();
         let mut outcome = Outcome::unused(limit, at.now);
         if let Some(ledger) = kept.or(begun.as_ref()) {
-            (outcome.used, outcome.reset_at) = ledger.used_until(at.now, &terms);
+            (outcome.used, outcome.reset_at) = ledger.level(at.now, &terms);
             outcome.remaining = limit.saturating_sub(outcome.used);
         }
         outcome

@@ -15,7 +15,7 @@ use crate::cost::Cost;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
 use crate::scope::{KeyBytes, Keyed, Values};
-use crate::table::{KeyHash, Spec, SpecId};
+use crate::table::{KeyHash, KeyTable, Spec, SpecId};
 use crate::time::Timestamp;
 
 /// A limit that is decided in a store, or lent by one, with the key of a request under it.
@@ -87,6 +87,13 @@ pub struct Located<'a> {
     pub violated: Vec<(usize, Violated<'a>)>,
     /// What those of the limits that have a counter have left.
     pub limits: Vec<LimitStatus<'a>>,
+}
+
+impl KeyTable {
+    /// Forgets what is counted for a key, by its [fingerprint](CounterPlace::key).
+    pub fn forget_key(&self, key: u64, now: Timestamp) {
+        self.forget(KeyHash(key), now);
+    }
 }
 
 impl Gate {
@@ -202,7 +209,16 @@ impl Gate {
         Ok(true)
     }
 
-    /// Decides limits that a store should have decided, in this gate's own table and by the whole of their numbers: charges
+    /// Where this gate's table counts a key while this member decides alone, by its [share](Algorithm::alone) of the limit. As it
+    /// was where no more specs can be told apart.
+    #[must_use]
+    pub fn alone(&self, place: CounterPlace, holders: u32, members: u32) -> CounterPlace {
+        let Some(Spec::Algorithm(whole)) = self.table.specs.get(place.spec) else { return place };
+        let share = Spec::Algorithm(whole.alone(holders, members));
+        CounterPlace { spec: self.table.specs.intern(share).unwrap_or(place.spec), ..place }
+    }
+
+    /// Decides limits that a store should have decided, in this gate's own table and by the numbers of these places: charges
     /// all of them or none, and then says which refuse.
     pub fn check_located(
         &self,

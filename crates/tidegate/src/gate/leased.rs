@@ -48,6 +48,11 @@ impl LeasedLimit<'_> {
         self.place.key.0
     }
 
+    /// Where the gate's own table would count the key.
+    pub const fn place(&self) -> CounterPlace {
+        self.place
+    }
+
     /// A number of the algorithm with these numbers: two that are equal have the same one.
     pub fn numbers(&self) -> u32 {
         self.place.spec.get()

@@ -117,6 +117,17 @@ impl Permit {
         self.take_back_from(table, now);
     }
 
+    /// Takes over the charges of another permit that the same request was given for other limits.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.charges.append(&mut other.charges);
+        if let Some(mut beside) = other.beside.take() {
+            self.beside.get_or_insert_default().append(&mut beside);
+        }
+        if let Some(lender) = other.lender.take() {
+            self.lender = Some(lender);
+        }
+    }
+
     /// Brings the charges to what the request truly cost: gives back what was charged too much, or charges the rest
     /// whether or not there is room. Permits of concurrency limits are given back in any case.
     ///

@@ -25,7 +25,7 @@ pub(super) struct Demand {
 }
 
 /// So many requests say how many there will be.
-const SEEN_MIN: u8 = 8;
+const SEEN_MIN: u8 = 5;
 const SETTLED: u8 = u8::MAX;
 
 /// When there is nothing left of what was before: after so long a stream begins anew, and is settled after twice as long.
@@ -72,6 +72,11 @@ impl Demand {
         }
         let units = micro.saturating_mul(period.as_micros()) / 1_000_000_000_000;
         u32::try_from(units).unwrap_or(u32::MAX)
+    }
+
+    /// When something was asked for last; the beginning of time if nothing was.
+    pub(super) fn last(&self) -> Timestamp {
+        self.at
     }
 
     /// Units in `span_us` microseconds, at the pace when last counted.

@@ -10,8 +10,10 @@
 pub enum Fault {
     /// The ledger grants without counting what it granted as used.
     GrantWithoutDebit,
-    /// A record that was lost starts full instead of empty, and without waiting for what others still hold.
-    FullRecordAtRestart,
+    /// A record that is still there is begun anew by each ask.
+    RecordBegunAnew,
+    /// A record that is absent begins empty instead of full.
+    EmptyAtBeginning,
     /// Repeated attempts count as demand.
     RetriesAsDemand,
     /// The holder measures its lease from the reply instead of from the ask.
@@ -20,6 +22,14 @@ pub enum Fault {
     ReturnAppliedTwice,
     /// A lease may last beyond the end of its window.
     WindowEndIgnored,
+    /// A member decides alone although its lease has what is asked for.
+    AloneWithTokens,
+    /// A member goes on deciding alone although the store has answered.
+    AloneWhenAnswered,
+    /// A member that decides alone takes the whole limit as its share.
+    ShareOfOne,
+    /// A member admits nothing alone.
+    NothingAlone,
 }
 
 #[cfg(feature = "planted-faults")]

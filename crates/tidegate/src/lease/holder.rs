@@ -4,6 +4,14 @@
 //! second of the rate; beyond that it takes the place of tokens in hand that were spent, and what finds no place is
 //! reported as unused. So a holder never has more than the ledger believes, and a burst never saves itself up unseen.
 //!
+//! **Cold keys.** Where few requests come nothing is leased ahead: requests wait for an ask, which says what all of them cost and is
+//! granted as much. So tokens do not lie idle here while another member needs them.
+//!
+//! **Refusals** say what the ledger knows: [`Balance`] is what it had left when it answered last, less what was admitted here since.
+//!
+//! **A silent store.** From the first ask that is not answered until one is, what the lease has not is [`Take::Alone`]: the
+//! member decides by itself, by its [`Share`].
+//!
 //! **Time.** A lease ends before the ledger thinks so, without clocks that agree: it is counted from the instant at which
 //! the ask was *sent*, which was before the ledger answered, and one part in [`DRIFT`] earlier than the ledger counts. So
 //! the holder is right as long as the ledger's clock runs at most a thirty-second faster than the holder's own. A clock that
@@ -11,11 +19,12 @@
 
 use core::time::Duration;
 
+use super::balance::{Balance, Level};
 use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
-use super::terms::{Kind, Safe, Terms};
-use super::{DEPTH, DRIFT, FALLBACK, SPACING};
+use super::terms::{Kind, Terms};
+use super::{DEPTH, DRIFT, PREFETCH, SPACING};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -39,14 +48,17 @@ pub struct Holder {
     check_at: Timestamp,
     /// With an ask under way: when it was sent. Otherwise: when the next one makes sense.
     asked: Timestamp,
-    /// Before that nothing more is expected from the ledger, though it is asked now and then whether that has changed.
-    none_before: Timestamp,
+    /// When the last ask ended, answered or not.
+    ended: Timestamp,
+    /// What is used of the key, as far as this member knows.
+    balance: Balance,
     demand: Demand,
+    /// What the requests cost that wait for an ask under way, or will ask again after it: the next one asks for all of them.
+    waiting: u32,
     rate: u32,
     /// Tokens in hand that the ledger knows of; `level` beyond is the trickle of a moment.
     held: u32,
     keep: u32,
-    fallback: u32,
     members: u32,
     returned: u32,
     /// `returned` as the last ask said it.
@@ -74,17 +86,22 @@ const OWES: u8 = 8;
 const GONE: u8 = 16;
 /// The last grant was less than the holder is due.
 const SHORT: u8 = 32;
-/// A bucket that was hardly taken from when the ledger was asked last.
-const RARE: u8 = 64;
+/// The last grant was for the requests that waited, and nothing was leased ahead.
+const COLD: u8 = 64;
+/// The last grant said that the store has lost what was used of the quota.
+const LOST: u8 = 128;
 
 /// How often demand is compared with what the ledger was told: so often in a period.
 const CHECKS: u32 = 8;
 
-/// How long a bucket that is hardly taken from is remembered beyond its lease, in case that it was the beginning of more.
-const REMEMBERED: Duration = Duration::from_millis(600);
-
-/// Units in a period from which on a lease is renewed before it is missed.
+/// Units in a period from which on a lease with a rate is renewed before it is missed.
 const RENEW_MIN: u32 = 4;
+
+/// After so long without a request a stream that was worth a lease has stopped: eight times the mean distance of its requests, at least.
+const STOPPED: Duration = Duration::from_millis(500);
+
+/// How often the time between two asks of a silent store doubles, from [`SPACING`]: three times, to 800 ms.
+const DOUBLINGS_MAX: u8 = 3;
 
 /// Units in a period by which demand may differ without being called different.
 const NOISE: u32 = 8;
@@ -118,10 +135,20 @@ pub enum Take {
     Ask,
     /// An ask is under way that may bring the tokens: take again when the answer is there.
     Pending,
-    /// Not now. At `until` the same cost is there, or is worth asking for, if nothing else is taken before.
+    /// Not now. At `until` there is room for the same cost, as far as the ledger has said, if nothing else is admitted before.
     Wait {
         /// That instant.
         until: Timestamp,
+        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
+        renew: bool,
+    },
+    /// The store is silent, and the lease has not what is asked for: the member decides alone, by its [share](Holder::share).
+    Alone {
+        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
+        renew: bool,
+    },
+    /// Nobody knows what is left: the store has lost what was used of the quota, and its window has not ended since.
+    Lost {
         /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
         renew: bool,
     },
@@ -130,6 +157,16 @@ pub enum Take {
         /// The largest cost that it admits.
         largest: u64,
     },
+}
+
+/// The part of a limit by which a member decides alone: its rate divided by `holders`, its burst or the limit of its window by
+/// `members`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// How many members had a lease of the key when the ledger granted the last one, or `members` if it has granted none.
+    pub holders: u32,
+    /// How many members there are, as far as is known; at least 1.
+    pub members: u32,
 }
 
 impl Holder {
@@ -146,12 +183,13 @@ impl Holder {
             renew_at: Timestamp::MIN,
             check_at: Timestamp::MIN,
             asked: Timestamp::MIN,
-            none_before: Timestamp::MIN,
+            ended: Timestamp::MIN,
+            balance: Balance::NONE,
+            waiting: 0,
             demand: Demand::NONE,
             rate: 0,
             held: 0,
             keep: 0,
-            fallback: 0,
             members: 0,
             returned: 0,
             told: 0,
@@ -180,11 +218,24 @@ impl Holder {
             self.demand.add(cost.units(), now);
         }
         let parts = cost.units().saturating_mul(period_ns(terms));
-        if let Some(level) = self.level.checked_sub(parts) {
-            self.level = level;
-            return Take::Taken { renew: self.is_due(terms, now) };
+        if self.is_unanswered() && terms.has(Fault::AloneWithTokens) {
+            return Take::Alone { renew: false };
         }
-        self.lacks(terms, parts, now)
+        let answer = if let Some(level) = self.level.checked_sub(parts) {
+            self.level = level;
+            self.balance.charge(terms, cost.units(), now);
+            Take::Taken { renew: self.is_due(terms, now) }
+        } else {
+            self.lacks(terms, cost, now)
+        };
+        let units = u32::try_from(cost.units()).unwrap_or(u32::MAX);
+        match answer {
+            Take::Ask | Take::Pending => self.waiting = self.waiting.saturating_add(units),
+            // It waited before, and does not any more.
+            _ if attempt > 0 => self.waiting = self.waiting.saturating_sub(units),
+            _ => {}
+        }
+        answer
     }
 
     /// Which tokens those are that were just taken, for [`Holder::put_back`].
@@ -209,12 +260,36 @@ impl Holder {
         let parts = cost.units().saturating_mul(period).saturating_sub(rate.saturating_mul(since));
         let parts = parts.min(self.most(terms, rate, is_lease).saturating_sub(self.level));
         self.level = self.level.saturating_add(parts);
+        self.balance.give_back(terms, parts / period);
         parts / period
     }
 
-    /// Whole tokens in hand as of when it was asked last.
-    pub fn left(&self, terms: &Terms) -> u64 {
-        self.level / period_ns(terms)
+    /// Lets tokens that were put back return to the ledger at once where few requests come: the next may come to another member.
+    pub fn return_soon(&mut self, now: Timestamp) {
+        if self.is(COLD) {
+            self.renew_at = self.renew_at.min(now);
+        }
+    }
+
+    /// Counts units as used that were granted to a request that waited, and not taken from the lease.
+    pub fn charge(&mut self, terms: &Terms, cost: Cost, now: Timestamp) {
+        self.balance.charge(terms, cost.units(), now);
+        self.waiting = self.waiting.saturating_sub(u32::try_from(cost.units()).unwrap_or(u32::MAX));
+    }
+
+    /// What is used of the key, as far as this member knows.
+    pub const fn balance(&self) -> Balance {
+        self.balance
+    }
+
+    /// The share by which it decides alone while the store is silent. `members` is how many there are as far as is known, at
+    /// least 1.
+    pub fn share(&self, terms: &Terms, members: u32) -> Share {
+        if terms.has(Fault::ShareOfOne) {
+            return Share { holders: 1, members: 1 };
+        }
+        let members = members.max(1);
+        Share { holders: if self.members > 0 { self.members } else { members }, members }
     }
 
     /// Whether the last ask was not answered.
@@ -222,15 +297,14 @@ impl Holder {
         self.unanswered > 0
     }
 
-    /// Whether the store is silent and what it lent is over, or of a window spent: more than what stands in for a lease is not
-    /// to be had without it.
-    pub fn lacks_store(&self, terms: &Terms, now: Timestamp) -> bool {
-        self.is_unanswered() && (now >= self.until || matches!(terms.kind, Kind::Window(_)))
+    /// The highest epoch of the store that it has heard of, whose lease it spends; 0 if none.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
     }
 
-    /// Whether something still trickles in at `at` if the store stays silent until then.
-    pub fn goes_on(&self, terms: &Terms, at: Timestamp) -> bool {
-        self.rate_now(terms, at) > 0
+    /// When the last ask ended, answered or not; the beginning of time if none has.
+    pub const fn ended(&self) -> Timestamp {
+        self.ended
     }
 
     /// What it was asked for, in units each period; first attempts only.
@@ -245,71 +319,73 @@ impl Holder {
 
     /// The answer where the tokens are not there.
     #[cold]
-    fn lacks(&mut self, terms: &Terms, parts: u64, now: Timestamp) -> Take {
+    fn lacks(&mut self, terms: &Terms, cost: Cost, now: Timestamp) -> Take {
+        let may_ask = !self.is(ASKING | GONE) && now >= self.asked;
+        if self.is_unanswered() && !self.is(GONE) {
+            if terms.has(Fault::NothingAlone) {
+                return Take::Wait { until: now.saturating_add(SPACING), renew: may_ask };
+            }
+            return Take::Alone { renew: may_ask };
+        }
+        if self.is(LOST) && !may_ask {
+            return if self.is(ASKING) { Take::Pending } else { Take::Lost { renew: false } };
+        }
+        let parts = cost.units().saturating_mul(period_ns(terms));
+        let is_lease = now < self.until;
         let trickle = self.rate_now(terms, now);
-        let fits = parts <= self.most(terms, trickle, now < self.until);
-        let there_at = if trickle > 0 && fits {
-            let missing = (parts - self.level).div_ceil(trickle);
-            now.saturating_add(Duration::from_nanos(missing))
+        let trickled_at = if trickle > 0 && parts <= self.most(terms, trickle, is_lease) {
+            now.saturating_add(Duration::from_nanos((parts - self.level).div_ceil(trickle)))
         } else {
             Timestamp::MAX
         };
-        let may_ask = !self.is(ASKING | GONE) && now >= self.asked;
-        if self.unanswered > 0 || self.is(GONE) {
-            let until = there_at.min(self.asked.max(now.saturating_add(SPACING)));
-            return Take::Wait { until, renew: may_ask };
-        }
         // Where all have their share, asking again brings nothing but calls.
-        let has_share = self.is(SCARCE) && now < self.until && there_at < Timestamp::MAX;
-        if self.is(ASKING) {
-            let is_awaited = self.is(AWAITED) || now >= self.until;
-            if is_awaited && !has_share {
-                return Take::Pending;
-            }
-            let answered = self.asked.saturating_add(SPACING).max(now.saturating_add(SPACING));
-            return Take::Wait { until: there_at.min(answered), renew: false };
-        }
+        let has_share = self.is(SCARCE) && is_lease && trickled_at < Timestamp::MAX;
         if has_share {
-            let renew = self.is_due(terms, now) || (may_ask && self.is(SHORT));
-            return Take::Wait { until: there_at, renew };
+            let renew = !self.is(ASKING) && (self.is_due(terms, now) || (may_ask && self.is(SHORT)));
+            return Take::Wait { until: trickled_at, renew };
         }
-        if may_ask {
+        if self.is(ASKING) {
+            return Take::Pending;
+        }
+        let room_at = self.balance.room_at(terms, cost.units(), now);
+        // Room that has come since the ledger answered is worth asking for at once.
+        let has_room = room_at <= now && self.balance.room_at(terms, cost.units(), self.ended) > self.ended;
+        if (may_ask || has_room) && !self.is(GONE) {
             return Take::Ask;
         }
-        Take::Wait { until: there_at.min(self.asked.max(self.none_before)), renew: false }
+        let soonest = room_at.max(now.saturating_add(Duration::from_millis(1)));
+        let until = if room_at <= now { self.asked.max(soonest) } else { room_at };
+        Take::Wait { until: until.min(trickled_at.max(soonest)), renew: false }
     }
 
     /// Lets the next request ask at once, as after the limit was raised or reset.
     pub fn ask_soon(&mut self, now: Timestamp) {
-        self.none_before = Timestamp::MIN;
         if !self.is(ASKING) {
             self.asked = self.asked.min(now);
         }
     }
 
-    /// The ask to send at `now`, in the name of `member`, for a request that waits and costs `need`, or 0 if none does. `None`
-    /// while another is under way.
+    /// The ask to send at `now`, in the name of `member`, for a request that waits and costs `need_min`, or 0 if none does. It asks
+    /// for what all of them cost that were told to wait since the ask before. `None` while another is under way.
     ///
-    /// Tokens that nobody is likely to want soon are given back with it, at once and for good.
-    pub fn ask(&mut self, terms: &Terms, member: u64, need: u64, now: Timestamp) -> Option<Ask> {
+    /// Tokens that are unlikely to be used soon are given back with it, at once and for good.
+    pub fn ask(&mut self, terms: &Terms, member: u64, need_min: u64, now: Timestamp) -> Option<Ask> {
         if self.is(ASKING | GONE) {
             return None;
         }
         self.gather(terms, now);
         let period = period_ns(terms);
-        let demand = self.demand.each(terms.period(), now);
+        let demand = self.demand_now(terms, now);
         let in_hand = self.in_hand(period);
-        let left = if need > 0 {
-            in_hand
-        } else {
-            let rate = if now < self.until { self.rate } else { 0 };
-            let beyond = match &terms.kind {
-                // A rate that never gathers one token needs one to gather it in.
-                Kind::Bucket(_) => demand.saturating_sub(rate).max(u32::from(demand > 0)),
-                Kind::Window(_) => demand.saturating_add(demand / 4),
-            };
-            in_hand.min(beyond).min(self.keep)
-        };
+        let gives_up = self.rate > 0 && self.has_fallen(demand);
+        if gives_up {
+            self.rate = 0;
+        }
+        let waiting = u64::from(self.waiting).min(terms.largest());
+        let need = if need_min > 0 { waiting.max(need_min) } else { 0 };
+        self.waiting = 0;
+        let left =
+            if need > 0 { in_hand } else { in_hand.min(self.wanted(terms, demand, now)).min(self.keep) };
         self.give_back(in_hand - left, left, period);
         self.seq = self.seq.wrapping_add(1);
         self.asked = now;
@@ -318,7 +394,32 @@ impl Holder {
         self.told = self.returned;
         self.demand.tell(demand);
         self.flags = self.flags & !OWES | ASKING | if need > 0 { AWAITED } else { 0 };
-        Some(self.letter(terms, member, demand, need, now))
+        Some(Ask { need, need_min, gives_up, ..self.letter(member, demand) })
+    }
+
+    /// What is asked for, in units each period: nothing if a stream that was worth a lease has stopped.
+    fn demand_now(&self, terms: &Terms, now: Timestamp) -> u32 {
+        let demand = self.demand.each(terms.period(), now);
+        let has_stopped = now.saturating_since(self.demand.last()) >= STOPPED;
+        if has_stopped && u64::from(demand) >= terms.leased_min() { 0 } else { demand }
+    }
+
+    /// Whether demand is two thirds of what the ledger was told, or less.
+    fn has_fallen(&self, demand: u32) -> bool {
+        self.demand.told() > demand.saturating_add(demand / 2 + NOISE)
+    }
+
+    /// Tokens that are worth keeping in hand although nothing waits for them, where so much is asked for in a period.
+    fn wanted(&self, terms: &Terms, demand: u32, now: Timestamp) -> u32 {
+        if u64::from(demand) < terms.leased_min() {
+            return demand / PREFETCH;
+        }
+        let rate = if now < self.until { self.rate } else { 0 };
+        match &terms.kind {
+            // A rate that never gathers one token needs one to gather it in.
+            Kind::Bucket(_) => demand.saturating_sub(rate).max(1),
+            Kind::Window(_) => demand.saturating_add(demand / 4),
+        }
     }
 
     /// Gives everything back, for good: the last ask to send, when the member stops. Nothing is taken any more afterwards.
@@ -330,43 +431,56 @@ impl Holder {
         (self.level, self.rate, self.until) = (0, 0, self.until.min(now));
         self.seq = self.seq.wrapping_add(1);
         self.flags = GONE;
-        Ask { is_leaving: true, ..self.letter(terms, member, 0, 0, now) }
+        Ask { is_leaving: true, ..self.letter(member, 0) }
     }
 
     /// Takes over an answer that arrived at `now`, and says how many units are good for the requests that wait right now and
-    /// for nothing else: 0 but from a ledger that has no place for another holder.
+    /// for nothing else: 0 but from a ledger that has no place for another holder. `level` is what the ledger then says is used.
     ///
     /// Answers to other asks than the one under way are ignored, as are those from an epoch that has passed, and those
     /// that arrive when what they grant has ended.
-    pub fn granted(&mut self, terms: &Terms, grant: &Grant, now: Timestamp) -> u64 {
+    pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: Level, now: Timestamp) -> u64 {
         if !self.is(ASKING) || grant.seq != self.seq {
             return 0;
         }
         self.gather(terms, now);
-        self.flags &= !(ASKING | AWAITED);
-        self.unanswered = 0;
+        self.flags &= !(ASKING | AWAITED | LOST);
+        if !terms.has(Fault::AloneWhenAnswered) {
+            self.unanswered = 0;
+        }
         let sent = self.asked;
-        self.asked = now;
+        (self.asked, self.ended) = (now, now);
         if grant.epoch < self.epoch {
             return 0;
         }
-        self.epoch = grant.epoch;
-        self.none_before = Timestamp::MIN;
-        if !grant.again.is_zero() {
-            // A limit may be raised or reset in the meantime.
-            self.asked = now.saturating_add(grant.again.min(FALLBACK));
-            if grant.again > FALLBACK {
-                self.none_before = now.saturating_add(grant.again);
-            }
+        if grant.epoch > self.epoch {
+            // What was granted in an epoch that has passed is not spent any more.
+            (self.level, self.held, self.rate, self.until) = (0, 0, 0, self.until.min(now));
         }
+        self.epoch = grant.epoch;
+        self.asked = now.saturating_add(grant.again);
+        self.flags |= if grant.is_lost { LOST } else { 0 };
+        let units = self.take_lease(terms, grant, sent, now);
+        self.balance = Balance::of(terms, level, self.level / period_ns(terms) + units, now);
+        units
+    }
+
+    /// Takes over what an ask of `sent` was granted; units for the requests that wait.
+    fn take_lease(&mut self, terms: &Terms, grant: &Grant, sent: Timestamp, now: Timestamp) -> u64 {
         if grant.ttl.is_zero() {
-            return grant.lump.into();
+            return 0;
         }
         let from = if terms.has(Fault::ExpiryFromReply) { now } else { sent };
         let lasts = grant.ttl.saturating_sub(grant.ttl / DRIFT);
         if from.saturating_add(lasts) <= now {
             self.flags |= OWES;
             return 0;
+        }
+        if grant.is_spot() {
+            // It is counted among the holders if it has a place, and then the ledger wants to know that this has arrived.
+            (self.acked, self.members) = (self.seq, grant.members);
+            self.take_over(terms, grant.held, 0);
+            return grant.lump.into();
         }
         let took_us = now.saturating_since(sent).as_micros().min(1 << 24) as u32;
         self.rtt_us = if self.acked == 0 { took_us } else { self.rtt_us - self.rtt_us / 8 + took_us / 8 };
@@ -375,54 +489,53 @@ impl Holder {
         self.renew_at = self.until.saturating_sub(ahead);
         self.check_at = now.saturating_add(terms.period() / CHECKS);
         if now >= old_until {
-            // What the fallback gave is no part of what was lent.
+            // What is left over from the lease before has ended with it.
             self.level = 0;
         }
         self.acked = self.seq;
-        self.flags &= !(SCARCE | SHORT | RARE);
-        let is_rare = matches!(terms.kind, Kind::Bucket(_)) && self.demand.told() < RENEW_MIN;
-        self.flags |= if is_rare { RARE } else { 0 };
+        self.flags &= !(SCARCE | SHORT | COLD);
+        let is_cold = match terms.kind {
+            Kind::Bucket(_) => grant.rate == 0,
+            Kind::Window(_) => u64::from(self.demand.told()) < terms.leased_min(),
+        };
+        if is_cold {
+            // What is not used soon is given back soon.
+            self.renew_at = self.renew_at.min(self.check_at);
+            self.flags |= COLD;
+        }
         self.flags |=
             if grant.is_scarce { SCARCE } else { 0 } | if grant.again > SPACING { SHORT } else { 0 };
-        (self.rate, self.fallback, self.members, self.keep) =
-            (grant.rate, grant.fallback, grant.members, grant.keep);
-        self.take_over(terms, grant);
+        (self.rate, self.members, self.keep) = (grant.rate, grant.members, grant.keep);
+        self.take_over(terms, grant.held - grant.lump, grant.lump);
         0
     }
 
     /// Brings what is in hand in line with what the ledger knows of, and adds what it lent.
-    fn take_over(&mut self, terms: &Terms, grant: &Grant) {
-        let known = grant.held - grant.lump.min(grant.held);
+    fn take_over(&mut self, terms: &Terms, known: u32, lump: u32) {
         // Tokens that ended while the ask was under way were given back, if the ledger had them on record at all.
         let returned = self.returned.wrapping_sub(self.told);
         self.returned = self.told.wrapping_add(returned.min(known));
         let period = period_ns(terms);
         let unknown = self.held - self.held.min(known - returned.min(known));
-        self.held = self.held - unknown + grant.lump;
+        self.held = self.held - unknown + lump;
         self.level = self.level.saturating_sub(u64::from(unknown).saturating_mul(period));
-        self.level = self.level.saturating_add(u64::from(grant.lump).saturating_mul(period));
+        self.level = self.level.saturating_add(u64::from(lump).saturating_mul(period));
         let level = self.level.min(self.most(terms, self.rate.into(), true));
         self.count_unused(self.level - level, period);
         self.level = level;
     }
 
-    /// No answer came, or an error. `members` is how many members there are as far as is known, at least 1.
-    ///
-    /// The lease lasts as long as it does; then the fallback of the last grant for as long as
-    /// [`Terms::with_fallback`] says; then what [`Terms::with_safe`] says. The next ask makes sense after [`SPACING`], doubled with each that is not answered, up to 32
-    /// times.
-    pub fn lost(&mut self, members: u32, now: Timestamp) {
+    /// No answer came, or an error. The lease lasts as long as it does. The next ask makes sense after [`SPACING`], which doubles
+    /// with each that is not answered, to 800 ms.
+    pub fn lost(&mut self, now: Timestamp) {
         if !self.is(ASKING) {
             return;
         }
         // The ledger may have granted something all the same, and hears with the next ask that it did not arrive.
         self.flags = self.flags & !(ASKING | AWAITED) | OWES;
-        let wait = SPACING * (1 << self.unanswered.min(5));
+        let wait = SPACING * (1 << self.unanswered.min(DOUBLINGS_MAX));
         self.unanswered = self.unanswered.saturating_add(1);
-        self.asked = now.saturating_add(wait);
-        if self.until == Timestamp::MIN {
-            self.members = members.max(1);
-        }
+        (self.asked, self.ended) = (now.saturating_add(wait), now);
     }
 
     /// When to see whether the holder [is due](Holder::is_due) even if nothing is taken: its share may be missed by others.
@@ -431,9 +544,9 @@ impl Holder {
         if self.is(ASKING | GONE) {
             return None;
         }
-        if self.is(RARE) {
-            // Whoever takes from it renews it if need be; otherwise it ends by itself.
-            return Some(self.until.saturating_add(REMEMBERED).max(self.asked));
+        if self.is(COLD) {
+            // Nothing but tokens in hand is missed elsewhere.
+            return (self.level > 0 || self.is(OWES)).then(|| self.renew_at.max(self.asked));
         }
         let is_worth_it = self.held > 0 || self.is(OWES) || self.rate > 0;
         // Of less than the noise nothing can have been lost.
@@ -446,6 +559,18 @@ impl Holder {
     pub fn is_due(&mut self, terms: &Terms, now: Timestamp) -> bool {
         if self.is(ASKING | GONE) || now < self.asked {
             return false;
+        }
+        if self.is(COLD) {
+            if now < self.renew_at {
+                return false;
+            }
+            self.renew_at = now.saturating_add(terms.period() / CHECKS);
+            let in_hand = self.in_hand(period_ns(terms));
+            if now >= self.until {
+                // A bucket's ledger knows when a lease has ended.
+                return matches!(terms.kind, Kind::Window(_)) && (in_hand > 0 || self.is(OWES));
+            }
+            return in_hand > self.wanted(terms, self.demand_now(terms, now), now);
         }
         if now >= self.renew_at {
             // A bucket that is hardly taken from needs no lease until the next request comes, and the old one ends by itself.
@@ -464,15 +589,15 @@ impl Holder {
         if is_window {
             return self.is_low(terms);
         }
-        let (demand, told) = (self.demand.each(terms.period(), now), self.demand.told());
-        demand > told.saturating_mul(2).saturating_add(NOISE)
-            || told > demand.saturating_add(demand / 2 + NOISE)
+        let (demand, told) = (self.demand_now(terms, now), self.demand.told());
+        demand > told.saturating_mul(2).saturating_add(NOISE) || self.has_fallen(demand)
     }
 
     /// Whether nothing would be lost if it were dropped now.
     pub fn is_idle(&self, terms: &Terms, now: Timestamp) -> bool {
         // Of a window, what is in hand when the lease ends is still to be given back. A bucket's ledger knows when it has ended.
-        let owes = matches!(terms.kind, Kind::Window(_)) && (self.is(OWES) || self.held > 0);
+        let in_hand = self.in_hand(period_ns(terms));
+        let owes = matches!(terms.kind, Kind::Window(_)) && (self.is(OWES) || in_hand > 0);
         self.is(GONE) || (!self.is(ASKING) && !owes && now >= self.until && now >= self.asked)
     }
 
@@ -507,28 +632,13 @@ impl Holder {
 
     /// What trickles in at `now`, in units each period.
     fn rate_now(&self, terms: &Terms, now: Timestamp) -> u64 {
-        let Kind::Bucket(refill) = &terms.kind else { return 0 };
-        if now < self.until {
-            return self.rate.into();
-        }
-        if self.unanswered == 0 {
-            return 0;
-        }
-        let fallback = u64::from(self.fallback);
-        match terms.safe {
-            _ if self.until > Timestamp::MIN && now < self.until.saturating_add(terms.fallback) => fallback,
-            Safe::Hold => fallback,
-            Safe::Share => refill.quota / u64::from(self.members.max(1)),
-            Safe::Zero => 0,
-        }
+        if matches!(terms.kind, Kind::Bucket(_)) { self.rate(now) } else { 0 }
     }
 
-    /// The largest that `level` grows to by trickle, of a lease or of what stands in for one.
+    /// The largest that `level` grows to by trickle.
     fn most(&self, terms: &Terms, rate: u64, is_lease: bool) -> u64 {
         let period = period_ns(terms);
-        let depth = rate.saturating_mul(duration_nanos(DEPTH));
-        // Without a lease the ledger knows of nothing in hand, and one token has to fit.
-        let depth = if is_lease { depth } else { depth.max(period) };
+        let depth = if is_lease { rate.saturating_mul(duration_nanos(DEPTH)) } else { 0 };
         u64::from(self.held).saturating_mul(period).saturating_add(depth)
     }
 
@@ -538,35 +648,28 @@ impl Holder {
             // The clock stepped back: nobody knows how long the lease has lasted.
             self.until = self.until.min(now);
             self.asked = self.asked.min(now);
-            self.none_before = Timestamp::MIN;
+            self.ended = self.ended.min(now);
             self.renew_at = self.renew_at.min(now);
             self.end(terms);
             self.at = now;
         }
         if self.at < self.until {
-            self.trickle(terms, self.rate.into(), now.min(self.until), true);
+            self.trickle(terms, self.rate.into(), now.min(self.until));
         }
         if now >= self.until {
             if self.held > 0 || self.rate > 0 {
                 self.end(terms);
             }
-            let rate = self.rate_now(terms, now);
-            if rate == 0 {
-                self.level = 0;
-            } else {
-                self.trickle(terms, rate, now, false);
-            }
+            self.level = 0;
         }
         self.at = self.at.max(now);
     }
 
-    fn trickle(&mut self, terms: &Terms, rate: u64, until: Timestamp, is_lease: bool) {
+    fn trickle(&mut self, terms: &Terms, rate: u64, until: Timestamp) {
         let since = duration_nanos(until.saturating_since(self.at)).min(period_ns(terms));
         let level = self.level.saturating_add(rate.saturating_mul(since));
-        self.level = level.min(self.most(terms, rate, is_lease));
-        if is_lease {
-            self.count_unused(level - self.level, period_ns(terms));
-        }
+        self.level = level.min(self.most(terms, rate, true));
+        self.count_unused(level - self.level, period_ns(terms));
         self.at = self.at.max(until);
     }
 
@@ -610,20 +713,21 @@ impl Holder {
         }
     }
 
-    fn letter(&self, terms: &Terms, member: u64, demand: u32, need: u64, now: Timestamp) -> Ask {
+    /// An ask by which nothing waits.
+    fn letter(&self, member: u64, demand: u32) -> Ask {
         Ask {
             holder: HolderName { member, incarnation: self.incarnation },
             seq: self.seq,
             acked: self.acked,
             epoch: self.epoch,
-            rate: self.rate_now(terms, now).min(u32::MAX.into()) as u32,
             left: self.held,
             returned: self.returned,
             unused: self.unused,
             demand,
-            need,
+            need: 0,
+            need_min: 0,
             is_leaving: false,
-            was_alone: self.is_unanswered() && now >= self.until && self.rate_now(terms, now) > 0,
+            gives_up: false,
         }
     }
 }

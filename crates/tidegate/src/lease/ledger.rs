@@ -18,7 +18,7 @@ use self::leases::Leases;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
 use super::terms::{Kind, Refill, Terms, Window, micros};
-use super::{HOLDERS_MAX, LEARNING_MARGIN, LENT_MAX, NUMBER_MAX, SPACING};
+use super::{HOLDERS_MAX, LENT_MAX, NUMBER_MAX, RECHECK, SPACING};
 use crate::algorithm::REPORT_DEBT_LIMITS;
 use crate::cost::Cost;
 use crate::time::Timestamp;
@@ -46,7 +46,7 @@ pub struct Ledger {
     dust: u64,
     per_us: u64,
     period_us: u64,
-    /// Until when `used` has drained; ahead of the ledger's time while it learns.
+    /// Until when `used` has drained; ahead of the ledger's time where its clock has stepped back.
     at_us: u64,
     /// The end of the window that is counted; 0 for a bucket.
     end_us: u64,
@@ -120,31 +120,23 @@ pub struct HolderView {
 }
 
 impl Ledger {
-    /// The record of a key that has none in `epoch`: as if it had been there, empty, since the epoch began.
+    /// The record of a key that has none in `epoch`: nothing is used, whatever the reason that there is none.
     ///
-    /// Empty means that nothing can be had. A bucket refills from the beginning of the epoch on; after a loss it first waits
-    /// until every lease of the former epoch has ended (*learning*), and then counts as having been used up to the
-    /// last unit. A window that may have begun before a loss gives nothing until it ends; one that began later is fresh.
+    /// So a caller within its limit is not refused because a store is new or was wiped. Leases of a former epoch run out beside the
+    /// new record: a loss costs at most one burst and one lease period of the rate, or once more the limit of a window.
     pub fn begin(terms: &Terms, epoch: &Epoch) -> Self {
-        let began_us = micros(epoch.began);
-        let learning = if epoch.is_after_loss { learning_us(terms) } else { 0 };
-        let (used, per_us, end_us) = match &terms.kind {
+        let (burst, per_us, end_us) = match &terms.kind {
             Kind::Bucket(refill) => (refill.burst, refill.per_us, 0),
-            Kind::Window(window) => {
-                let is_lost = epoch.is_after_loss && began_us >= window.start_us;
-                (if is_lost { window.limit } else { 0 }, 1, window.end_us)
-            }
+            Kind::Window(window) => (window.limit, 1, window.end_us),
         };
-        let used = if terms.has(Fault::FullRecordAtRestart) { 0 } else { used };
-        let learning = if terms.has(Fault::FullRecordAtRestart) { 0 } else { learning };
         Self {
             epoch: epoch.number,
-            used,
+            used: if terms.has(Fault::EmptyAtBeginning) { burst } else { 0 },
             rest: 0,
             dust: 0,
             per_us,
             period_us: terms.period_us,
-            at_us: began_us.saturating_add(learning),
+            at_us: micros(epoch.began),
             end_us,
             spent: 0,
             crowded_us: 0,
@@ -156,13 +148,16 @@ impl Ledger {
     ///
     /// A record of another epoch is begun anew first. The same ask again gets the same grant and changes nothing; one that a
     /// later ask has overtaken gets no answer. `now` may step back: nothing drains then, and no window that has
-    /// ended comes back.
+    /// ended comes back. Of a quota nothing is granted while it matters that its usage was lost.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> Answer {
-        if self.epoch != epoch.number {
-            *self = Self::begin(terms, epoch);
-        }
-        self.renumber(terms);
+        self.enter(terms, epoch);
         let now_us = micros(now);
+        let is_lost = epoch.is_after_loss && now_us < terms.lost_until_us(micros(epoch.began));
+        if is_lost && !ask.is_leaving {
+            let again = RECHECK.max(SPACING);
+            let nothing = Grant { seq: ask.seq, epoch: epoch.number, is_lost, again, ..Grant::NOTHING };
+            return Answer { grant: Some(nothing), movement: Movement::default() };
+        }
         let mut step = Step { ledger: self, terms, now_us, movement: Movement::default() };
         let grant = match &terms.kind {
             Kind::Bucket(refill) => step.ask_bucket(refill, ask),
@@ -187,21 +182,14 @@ impl Ledger {
         })
     }
 
-    /// Gives `cost` back at `now`, and says how much: at most what is used and in nobody's hand. While the ledger learns after a
-    /// loss, or its clock has stepped back, that is nothing: nobody knows what is in whose hand.
+    /// Gives `cost` back at `now`, and says how much: at most what is used and in no holder's hand.
     pub fn refund(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
         self.with_step(now, terms, epoch, |step| step.give_back(cost.units()))
     }
 
-    /// Forgets at `now` what is used, but for what members may still spend, and says how much that was; nothing where a
-    /// [refund](Ledger::refund) gives nothing back.
+    /// Forgets at `now` what is used, but for what members may still spend, and says how much that was.
     pub fn reset(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> u64 {
-        self.with_step(
-            now,
-            terms,
-            epoch,
-            |step| if step.is_learning() { 0 } else { step.give_back(u64::MAX) },
-        )
+        self.with_step(now, terms, epoch, |step| step.give_back(u64::MAX))
     }
 
     /// A step at `now` on a record that is up to date.
@@ -212,10 +200,7 @@ impl Ledger {
         epoch: &Epoch,
         act: impl FnOnce(&mut Step<'_>) -> R,
     ) -> R {
-        if self.epoch != epoch.number {
-            *self = Self::begin(terms, epoch);
-        }
-        self.renumber(terms);
+        self.enter(terms, epoch);
         let mut step = Step { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
             Kind::Bucket(refill) => {
@@ -224,6 +209,14 @@ impl Ledger {
             Kind::Window(window) => step.roll(window),
         }
         act(&mut step)
+    }
+
+    /// Begins anew where the epoch is another one, and takes over terms that have changed.
+    fn enter(&mut self, terms: &Terms, epoch: &Epoch) {
+        if self.epoch != epoch.number || terms.has(Fault::RecordBegunAnew) {
+            *self = Self::begin(terms, epoch);
+        }
+        self.renumber(terms);
     }
 
     /// Starts loading it, so that a step that follows waits less; of several ledgers the loads overlap. The number means nothing.
@@ -301,27 +294,21 @@ impl Ledger {
         self.leases.binary_search_by_key(&holder, |lease| lease.holder).is_ok()
     }
 
-    /// When all that is used at `now` will have drained if nothing more is lent or charged: of a window its end. `now` if nothing
-    /// is used.
-    pub fn reset_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
-        self.used_until(now, terms).1
-    }
-
-    /// [`Ledger::used`] and [`Ledger::reset_at`], with the effort of one.
-    pub fn used_until(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
+    /// What is used at `now` as a caller sees it: tokens in holders' hands count as used, what leases are yet to let trickle in
+    /// does not. And when nothing will be used any more if nothing else is charged: of a window its end, `now` if nothing is.
+    pub fn level(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
         let copy = self.at(now, terms);
-        if copy.used == 0 {
-            return (0, now);
-        }
-        let at_us = match &terms.kind {
-            Kind::Window(_) => copy.end_us,
+        let (used, at_us) = match &terms.kind {
+            Kind::Window(_) => (copy.used, copy.end_us),
             Kind::Bucket(refill) => {
-                let parts = u128::from(copy.used) * u128::from(refill.per_us) - u128::from(copy.rest);
+                let sums = copy.leases.sums(micros(now), micros(now).max(copy.at_us));
+                let used = copy.used.saturating_sub(sums.to_come / copy.period_us);
+                let parts = (u128::from(used) * u128::from(refill.per_us)).saturating_sub(copy.rest.into());
                 let drains_us = u64::try_from(parts.div_ceil(u128::from(refill.units))).unwrap_or(u64::MAX);
-                copy.at_us.saturating_add(drains_us)
+                (used, copy.at_us.saturating_add(drains_us))
             }
         };
-        (copy.used, instant(at_us).max(now))
+        if used == 0 { (0, now) } else { (used, instant(at_us).max(now)) }
     }
 
     /// An instant before which it may not be [forgotten](Ledger::is_forgettable), at the earliest `now`: the end of its leases, or
@@ -338,7 +325,7 @@ impl Ledger {
             Kind::Bucket(_) => {
                 // What is then still used drains from there on.
                 let last = self.lasts_until(now);
-                self.reset_at(last, terms).max(last)
+                self.level(last, terms).1.max(last)
             }
         }
     }
@@ -407,13 +394,10 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// From when on leases are paid for: not while the ledger learns, as the former epoch has paid until then.
+    /// From when on leases are paid for: where the clock has stepped back, from when it had stepped, as what drained until then
+    /// has paid for them.
     fn paid_from(&self) -> u64 {
         self.now_us.max(self.ledger.at_us)
-    }
-
-    fn is_learning(&self) -> bool {
-        self.ledger.at_us > self.now_us
     }
 
     /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a window also what holders have in
@@ -437,9 +421,6 @@ impl Step<'_> {
 
     /// Credits so much of what is in nobody's hand, and says how much.
     fn give_back(&mut self, units: u64) -> u64 {
-        if self.is_learning() {
-            return 0;
-        }
         let outstanding = self.outstanding();
         let units = units.min(self.ledger.used.saturating_sub(outstanding));
         self.credit(units);
@@ -459,6 +440,13 @@ impl Step<'_> {
         let units = units.min(self.ledger.used);
         self.ledger.used -= units;
         self.movement.credited += units;
+    }
+
+    /// Credits units that count as spent and never were, but not below `floor`: they may have drained since, or a refund may have given
+    /// them back.
+    fn credit_spent(&mut self, units: u64, floor: u64) {
+        self.credit(units.min(self.ledger.used.saturating_sub(floor)));
+        self.drop_parts(floor);
     }
 
     /// Debits so many parts of a token by the period, exactly.
@@ -500,16 +488,9 @@ impl Step<'_> {
         Grant {
             seq: ask.seq,
             epoch: self.ledger.epoch,
-            lump: 0,
-            held: 0,
-            rate: 0,
-            ttl: Duration::ZERO,
-            fallback: 0,
-            keep: 0,
             members: u32::try_from(self.ledger.leases.len().max(1)).unwrap_or(u32::MAX),
-            is_scarce: true,
             again: Duration::from_micros(again_us).max(SPACING),
-            gone: 0,
+            ..Grant::NOTHING
         }
     }
 }
@@ -537,6 +518,11 @@ impl Lease {
     /// When the first and when the second of the last two grants ends.
     fn ends_us(&self) -> (u64, u64) {
         (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us))
+    }
+
+    /// Whether the last grant was only for the requests that waited: it is not among the tokens in hand.
+    const fn was_spot(&self) -> bool {
+        self.lump > self.held
     }
 
     /// Whether it still lets its holder spend.
@@ -569,11 +555,6 @@ const fn instant(us: u64) -> Timestamp {
     Timestamp::from_nanos(us.saturating_mul(1000))
 }
 
-/// How long a ledger waits after a loss: until the longest lease of the former epoch has ended by the slowest clock.
-fn learning_us(terms: &Terms) -> u64 {
-    terms.period_us + terms.period_us / LEARNING_MARGIN
-}
-
 #[cfg(test)]
 impl Ledger {
     pub(super) fn tokens_out(&self, now: Timestamp) -> u64 {
@@ -589,10 +570,6 @@ impl Ledger {
 
     pub(super) fn units_used(&self) -> u64 {
         self.used
-    }
-
-    pub(super) fn is_learning(&self, now: Timestamp) -> bool {
-        self.at_us > micros(now)
     }
 
     /// [`Ledger::used`], of a record that may be of another epoch.

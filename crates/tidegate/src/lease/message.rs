@@ -40,9 +40,6 @@ pub struct Ask {
     pub acked: u32,
     /// The highest epoch the holder has seen, 0 if none.
     pub epoch: u32,
-    /// The rate that the holder still spends by, in units each period; without a lease what it goes on with while the ledger is
-    /// silent, or 0.
-    pub rate: u32,
     /// Tokens that it keeps in hand.
     pub left: u32,
     /// Tokens in hand that it has given back so far, in total.
@@ -51,19 +48,21 @@ pub struct Ask {
     pub unused: u32,
     /// Units that were asked of it, first attempts only, as a rate each period.
     pub demand: u32,
-    /// The cost of the request that waits for the answer; 0 if none does.
+    /// What the requests cost that wait for the answer, in sum; 0 if none waits.
     pub need: u64,
+    /// The cost of the first of them: fewer tokens are of no use to it. At most `need`, and 0 only if that is.
+    pub need_min: u64,
     /// Whether the holder stops here and wants nothing.
     pub is_leaving: bool,
-    /// Whether it went on without a lease while the ledger was silent, so that nobody knows what was spent meanwhile.
-    pub was_alone: bool,
+    /// Whether the rate of its lease has ended with this ask, as it has far more than it is asked for. Tokens in hand have not.
+    pub gives_up: bool,
 }
 
 impl Ask {
     /// What a holder says first: it has nothing, expects nothing, and knows of no epoch.
     ///
-    /// `need` is the cost of the request that waits for the answer, in units; with 0 none waits, and such an ask wants nothing but
-    /// to be known. All else is 0 or false but `seq`, which is 1. The other fields can be set where an ask says more:
+    /// `need` is the cost of the one request that waits for the answer, in units; with 0 none waits, and such an ask wants nothing
+    /// but to be known. All else is 0 or false but `seq`, which is 1. The other fields can be set where an ask says more:
     ///
     /// ```
     /// use tidegate::lease::{Ask, HolderName};
@@ -79,14 +78,14 @@ impl Ask {
             seq: 1,
             acked: 0,
             epoch: 0,
-            rate: 0,
             left: 0,
             returned: 0,
             unused: 0,
             demand: 0,
             need,
+            need_min: need,
             is_leaving: false,
-            was_alone: false,
+            gives_up: false,
         }
     }
 }
@@ -100,26 +99,51 @@ pub struct Grant {
     pub epoch: u32,
     /// Tokens that may be spent at once.
     pub lump: u32,
-    /// Tokens that the ledger now counts as in the holder's hand, `lump` included. What the holder has beyond is of a lease that
+    /// Tokens that the ledger now counts as in the holder's hand, `lump` included, unless it [is only for the requests that
+    /// wait](Grant::is_spot). What the holder has beyond is of a lease that
     /// the ledger no longer knows, and is not spent any more.
     pub held: u32,
     /// Tokens that trickle in, each period. It takes the place of the rate before.
     pub rate: u32,
-    /// How long both may be spent. The holder counts from the instant it sent the ask. Zero: `lump` is for the request that
-    /// waits and for nothing else.
+    /// How long both may be spent. The holder counts from the instant it sent the ask. Zero: nothing is granted.
     pub ttl: Duration,
-    /// What may be spent each period when the store falls silent, for [`crate::lease::FALLBACK`] beyond the lease.
-    pub fallback: u32,
     /// Tokens worth keeping in hand; what is above is missed by others.
     pub keep: u32,
     /// Holders with a lease, this one included; at least 1.
     pub members: u32,
     /// Whether more is asked for than there is. A holder that has its share does not ask again before its time.
     pub is_scarce: bool,
-    /// When it makes sense to ask again if this was not enough; zero if it was.
+    /// Whether nothing is granted because the store has lost what was used of a quota, and neither has its window ended since nor
+    /// has the loss been acknowledged.
+    pub is_lost: bool,
+    /// How long to wait before asking again if this was not enough, unless the ledger had no room and is known to have some
+    /// earlier; zero if it was enough.
     pub again: Duration,
     /// Of a window: tokens that were granted to other holders whose lease has ended without their having said what became of
     /// them. What of these was not spent is lost until the window ends, unless the holder comes back. Those of holders that have
     /// lost their place are not counted. 0 of a bucket, where nothing is lost.
     pub gone: u64,
+}
+
+impl Grant {
+    /// Whether the lump is for the requests that wait for the answer and for nothing else: the ledger counts it as spent.
+    pub const fn is_spot(&self) -> bool {
+        self.held < self.lump
+    }
+
+    /// A grant of nothing, to no ask.
+    pub(super) const NOTHING: Self = Self {
+        seq: 0,
+        epoch: 0,
+        lump: 0,
+        held: 0,
+        rate: 0,
+        ttl: Duration::ZERO,
+        keep: 0,
+        members: 1,
+        is_scarce: true,
+        is_lost: false,
+        again: Duration::ZERO,
+        gone: 0,
+    };
 }

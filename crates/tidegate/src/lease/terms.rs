@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::fault::Fault;
-use super::{FALLBACK, LENT_MAX, NUMBER_MAX};
+use super::{LEASED_PER_S, LENT_MAX, NUMBER_MAX, UNLEASED_PER_S};
 use crate::algorithm::{Algorithm, WindowStart};
 use crate::time::Timestamp;
 
@@ -15,10 +15,13 @@ use crate::time::Timestamp;
 pub struct Terms {
     pub(super) kind: Kind,
     pub(super) period_us: u64,
-    pub(super) safe: Safe,
-    pub(super) fallback: Duration,
+    pub(super) is_quota: bool,
     fault: Option<Fault>,
 }
+
+/// Of a period's units at least one in so many is never leased: it goes into the burst, where a holder that has only just come
+/// finds it before the others have renewed.
+const UNLEASED_PART: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
@@ -34,6 +37,8 @@ pub(super) struct Refill {
     pub(super) burst: u64,
     /// What refills in a period, rounded down: the most that rates of leases add up to.
     pub(super) quota: u64,
+    /// Nanoseconds in which a unit refills, in parts of 2^16, rounded up.
+    pub(super) unit_ns: u128,
 }
 
 /// A window that may take `limit`.
@@ -43,19 +48,6 @@ pub(super) struct Window {
     /// The earliest instant at which a window that lasts at `now` may have begun.
     pub(super) start_us: u64,
     pub(super) end_us: u64,
-}
-
-/// What a holder does when its store has been silent for longer than its fallback lasts. Rates only: of a quota nothing
-/// is spent that was not granted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Safe {
-    /// The rate divided by the members that the last grant counted.
-    #[default]
-    Share,
-    /// The rate of the last fallback for as long as the store is silent.
-    Hold,
-    /// Nothing.
-    Zero,
 }
 
 /// Why an algorithm cannot be leased. The text names the value and the fix, without the name of the limit.
@@ -107,7 +99,8 @@ impl Terms {
                     return Err(TermsError::Span(bucket.rate().per_ns()));
                 }
                 let (units, per_us) = (units as u64, per_us as u64);
-                Kind::Bucket(Refill { units, per_us, burst: checked(bucket.burst())?, quota: 0 })
+                let unit_ns = ((u128::from(per_us) * 1000) << UNIT_BITS).div_ceil(units.into());
+                Kind::Bucket(Refill { units, per_us, burst: checked(bucket.burst())?, quota: 0, unit_ns })
             }
             Algorithm::Fixed(fixed) => {
                 let limit = checked(fixed.limit())?;
@@ -137,7 +130,7 @@ impl Terms {
             }
             other => return Err(TermsError::Algorithm(other.name())),
         };
-        Self { kind, period_us: 0, safe: Safe::default(), fallback: FALLBACK, fault: Fault::planted() }
+        Self { kind, period_us: 0, is_quota: algorithm.is_quota(), fault: Fault::planted() }
             .with_period(Self::PERIOD)
     }
 
@@ -157,19 +150,6 @@ impl Terms {
             }
         }
         Ok(self)
-    }
-
-    /// The same with another way of going on when the store stays silent; default [`Safe::Share`].
-    #[must_use]
-    pub fn with_safe(self, safe: Safe) -> Self {
-        Self { safe, ..self }
-    }
-
-    /// The same with another time for which a holder goes on at the fallback rate when its lease has ended and the store is
-    /// silent; default and maximum [`FALLBACK`], zero for none.
-    #[must_use]
-    pub fn with_fallback(self, fallback: Duration) -> Self {
-        Self { fallback: fallback.min(FALLBACK), ..self }
     }
 
     /// The same with a mistake built in, for tests of the tests.
@@ -200,6 +180,36 @@ impl Terms {
         }
     }
 
+    /// Whether the limit is a quota, which after a loss waits for its window's end or an acknowledgement.
+    pub const fn is_quota(&self) -> bool {
+        self.is_quota
+    }
+
+    /// Demand in units each period from which a holder is leased a rate; below it is granted what waits, request by request.
+    pub const fn leased_min(&self) -> u64 {
+        LEASED_PER_S * self.period_us / 1_000_000
+    }
+
+    /// Units of a period that are never leased, of a bucket.
+    pub fn unleased(&self) -> u64 {
+        (self.quota() / UNLEASED_PART).max(UNLEASED_PER_S * self.period_us / 1_000_000).min(self.quota())
+    }
+
+    /// Until when a loss in the epoch that began at `began_us` matters to the limit: of a quota until all that may have been
+    /// used before has drained or its window has ended. 0 if it does not.
+    pub(super) fn lost_until_us(&self, began_us: u64) -> u64 {
+        match &self.kind {
+            _ if !self.is_quota => 0,
+            Kind::Bucket(refill) => {
+                let drains =
+                    (u128::from(refill.burst) * u128::from(refill.per_us)).div_ceil(refill.units.into());
+                began_us.saturating_add(u64::try_from(drains).unwrap_or(u64::MAX))
+            }
+            Kind::Window(window) if began_us >= window.start_us => window.end_us,
+            Kind::Window(_) => 0,
+        }
+    }
+
     /// The most tokens one holder has at once, so that they can be counted in parts of a period.
     pub(super) fn lent_max(&self) -> u64 {
         (NUMBER_MAX / self.period_us).min(LENT_MAX)
@@ -218,6 +228,9 @@ impl Terms {
         cfg!(feature = "planted-faults") && self.fault == Some(fault)
     }
 }
+
+/// Of what parts of a nanosecond [`Refill::unit_ns`] counts, as a power of two.
+pub(super) const UNIT_BITS: u32 = 16;
 
 fn checked(limit: u64) -> Result<u64, TermsError> {
     if limit > Terms::LIMIT_MAX { Err(TermsError::TooLarge(limit)) } else { Ok(limit) }

@@ -3,6 +3,7 @@
 mod bounds;
 mod bucket;
 mod holder;
+mod liveness;
 mod reports;
 mod stored;
 mod window;

@@ -14,14 +14,14 @@ use super::allocation::{Sums, Wanted, with_headroom};
 use super::{Lease, Refill, Step};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
-use crate::lease::{DEPTH, HOLDERS_MAX, SPACING};
+use crate::lease::{DEPTH, HOLDERS_MAX, PREFETCH, RECHECK, SPACING};
 
-/// Of a period's units, one in so many is left unleased: it goes into the burst, where a holder that has only just come finds
-/// it before the others have renewed.
-const UNLEASED: u64 = 64;
-
-/// A holder in need that finds the burst empty is told to wait for this part of a period.
+/// A holder that others leave less than its share is told to ask again after this part of a period; and for the last such part of the
+/// burst nobody is sent back.
 const AGAIN: u64 = 16;
+
+/// A holder for which something waits may have one in so many of the units that are free.
+pub(super) const FREE_PART: u64 = 64;
 
 /// A holder without a place that finds the burst empty is told to wait for so many 32nds of a period, and up to seven more: each
 /// for another time, as there are more of them than are let in, and they should not all come back at once.
@@ -30,26 +30,24 @@ const SPOT_AGAIN: u64 = 4;
 /// How many different waits there are.
 const SPOT_TURNS: u64 = 8;
 
-/// After so long without an ask, of those that have a lease, it was the ledger that could not be reached.
-const SILENT_US: u64 = 1_000_000;
-
-/// Within this time every holder asks again that is asked for: 32 times [`SPACING`], and what a member takes to find its store.
-const RETURN_US: u64 = 6_000_000;
-
 /// The fewest tokens that a lease lets trickle in.
 const TRICKLE_MIN: u32 = 4;
 
-/// The first asks of a holder are answered with short leases, each twice as long as the one before, so that shares settle
-/// within a second when many come at once.
-const FIRST: u32 = 3;
+/// The first lease with a rate is by so many powers of two shorter than a period. Each one that has lasted for half of its time is
+/// followed by one twice as long, so that shares settle within a second when many come at once.
+const SHORTEST: u32 = 3;
 
 impl Lease {
-    /// By which power of two the next lease is shorter than a period: with the first asks, and when demand is no longer what
-    /// it was.
-    fn shorter(self, ask: &Ask) -> u32 {
+    /// By which power of two the next lease with a rate is shorter than a period: with the first ones, and when demand is no longer
+    /// what it was. Called when what the holder says about the lease before has been taken over.
+    fn shorter(self, ask: &Ask, period_us: u64, now_us: u64) -> u32 {
+        let given_us =
+            if self.prior_rate > 0 { self.prior_until_us.saturating_sub(self.since_us) } else { 0 };
+        let by_age = (0..SHORTEST).find(|shift| given_us >= period_us >> shift).unwrap_or(SHORTEST);
+        let has_lasted = given_us > 0 && now_us.saturating_sub(self.since_us) >= given_us / 2;
         let (before, now) = (self.demand / 2, ask.demand / 2);
         let has_changed = before > ask.demand || now > self.demand;
-        (FIRST + 1).saturating_sub(ask.seq).max(if has_changed { 2 } else { 0 })
+        by_age.saturating_sub(u32::from(has_lasted)).max(if has_changed { 2 } else { 0 })
     }
 }
 
@@ -127,30 +125,11 @@ impl Step<'_> {
     /// parts.
     fn owed(&self, refill: &Refill, to_come: u64) -> u64 {
         let to_come = to_come.div_ceil(self.ledger.period_us);
-        if self.is_learning() { 0 } else { self.ledger.used.saturating_sub(refill.burst + to_come) }
-    }
-
-    /// Takes in that a holder went on without a lease, after `silent_us` in which nobody asked.
-    ///
-    /// All of them together spend at most the rate then, so no more than the burst is used that has not drained. If nobody has
-    /// asked for long, it was the store that was away, and others still go on like that until they ask: as long as
-    /// that may be, each is granted no more than it has, and nothing drains. What leases release meanwhile has drained
-    /// when that is over.
-    fn come_back(&mut self, refill: &Refill, silent_us: u64) -> Sums {
-        if silent_us > SILENT_US {
-            self.ledger.at_us = self.ledger.at_us.max(self.now_us + RETURN_US);
-        }
-        let all = self.sums();
-        self.hold_up(refill.burst + all.to_come.div_ceil(self.ledger.period_us));
-        all
+        self.ledger.used.saturating_sub(refill.burst + to_come)
     }
 
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
-        let silent_us = self.now_us.saturating_sub(self.ledger.at_us);
-        let mut all = self.drain(refill);
-        if ask.was_alone {
-            all = self.come_back(refill, silent_us);
-        }
+        let all = self.drain(refill);
         let known = self.ledger.leases.known_now(self.now_us, self.paid_from());
         let mut was = None;
         let (index, others) = match self.find(ask.holder) {
@@ -170,11 +149,7 @@ impl Step<'_> {
             Err(_) if ask.is_leaving => return None,
             Err(_) if self.ledger.leases.len() >= HOLDERS_MAX => return Some(self.spot(refill, ask, &all)),
             Err(index) => {
-                let mut lease = Lease::begin(ask, self.ledger.spent, self.paid_from());
-                if self.is_claim(ask) {
-                    lease.held = ask.left;
-                }
-                self.ledger.leases.add(index, lease);
+                self.ledger.leases.add(index, Lease::begin(ask, self.ledger.spent, self.paid_from()));
                 (index, all)
             }
         };
@@ -196,11 +171,6 @@ impl Step<'_> {
         others.fold(Sums::default(), |sums, (_, lease)| sums.with(lease, now_us, from_us))
     }
 
-    /// Whether the holder speaks of a lease of the epoch before, which nobody but itself remembers.
-    fn is_claim(&self, ask: &Ask) -> bool {
-        ask.epoch < self.ledger.epoch && self.is_learning()
-    }
-
     /// Takes over what the holder says about its lease, which ends with this.
     fn settle(&mut self, index: usize, ask: &Ask, others: &Sums) {
         let mut lease = self.ledger.leases[index];
@@ -208,12 +178,26 @@ impl Step<'_> {
         let released = lease.to_come(lease.since_us).saturating_sub(to_come) / self.ledger.period_us;
         self.credit_parts(to_come);
         // A number acknowledged in another epoch is of a grant that this ledger never made.
-        if ask.acked == lease.seq && ask.epoch == self.ledger.epoch {
-            (lease.prior_rate, lease.prior_until_us) = (lease.rate, lease.until_us);
-        } else {
-            // The last grant was never taken over and never will be: the holder waits for this answer only.
-            self.credit(lease.lump.into());
-            lease.held -= lease.lump;
+        // The last grant was never taken over, and never will be, unless it is acknowledged: the holder waits for this answer only.
+        let is_acked = ask.acked == lease.seq && ask.epoch == self.ledger.epoch;
+        match (lease.was_spot(), is_acked) {
+            // What was only for requests that waited took the place of no lease.
+            (true, true) => {}
+            // As below, of what trickled in for nothing: it may have drained meanwhile.
+            (true, false) => {
+                let spent =
+                    u64::from(self.ledger.spent.wrapping_sub(lease.spent)).saturating_sub(lease.lump.into());
+                let floor = others.outstanding(self.ledger.period_us) + u64::from(lease.held) + spent;
+                self.credit_spent(lease.lump.into(), floor);
+            }
+            (false, true) => (lease.prior_rate, lease.prior_until_us) = (lease.rate, lease.until_us),
+            (false, false) => {
+                self.credit(lease.lump.into());
+                lease.held -= lease.lump;
+            }
+        }
+        if ask.gives_up {
+            lease.prior_rate = 0;
         }
         (lease.rate, lease.until_us, lease.lump) = (0, 0, 0);
 
@@ -223,7 +207,7 @@ impl Step<'_> {
         self.credit(returned.into());
         self.credit_again(ask, true);
         self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
-        lease.held = if self.is_claim(ask) { ask.left } else { ask.left.min(lease.held) };
+        lease.held = ask.left.min(lease.held);
 
         // What trickled in for nothing has drained meanwhile like what was used. Without it the level would be lower by as
         // much, unless it was at its bottom in between, the tokens in hand at that time: then it could not be above
@@ -245,30 +229,37 @@ impl Step<'_> {
         let (now_us, period_us) = (self.now_us, self.terms.period_us);
         // The debit of its own lease is still to be made.
         let owed = self.owed(refill, others.to_come);
-        let quota = (refill.quota - refill.quota / UNLEASED).saturating_sub(owed);
+        let quota = (refill.quota - self.terms.unleased()).saturating_sub(owed);
         let is_crowded = self.ledger.crowded_us > now_us;
         let quota = if is_crowded { quota / 2 } else { quota };
         let wanted = others.wanted(ask.demand, quota);
-        let mut share = if ask.demand == 0 && ask.need == 0 { 0 } else { wanted.share(ask.demand) };
+        let is_cold = u64::from(ask.demand) < self.terms.leased_min();
+        let mut share = if is_cold { 0 } else { wanted.share(ask.demand) };
         if is_crowded {
-            // What nobody here is asked for is left to those that have found no place.
+            // What the holders here are not asked for is left to those that have found no place.
             share = share.min(with_headroom(ask.demand.into()));
-        }
-        if self.is_learning() {
-            // Others may still spend all the rest under leases that nobody remembers.
-            share = share.min(ask.rate.into());
         }
         // Below the quota, which is below 2^31.
         let rate = share.min(quota.saturating_sub(others.fastest)) as u32;
         let left = self.ledger.leases[index].held;
-        let free = if self.is_learning() { 0 } else { self.free(refill, others.to_come) };
-        let lump = self.lump(free, &wanted, &Ask { left, ..*ask }, rate);
-        let shorter = self.ledger.leases[index].shorter(ask);
-        let ttl_us = period_us >> shorter;
+        let free = self.free(refill, others.to_come);
+        let shorter = self.ledger.leases[index].shorter(ask, period_us, now_us);
+        let lump = self.lump(free, &wanted, &Ask { left, ..*ask }, rate, shorter == 0);
         // Without a token in hand a rate this low gathers none, and of a few tokens too much is lost in parts. So the burst
-        // has it, for whoever asks next.
+        // has it, for whichever holder asks next.
         let is_worthless = rate >> shorter < TRICKLE_MIN || (left + lump == 0 && self.is_too_slow(rate));
         let rate = if is_worthless { 0 } else { rate };
+        // What is only for the requests that wait is spent as soon as it is granted. Its holder is counted for a period all the same.
+        let is_spot = is_cold && left == 0 && u64::from(lump) <= ask.need;
+        let ttl_us = period_us
+            >> if is_spot {
+                0
+            } else if is_cold {
+                SHORTEST
+            } else {
+                shorter
+            };
+        self.hold_up(others.outstanding(period_us) + u64::from(left));
         let lease = &mut self.ledger.leases[index];
         (lease.rate, lease.until_us, lease.seq, lease.demand) = (rate, now_us + ttl_us, ask.seq, ask.demand);
         let to_come = lease.to_come(now_us.max(self.ledger.at_us));
@@ -278,7 +269,13 @@ impl Step<'_> {
         let (spent, since_us) = (self.ledger.spent, self.paid_from());
         let lease = &mut self.ledger.leases[index];
         (lease.lump, lease.spent, lease.since_us) = (lump, spent, since_us);
-        lease.held += lump;
+        let had = left + lump;
+        if is_spot {
+            self.ledger.spent = spent.wrapping_add(lump);
+        } else {
+            lease.held = had;
+        }
+        let lease = &self.ledger.leases[index];
         let held = lease.held;
         let all = others.with(lease, now_us, since_us);
         self.hold_up(all.outstanding(period_us));
@@ -286,23 +283,21 @@ impl Step<'_> {
         // For the last sixteenth of the burst, or of what a period gives, nobody is sent back.
         let free = self.free(refill, all.to_come);
         let is_scarce = wanted.is_scarce() && free <= (refill.burst / AGAIN).min(quota / AGAIN);
-        let again = match ask.need.saturating_sub(held.into()) {
+        let again = match ask.need.saturating_sub(had.into()) {
             // Others still have what this one is due.
-            0 if rate > 0 && u64::from(rate) + share / 8 < share => {
-                Duration::from_micros(period_us / AGAIN).max(SPACING)
-            }
-            // More has just come than fits one grant; with the first ones nobody knows yet how much to give.
-            0 if ask.seq > FIRST => SPACING,
+            _ if u64::from(rate) + share / 8 < share && shorter > 0 => SPACING,
+            _ if u64::from(rate) + share / 8 < share => Duration::from_micros(period_us / AGAIN).max(SPACING),
+            0 if rate > 0 && is_scarce && shorter == 0 => SPACING,
             0 => Duration::ZERO,
-            _ if self.is_learning() => Duration::from_micros(self.ledger.at_us - now_us).max(SPACING),
-            _ => Duration::from_micros(period_us / AGAIN).max(SPACING),
+            // What others give back, or take before it, is known soon.
+            _ if wanted.members > 1 => SPACING,
+            _ => RECHECK,
         };
         Grant {
             lump,
             held,
             rate,
             ttl: Duration::from_micros(ttl_us),
-            fallback: rate.min((quota / wanted.members) as u32),
             keep: u32::try_from(refill.burst / (wanted.members + 1)).unwrap_or(u32::MAX),
             members: u32::try_from(wanted.members).unwrap_or(u32::MAX),
             is_scarce,
@@ -316,35 +311,36 @@ impl Step<'_> {
         u64::from(rate) * micros_of(DEPTH) < self.terms.period_us
     }
 
-    /// What the holder gets from the burst: what waits, what it is asked for beyond its rate, and if something waits a good part
-    /// of what is free, as nobody knows yet what follows.
-    fn lump(&self, free: u64, wanted: &Wanted, ask: &Ask, rate: u32) -> u32 {
+    /// What the holder gets from the burst: what waits, if there is enough for the first request, or what is worth having ahead: a small
+    /// part of what is free, what it is asked for beyond its rate, and where few requests come and no other holder is known, what the
+    /// next moment takes.
+    fn lump(&self, free: u64, wanted: &Wanted, ask: &Ask, rate: u32, is_settled: bool) -> u32 {
         let left = u64::from(ask.left);
-        let beyond = u64::from(ask.demand.saturating_sub(rate));
-        let float = u64::from(ask.demand > 0 && self.is_too_slow(rate));
+        let is_cold = u64::from(ask.demand) < self.terms.leased_min();
+        let soon = if wanted.members == 1 || !is_cold { ask.demand / PREFETCH } else { 0 };
+        let soon = if ask.need > 0 { u64::from(soon).max(free / FREE_PART) } else { 0 };
+        let beyond = ask.demand.saturating_sub(rate).max(u32::from(self.is_too_slow(rate)));
+        let ahead = if is_cold { soon } else { soon.max(beyond.into()) };
         // An equal part, and one for the next that comes. Where all have their shares, what is left over is not worth an ask by
         // each.
-        let parts = if wanted.is_scarce() && ask.seq > FIRST { 2 } else { wanted.members + 1 };
-        let most = free / parts;
-        let unknown = if ask.need == 0 { float } else { most };
-        let want = beyond.max(ask.need).max(unknown);
-        let lump = want.saturating_sub(left).min(most.max(ask.need.min(free)));
+        let parts = if wanted.is_scarce() && is_settled { 2 } else { wanted.members + 1 };
+        let lump = ahead.saturating_sub(left).min(free / parts);
+        let lump = lump.max(needed(ask, left, free));
         lump.min(self.terms.lent_max().saturating_sub(left)) as u32
     }
 
     /// The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
     fn spot(&mut self, refill: &Refill, ask: &Ask, all: &Sums) -> Grant {
         self.ledger.crowded_us = self.now_us + self.terms.period_us;
-        let fits = ask.need <= self.free(refill, all.to_come)
-            && ask.need <= self.terms.lent_max()
-            && !self.is_learning();
-        let lump = if fits { ask.need as u32 } else { 0 };
+        let most = self.free(refill, all.to_come).min(self.terms.lent_max());
+        let lump = needed(ask, 0, most) as u32;
+        let fits = u64::from(lump) >= ask.need;
         self.debit(lump.into());
         self.ledger.spent = self.ledger.spent.wrapping_add(lump);
         let turn = (ask.holder.member % SPOT_TURNS + u64::from(ask.holder.incarnation)) % SPOT_TURNS;
         let wait_us = self.terms.period_us * (SPOT_AGAIN + turn) / 32;
         let again = if fits { Duration::ZERO } else { Duration::from_micros(wait_us) };
-        Grant { lump, again, ..self.nothing(ask, 0) }
+        Grant { lump, again, ttl: self.terms.period(), ..self.nothing(ask, 0) }
     }
 
     /// Only when planted: what was given back is credited once more.
@@ -353,6 +349,12 @@ impl Step<'_> {
             self.credit(ask.returned.into());
         }
     }
+}
+
+/// Tokens for the requests that wait, of those that are free: for all of them or as many as there are, and none where there are too few
+/// for the first.
+pub(super) fn needed(ask: &Ask, left: u64, free: u64) -> u64 {
+    if ask.need_min > left.saturating_add(free) { 0 } else { ask.need.saturating_sub(left).min(free) }
 }
 
 const fn micros_of(span: Duration) -> u64 {

@@ -4,20 +4,21 @@
 //! holder that died has spent it for all the ledger knows. So a window is never exceeded, and short by at most what dead
 //! holders had in hand.
 //!
-//! So that nothing lies idle where it is not asked for while others go without, a grant is at most half an equal share of
-//! what is left: grants shrink towards the end, to single tokens. Once somebody could not be served in full, leases are
-//! short and holders keep no more than that share, so what is idle comes back within a quarter of a period.
+//! So that nothing lies idle at one member while another goes without, a grant beyond what waits is at most half an equal share of
+//! what is left, and there is none where few requests come. Once less is left than holders may take in two periods, leases are short
+//! and holders keep no more than that share, so what is idle comes back within an eighth of a period.
 
 use core::time::Duration;
 
 use super::allocation::{Wanted, with_headroom};
-use super::{Lease, Step, Window, learning_us};
+use super::bucket::{FREE_PART, needed};
+use super::{Lease, Step, Window};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
-use crate::lease::{HOLDERS_MAX, SPACING};
+use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
 
-/// A lease in a scarce window lasts so many times less than a period.
-const SHORTER: u64 = 4;
+/// A lease lasts so many times less than a period where little is left of a window.
+const SHORTER: u64 = 8;
 
 impl Step<'_> {
     /// Begins the window that lasts now, if the one that was counted has ended.
@@ -77,12 +78,21 @@ impl Step<'_> {
         let mut lease = self.ledger.leases[index];
         if ask.acked != lease.seq || ask.epoch != self.ledger.epoch {
             // The last grant was never taken over and never will be: the holder waits for this answer only.
-            self.credit(lease.lump.into());
-            lease.held -= lease.lump;
+            if lease.was_spot() {
+                // A reset may have forgotten it, and then what was spent since is not given back in its place.
+                let spent =
+                    u64::from(self.ledger.spent.wrapping_sub(lease.spent)).saturating_sub(lease.lump.into());
+                self.credit_spent(lease.lump.into(), self.outstanding() + spent);
+            } else {
+                self.credit(lease.lump.into());
+                lease.held -= lease.lump;
+            }
         }
         lease.lump = 0;
-        let gone = u64::from(lease.held).saturating_sub(ask.left.into());
-        self.credit(u64::from(ask.returned.wrapping_sub(lease.returned)).min(gone));
+        let gone = lease.held.saturating_sub(ask.left);
+        let returned = ask.returned.wrapping_sub(lease.returned).min(gone);
+        self.credit(returned.into());
+        self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
         self.credit_again(ask, true);
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
         // What is neither in hand nor returned was spent. What is in hand may be, until its own lease ends.
@@ -96,22 +106,25 @@ impl Step<'_> {
         let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
         let share = (free / (2 * wanted.members)).max(1);
         let left = index.map_or(0, |index| u64::from(self.ledger.leases[index].held));
-        // Before anything is known of its demand, a little more than what waits saves it the next asks.
-        let start = if ask.need > 0 { share.min(window.limit / 256) } else { 0 };
-        let want = with_headroom(ask.demand.into()).max(ask.need).max(start);
-        let is_scarce = want > share.saturating_add(left);
+        let is_cold = u64::from(ask.demand) < self.terms.leased_min();
+        let soon = if wanted.members == 1 { ask.demand / PREFETCH } else { 0 };
+        let ahead = match (is_cold, ask.need) {
+            (true, 0) => 0,
+            (true, _) => u64::from(soon).max(free / FREE_PART),
+            (false, _) => with_headroom(ask.demand.into()),
+        };
+        let most = self.terms.lent_max().saturating_sub(left).min(free);
+        let mut lump = ahead.saturating_sub(left).min(share).max(needed(ask, left, free)).min(most);
+        if index.is_none() {
+            lump = needed(ask, 0, most);
+        }
+        // What is only for the requests that wait is spent as soon as it is granted.
+        let is_spot = is_cold && left == 0 && lump <= ask.need && index.is_some();
+        let is_scarce = free - lump < 2 * with_headroom(wanted.total);
         let period_us = if is_scarce { self.terms.period_us / SHORTER } else { self.terms.period_us };
         let mut ttl_us = period_us.min(self.ledger.end_us - now_us);
         if self.terms.has(Fault::WindowEndIgnored) {
             ttl_us = period_us;
-        }
-        // What waits is served in full or not at all, however small the share.
-        let needed = ask.need.saturating_sub(left);
-        let needed = if needed <= free { needed } else { 0 };
-        let most = self.terms.lent_max().saturating_sub(left).min(free);
-        let mut lump = want.saturating_sub(left).min(share).max(needed).min(most);
-        if index.is_none() {
-            lump = if ask.need <= lump { ask.need } else { 0 };
         }
         self.debit(lump);
         // At most what is lent at all, below 2^31.
@@ -124,15 +137,20 @@ impl Step<'_> {
             is_scarce,
             again: if served { Duration::ZERO } else { self.again(index) },
             gone: self.gone(index),
+            ttl: Duration::from_micros(ttl_us),
             ..self.nothing(ask, 0)
         };
         if let Some(index) = index {
             let lease = &mut self.ledger.leases[index];
             (lease.prior_rate, lease.prior_until_us) = (0, lease.until_us.max(lease.prior_until_us));
             (lease.lump, lease.seq, lease.demand) = (lump, ask.seq, ask.demand);
-            (lease.held, lease.until_us, lease.since_us) = (lease.held + lump, now_us + ttl_us, now_us);
-            grant.held = lease.held;
-            grant.ttl = Duration::from_micros(ttl_us);
+            (lease.until_us, lease.since_us, lease.spent) = (now_us + ttl_us, now_us, self.ledger.spent);
+            if is_spot {
+                self.ledger.spent = self.ledger.spent.wrapping_add(lump);
+            } else {
+                lease.held += lump;
+                grant.held = lease.held;
+            }
         }
         grant
     }
@@ -144,19 +162,19 @@ impl Step<'_> {
         gone.map(|(_, lease)| u64::from(lease.held)).sum()
     }
 
-    /// When something may have come back: soon if others have tokens in hand under a lease, after a period if only holders
-    /// that have fallen silent do, at the end of the window if nobody does.
+    /// When something may have come back: soon if others have tokens in hand under a lease, later if only holders that have fallen
+    /// silent do or nobody does, as after a reset.
     fn again(&self, own: Option<usize>) -> Duration {
         let leases = self.ledger.leases.iter().enumerate();
         let mut others = leases.filter(|(index, lease)| Some(*index) != own && lease.held > 0).peekable();
         let left_us = self.ledger.end_us - self.now_us;
-        let wait_us = if others.peek().is_none() {
-            left_us
+        let wait = if others.peek().is_none() && self.terms.is_quota() {
+            RECHECK_QUOTA
         } else if others.any(|(_, lease)| lease.is_alive(self.now_us)) {
-            (self.terms.period_us / 16).min(left_us)
+            SPACING
         } else {
-            learning_us(self.terms).min(left_us)
+            RECHECK
         };
-        Duration::from_micros(wait_us).max(SPACING)
+        wait.min(Duration::from_micros(left_us)).max(SPACING)
     }
 }

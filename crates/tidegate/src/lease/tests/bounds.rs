@@ -53,8 +53,8 @@ fn disturb_with_refunds(world: &mut World, seconds: u64, most: u64, cost_max: u6
             0 => _ = world.reset(),
             1..10 => {
                 let units = 1 + world.chance.below(most / 8 + 1);
-                // No more than was admitted is ever given back.
-                if units <= world.admitted() {
+                // No more than was admitted, and counts as used, is ever given back.
+                if units <= world.refundable() {
                     world.refund(units);
                 }
             }

@@ -180,19 +180,6 @@ fn a_refund_of_everything_leaves_what_is_in_hand_and_yet_to_come() {
 }
 
 #[test]
-fn after_a_loss_nothing_is_forgotten_before_the_former_leases_have_ended() {
-    let lost = Epoch { number: 2, began: at(0), is_after_loss: true };
-    for algorithm in [bucket(10, 20), minute(100)] {
-        let terms = Terms::of(&algorithm, at(0)).unwrap();
-        let mut ledger = Ledger::begin(&terms, &lost);
-        let limit = terms.largest();
-        assert_eq!(ledger.reset(at(5_312_499), &terms, &lost), 0);
-        assert_eq!(ledger.used(at(5_312_499), &terms), limit);
-        assert_eq!(ledger.reset(at(5_312_500), &terms, &lost), limit);
-    }
-}
-
-#[test]
 fn a_record_may_be_forgotten_when_it_says_and_not_before() {
     for (algorithm, seed) in [(bucket(7, 200), 23), (bucket(1000, 10), 24), (minute(2000), 25)] {
         let mut world = World::new(algorithm, 3, calm(), seed);
@@ -201,7 +188,7 @@ fn a_record_may_be_forgotten_when_it_says_and_not_before() {
         let (ledger, now) = (world.ledger.unwrap(), Timestamp::from_nanos(world.now));
         let terms = |now| Terms::of(&world.algorithm, now).unwrap();
         let when = ledger.forgettable_at(now, &terms(now));
-        assert!(when > now && ledger.reset_at(now, &terms(now)) <= when);
+        assert!(when > now && ledger.level(now, &terms(now)).1 <= when);
         assert!((now..=when).contains(&ledger.lasts_until(now)));
         assert!(ledger.is_forgettable(when, &terms(when), &world.epoch));
         let before = when.saturating_sub(Duration::from_micros(1));

@@ -1,5 +1,6 @@
 //! One key of a fleet, from a seed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::*;
@@ -46,11 +47,17 @@ pub(super) struct Trouble {
     pub(super) undone: u64,
 }
 
-/// The bucket that everything admitted has to fit into: the limit's own, and a tenth of a second more.
+/// What was spent of the grants of one epoch. All of it has to fit into a bucket, the limit's own and a tenth of a second more, or
+/// into a window.
+#[derive(Default)]
 struct Monitor {
     /// Parts of a unit, by the span of the rate in nanoseconds times a thousand.
     level: u128,
     at: u64,
+    in_window: u64,
+    window_end: u64,
+    /// Units given back before they were spent: charged for a request whose answer is still under way.
+    early: u64,
 }
 
 pub(super) struct Member {
@@ -63,18 +70,18 @@ pub(super) struct Member {
     asked_seq: u32,
     pub(super) admitted: u64,
     pub(super) refused: u64,
+    /// Requests that it was to decide alone.
+    pub(super) alone: u64,
 }
 
 #[derive(Clone, Copy)]
 enum Message {
     Ask(Ask),
-    Grant(u32, Grant),
+    Grant(u32, Grant, Level),
 }
 
 pub(super) struct World {
     pub(super) algorithm: Algorithm,
-    pub(super) safe: Safe,
-    pub(super) fallback: Duration,
     pub(super) now: u64,
     pub(super) ledger: Option<Ledger>,
     pub(super) epoch: Epoch,
@@ -83,13 +90,13 @@ pub(super) struct World {
     pub(super) trouble: Trouble,
     pub(super) calls: u64,
     pub(super) is_store_down: bool,
-    /// Units admitted in the window that lasts.
-    pub(super) in_window: u64,
-    window_end: u64,
+    /// When each epoch ended.
+    ended: BTreeMap<u32, u64>,
     messages: Vec<(u64, usize, Message)>,
     /// Taken and to be put back: when, by which member, since which ask, and how much.
     undone: Vec<(u64, usize, Stamp, u64)>,
-    monitor: Monitor,
+    /// By epochs.
+    monitors: BTreeMap<u32, Monitor>,
     terms: Terms,
 }
 
@@ -112,12 +119,11 @@ impl World {
                 asked_seq: 0,
                 admitted: 0,
                 refused: 0,
+                alone: 0,
             })
             .collect();
         Self {
             algorithm,
-            safe: Safe::Zero,
-            fallback: Duration::ZERO,
             now: START,
             ledger: None,
             epoch,
@@ -126,20 +132,16 @@ impl World {
             trouble,
             calls: 0,
             is_store_down: false,
-            in_window: 0,
-            window_end: 0,
+            ended: BTreeMap::new(),
             messages: Vec::new(),
             undone: Vec::new(),
-            monitor: Monitor { level: 0, at: START },
+            monitors: BTreeMap::new(),
             terms,
         }
     }
 
     pub(super) fn terms(&self) -> Terms {
-        Terms::of(&self.algorithm, Timestamp::from_nanos(self.now))
-            .unwrap()
-            .with_safe(self.safe)
-            .with_fallback(self.fallback)
+        Terms::of(&self.algorithm, Timestamp::from_nanos(self.now)).unwrap()
     }
 
     /// What the clock of a member shows.
@@ -157,7 +159,7 @@ impl World {
             let (_, index, message) = self.messages.swap_remove(due);
             match message {
                 Message::Ask(ask) => self.answer(index, &ask),
-                Message::Grant(incarnation, grant) => self.deliver(index, incarnation, &grant),
+                Message::Grant(incarnation, grant, level) => self.deliver(index, incarnation, &grant, level),
             }
         }
         while let Some(due) = self.undone.iter().position(|(at, ..)| *at <= self.now) {
@@ -174,9 +176,8 @@ impl World {
                 self.crash(index);
             }
             let now = self.local(index);
-            if self.members[index].asked_at > 0 && self.now - self.members[index].asked_at > 150 * MS {
-                let count = u32::try_from(self.members.len()).unwrap();
-                self.members[index].holder.lost(count, now);
+            if self.members[index].asked_at > 0 && self.now - self.members[index].asked_at > 90 * MS {
+                self.members[index].holder.lost(now);
                 self.members[index].asked_at = 0;
                 self.members[index].refused += self.members[index].waiting.drain(..).count() as u64;
             }
@@ -191,6 +192,7 @@ impl World {
     pub(super) fn forget(&mut self) {
         self.ledger = None;
         let began = Timestamp::from_nanos(self.now);
+        self.ended.insert(self.epoch.number, self.now);
         self.epoch = Epoch { number: self.epoch.number + 1, began, is_after_loss: true };
     }
 
@@ -229,7 +231,13 @@ impl World {
                     self.send(index, 0);
                 }
             }
-            Take::Never { .. } => self.members[index].refused += 1,
+            Take::Alone { renew } => {
+                self.members[index].alone += 1;
+                if renew {
+                    self.send(index, 0);
+                }
+            }
+            Take::Lost { .. } | Take::Never { .. } => self.members[index].refused += 1,
         }
     }
 
@@ -290,51 +298,74 @@ impl World {
         let stored = ledger.to_bytes();
         assert_eq!(Ledger::from_bytes(&stored).as_ref(), Ok(&*ledger));
         if let Some(grant) = answer.grant {
-            self.post(index, Message::Grant(ask.holder.incarnation, grant));
+            let (used, reset_at) = ledger.level(now, &self.terms);
+            let level = Level { used, reset_in: reset_at.saturating_since(now) };
+            self.post(index, Message::Grant(ask.holder.incarnation, grant, level));
         }
     }
 
-    fn deliver(&mut self, index: usize, incarnation: u32, grant: &Grant) {
+    fn deliver(&mut self, index: usize, incarnation: u32, grant: &Grant, level: Level) {
         if self.members[index].incarnation != incarnation {
             return;
         }
         let now = self.local(index);
-        let spot = self.members[index].holder.granted(&self.terms, grant, now);
-        assert_eq!(spot, 0);
+        let mut units = self.members[index].holder.granted(&self.terms, grant, level, now);
         // An answer that came twice is none to the ask under way.
         if grant.seq != self.members[index].asked_seq {
             return;
         }
         self.members[index].asked_at = 0;
         for cost in std::mem::take(&mut self.members[index].waiting) {
+            if cost <= units {
+                units -= cost;
+                self.members[index].holder.charge(&self.terms, Cost::new(cost).unwrap(), now);
+                self.admit(index, cost);
+                continue;
+            }
             let taken = self.members[index].holder.take(&self.terms, Cost::new(cost).unwrap(), 1, now);
             match taken {
                 Take::Taken { .. } => self.admit(index, cost),
+                Take::Ask => {
+                    self.members[index].waiting.push(cost);
+                    self.send(index, cost);
+                }
+                Take::Pending => self.members[index].waiting.push(cost),
                 _ => self.members[index].refused += 1,
             }
         }
     }
 
-    fn admit(&mut self, index: usize, cost: u64) {
+    fn admit(&mut self, index: usize, full_cost: u64) {
+        let cost = full_cost;
         self.members[index].admitted += cost;
+        let epoch = self.members[index].holder.epoch();
+        if let Some(ended) = self.ended.get(&epoch) {
+            let most = self.terms.period() * 17 / 16;
+            assert!(
+                self.now - ended <= most.as_nanos() as u64,
+                "spent of epoch {epoch} when it had ended for long"
+            );
+        }
+        let monitor = self.monitors.entry(epoch).or_default();
+        let cost = cost - monitor.early.min(cost);
+        monitor.early -= monitor.early.min(full_cost);
         if let Algorithm::Bucket(bucket) = &self.algorithm {
             let (units, per) = (u128::from(bucket.rate().units()), u128::from(bucket.rate().per_ns()));
             // A clock that runs fast lets that much more trickle in.
-            let drained =
-                u128::from(self.now - self.monitor.at) * units * u128::from(1000 + self.trouble.drift);
-            self.monitor.at = self.now;
-            let level = self.monitor.level.saturating_sub(drained) + u128::from(cost) * per * 1000;
-            self.monitor.level = level;
+            let drained = u128::from(self.now - monitor.at) * units * u128::from(1000 + self.trouble.drift);
+            monitor.at = self.now;
+            monitor.level = monitor.level.saturating_sub(drained) + u128::from(cost) * per * 1000;
             let most = u128::from(bucket.burst()) * per * 1000 + units * u128::from(100 * SECOND);
-            assert!(level <= most, "{} units too much at {}", (level - most) / per / 1000, self.now - START);
+            let beyond = monitor.level.saturating_sub(most);
+            assert!(beyond == 0, "{} units too much at {}", beyond / per / 1000, self.now - START);
         } else if let Some(window) = self.algorithm.window() {
             let window = window.as_nanos() as u64;
             let end = (self.now / window + 1) * window;
-            if end > self.window_end {
-                (self.in_window, self.window_end) = (0, end);
+            if end > monitor.window_end {
+                (monitor.in_window, monitor.window_end, monitor.early) = (0, end, 0);
             }
-            self.in_window += cost;
-            assert!(self.in_window <= self.algorithm.limit(), "{} in a window", self.in_window);
+            monitor.in_window += cost;
+            assert!(monitor.in_window <= self.algorithm.limit(), "{} in a window", monitor.in_window);
         }
     }
 
@@ -355,6 +386,20 @@ impl World {
         })
     }
 
+    /// Units that were admitted in this epoch and have not drained.
+    pub(super) fn refundable(&self) -> u64 {
+        let Some(monitor) = self.monitors.get(&self.epoch.number) else { return 0 };
+        match &self.algorithm {
+            Algorithm::Bucket(bucket) => {
+                let drained = u128::from(self.now - monitor.at) * u128::from(bucket.rate().units()) * 1010;
+                let level = monitor.level.saturating_sub(drained);
+                u64::try_from(level / (u128::from(bucket.rate().per_ns()) * 1000)).unwrap()
+            }
+            _ if self.now < monitor.window_end => monitor.in_window,
+            _ => 0,
+        }
+    }
+
     /// What is used is forgotten; how much.
     pub(super) fn reset(&mut self) -> u64 {
         self.give_back(u64::MAX, Ledger::reset)
@@ -370,16 +415,26 @@ impl World {
         let before = ledger.used_in(now, &self.terms, &self.epoch);
         let units = how(ledger, now, &self.terms, &self.epoch);
         assert!(units <= most && ledger.units_used() + units == before, "conservation of a refund");
-        assert!(
-            ledger.units_used() >= ledger.tokens_out(now) || ledger.is_learning(now),
-            "less than is in hand"
-        );
+        assert!(ledger.units_used() >= ledger.tokens_out(now), "less than is in hand");
         // Nobody spent it: it makes room for as much and no more.
+        let monitor = self.monitors.entry(self.epoch.number).or_default();
         if let Algorithm::Bucket(bucket) = &self.algorithm {
-            let parts = u128::from(units) * u128::from(bucket.rate().per_ns()) * 1000;
-            self.monitor.level = self.monitor.level.saturating_sub(parts);
+            let per = u128::from(bucket.rate().per_ns()) * 1000;
+            let fastest = u128::from(bucket.rate().units()) * u128::from(1000 + self.trouble.drift);
+            monitor.level = monitor.level.saturating_sub(u128::from(self.now - monitor.at) * fastest);
+            monitor.at = self.now;
+            let early = (u128::from(units) * per).saturating_sub(monitor.level).div_ceil(per);
+            monitor.early += u64::try_from(early).unwrap();
+            monitor.level = monitor.level.saturating_sub(u128::from(units) * per);
+        } else {
+            if self.now >= monitor.window_end {
+                let window = self.algorithm.window().map_or(1, |window| window.as_nanos() as u64);
+                (monitor.in_window, monitor.window_end, monitor.early) =
+                    (0, (self.now / window + 1) * window, 0);
+            }
+            monitor.early += units.saturating_sub(monitor.in_window);
+            monitor.in_window = monitor.in_window.saturating_sub(units);
         }
-        self.in_window = self.in_window.saturating_sub(units);
         units
     }
 
