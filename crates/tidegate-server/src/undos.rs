@@ -1,0 +1,70 @@
+//! Undoing batches that were given up: requests that were refused because the store was late, although it may have charged them.
+//!
+//! Nobody waits for an undo, so it takes its time: longer than the store's deadline, again and again with pauses that grow, until
+//! the store has answered or has forgotten what to undo. What cannot be undone stays charged until it drains: less is admitted
+//! than could be, never more.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_store::{Batch, Kind};
+use tokio::sync::Semaphore;
+
+use crate::shared_store::SharedStore;
+
+/// How many batches may wait to be undone. One more is not undone, and counted.
+const UNDOS_MAX: usize = 4096;
+
+/// The first pause after a failure, and the longest after doubling.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The batches that are being undone.
+#[derive(Debug)]
+pub(crate) struct Undos {
+    room: Arc<Semaphore>,
+}
+
+impl Default for Undos {
+    fn default() -> Self {
+        Self { room: Arc::new(Semaphore::new(UNDOS_MAX)) }
+    }
+}
+
+impl Undos {
+    /// Whether a batch only undoes others.
+    pub(crate) fn are_all_of(batch: &Batch) -> bool {
+        let mut operations = batch.operations.iter();
+        !batch.operations.is_empty()
+            && batch.notes.is_empty()
+            && operations.all(|operation| matches!(operation.kind, Kind::Undo { .. }))
+    }
+
+    /// Undoes what `batch` says, without waiting for it.
+    pub(crate) fn start(&self, shared: &Arc<SharedStore>, batch: Batch) {
+        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
+            return shared.undo_failed();
+        };
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            undo(&shared, &batch).await;
+            drop(place);
+        });
+    }
+}
+
+async fn undo(shared: &SharedStore, batch: &Batch) {
+    let since = Instant::now();
+    let mut pause = PAUSE_MIN;
+    loop {
+        let Err(error) = shared.undo(batch).await else { return };
+        if !error.is_transient() || since.elapsed() + pause >= shared.undo_horizon() {
+            shared.undo_failed();
+            tracing::debug!(target: "tidegate::store", %error, "a batch was not undone; what it charged drains by itself");
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
