@@ -262,7 +262,8 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
             false,
             "the cluster has no primary for the slot (CLUSTERDOWN); see CLUSTER INFO, and start or fail over the missing node",
         ),
-        (_, Some("MASTERDOWN" | "TRYAGAIN" | "CROSSSLOT" | "MOVED" | "ASK")) => {
+        (_, Some("CROSSSLOT")) => (false, "it is a node of a cluster; set `cluster: true`"),
+        (_, Some("MASTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK")) => {
             (false, "the slot is moving to another node; the next call follows it")
         }
         (_, Some("MISCONF")) => (
@@ -285,6 +286,9 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
         (ErrorKind::Server(_) | ErrorKind::Extension, _) => {
             (true, "the server could not run the script; see what it says")
         }
-        _ => (true, "the connection broke; another one is opened"),
+        _ => (
+            true,
+            "the connection broke and another one is opened; if that goes on, see the server's log, its `maxclients`, and what lies in between",
+        ),
     }
 }

@@ -79,7 +79,11 @@ impl Link {
         let response_timeout = config.deadline.saturating_mul(2).max(config.undo_deadline);
         let opener = if config.cluster {
             // A call that was cut off may be sent again: under its id it is carried out once.
-            let mut builder = ClusterClient::builder(infos).retries(3);
+            let mut builder = ClusterClient::builder(infos)
+                .retries(3)
+                // So that the error of a cluster that does not serve comes within the deadline.
+                .min_retry_wait(1)
+                .max_retry_wait(5);
             if tls {
                 builder = builder.certs(certificates);
             }

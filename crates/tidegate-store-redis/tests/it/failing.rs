@@ -16,7 +16,7 @@ fn check(id: u128) -> Batch {
 }
 
 /// An error with all that caused it.
-fn told(error: &StoreError) -> String {
+pub(crate) fn told(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -11,3 +11,5 @@ mod gathering;
 mod keeping;
 mod ledgers;
 mod locked;
+mod slow;
+mod states;
