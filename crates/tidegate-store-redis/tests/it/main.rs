@@ -13,3 +13,4 @@ mod ledgers;
 mod locked;
 mod slow;
 mod states;
+mod upgrade;
