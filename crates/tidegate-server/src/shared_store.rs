@@ -96,6 +96,12 @@ impl SharedStore {
         Ok(Self { store: RedisStore::open(config)?, said: Mutex::default() })
     }
 
+    /// The store at an address, with default settings.
+    #[cfg(test)]
+    pub(crate) fn at(url: &str) -> Result<Self, SharedStoreError> {
+        Ok(Self { store: RedisStore::open(RedisConfig::new([url]))?, said: Mutex::default() })
+    }
+
     pub(crate) fn stats(&self) -> RedisStats {
         self.store.stats()
     }

@@ -68,3 +68,47 @@ async fn undo(shared: &SharedStore, batch: &Batch) {
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate::algorithm::{Fixed, WindowStart};
+    use tidegate::{Algorithm, Cost};
+    use tidegate_store::{Key, Note, NoteChange, NoteKind, Operation, RequestId};
+
+    use super::*;
+
+    fn batch(kind: Kind) -> Batch {
+        let quota = Fixed::new(10, Duration::from_hours(24), WindowStart::Epoch).unwrap();
+        let key = Key::new("api", b"quota", b"ada").unwrap();
+        Batch::each(RequestId(7), [Operation::new(key, Algorithm::Fixed(quota), kind)])
+    }
+
+    #[test]
+    fn only_a_batch_of_nothing_but_undos_is_undone() {
+        let undo = batch(Kind::Undo { batch: RequestId(1) });
+        assert!(Undos::are_all_of(&undo));
+        let mut mixed = undo.clone();
+        mixed.operations.extend(batch(Kind::Check { cost: Cost::ONE }).operations);
+        let note = Note {
+            kind: NoteKind::Member,
+            name: b"a".as_slice().into(),
+            value: b"b".as_slice().into(),
+            until: tidegate::Timestamp::MAX,
+        };
+        let noted = undo.clone().with_notes([NoteChange::Put(note)]);
+        for other in [mixed, noted, Batch::each(RequestId(8), [])] {
+            assert!(!Undos::are_all_of(&other), "{other:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn more_batches_than_may_wait_are_counted_and_not_undone() {
+        // Nothing listens there, so that every undo waits for its next attempt.
+        let shared = Arc::new(SharedStore::at("redis://127.0.0.1:9").unwrap());
+        let undos = Undos { room: Arc::new(Semaphore::new(2)) };
+        for _ in 0..5 {
+            undos.start(&shared, batch(Kind::Undo { batch: RequestId(1) }));
+        }
+        assert_eq!((shared.stats().undo_failed, shared.stats().undone), (3, 0));
+    }
+}

@@ -31,7 +31,7 @@ fn config(url: String) -> RedisConfig {
     config
 }
 
-async fn ask(server: &Server, command: &[&str]) {
+fn ask(server: &Server, command: &[&str]) {
     let mut arguments = redis::cmd(command[0]);
     arguments.arg(&command[1..]);
     let _: redis::Value = arguments.query(&mut server.client()).unwrap();
@@ -83,9 +83,9 @@ async fn a_server_out_of_memory_says_so_and_serves_again_when_it_has_more() {
     let Some(server) = Server::start(&["--maxmemory-policy", "noeviction"]) else { return skip(name) };
     let store = RedisStore::open(config(server.url())).unwrap();
     store.run(&check(1, "ada")).await.unwrap();
-    ask(&server, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    ask(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     fails(&store, "out of memory (OOM)").await;
-    ask(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    ask(&server, &["CONFIG", "SET", "maxmemory", "0"]);
     is_used_again(&store).await;
 }
 
@@ -95,9 +95,9 @@ async fn a_primary_that_becomes_a_replica_says_so_and_serves_again_when_it_is_pr
     let (Some(primary), Some(server)) = (Server::start(&[]), Server::start(&[])) else { return skip(name) };
     let store = RedisStore::open(config(server.url())).unwrap();
     store.run(&check(1, "ada")).await.unwrap();
-    ask(&server, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
+    ask(&server, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
     fails(&store, "it is a replica (READONLY)").await;
-    ask(&server, &["REPLICAOF", "NO", "ONE"]).await;
+    ask(&server, &["REPLICAOF", "NO", "ONE"]);
     is_used_again(&store).await;
 }
 
@@ -109,10 +109,10 @@ async fn a_server_that_cannot_save_says_so_and_serves_again_when_it_may_write() 
     store.run(&check(1, "ada")).await.unwrap();
     // A dump cannot be written over a directory.
     std::fs::create_dir_all(server.folder().join("taken.rdb").join("full")).unwrap();
-    ask(&server, &["CONFIG", "SET", "save", "3600 1"]).await;
-    ask(&server, &["BGSAVE"]).await;
+    ask(&server, &["CONFIG", "SET", "save", "3600 1"]);
+    ask(&server, &["BGSAVE"]);
     fails(&store, "could not save its data (MISCONF)").await;
-    ask(&server, &["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]).await;
+    ask(&server, &["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     is_used_again(&store).await;
 }
 
@@ -160,7 +160,7 @@ async fn a_server_with_too_many_clients_says_so_and_serves_again_when_there_is_r
 async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_one() {
     let name = "a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_one";
     let Some(server) = Server::start(&["--cluster-enabled", "yes"]) else { return skip(name) };
-    ask(&server, &["CLUSTER", "ADDSLOTSRANGE", "0", "16382"]).await;
+    ask(&server, &["CLUSTER", "ADDSLOTSRANGE", "0", "16382"]);
     // A node of a cluster that is named as one server.
     let store = RedisStore::open(config(server.url())).unwrap();
     let error = store.run(&check(1, "ada")).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_on
         assert!(since.elapsed() < Duration::from_secs(5), "{}", told(&error));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    ask(&server, &["CLUSTER", "ADDSLOTS", "16383"]).await;
+    ask(&server, &["CLUSTER", "ADDSLOTS", "16383"]);
     // The cluster itself takes a moment to say that its state is ok.
     let since = Instant::now();
     loop {
@@ -201,7 +201,7 @@ async fn scripts_that_the_server_forgets_under_load_fail_no_batch() {
     let store = RedisStore::open(server.config()).unwrap();
     for id in 0..200 {
         if id % 10 == 0 {
-            ask(&server, &["SCRIPT", "FLUSH"]).await;
+            ask(&server, &["SCRIPT", "FLUSH"]);
         }
         store.run(&check(id, "ada")).await.unwrap();
     }
@@ -247,8 +247,7 @@ async fn an_eviction_policy_is_told_and_a_user_who_may_not_ask_gets_an_error() {
     let Some(server) = Server::start(&["--maxmemory-policy", "allkeys-lru"]) else { return skip(name) };
     let store = RedisStore::open(server.config()).unwrap();
     assert_eq!(store.eviction_policy().await.unwrap(), "allkeys-lru");
-    ask(&server, &["ACL", "SETUSER", "member", "on", ">secret", "~tidegate:*", "-@all", "+evalsha", "+eval"])
-        .await;
+    ask(&server, &["ACL", "SETUSER", "member", "on", ">secret", "~tidegate:*", "-@all", "+evalsha", "+eval"]);
     let mut config = server.config();
     (config.username, config.password) = (Some("member".to_owned()), Some(Secret::new("secret")));
     let error = RedisStore::open(config).unwrap().eviction_policy().await.unwrap_err();
