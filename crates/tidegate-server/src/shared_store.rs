@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::Algorithm;
+use tidegate::algorithm::{Counter, State, WindowStart};
+use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_engine::{EngineError, Lineage, RuntimeOverride};
 use tidegate_policy::policy::Redis;
 use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, StoreError};
@@ -158,9 +159,9 @@ impl SharedStore {
 
     /// Logs what has changed about losses and the protocol.
     fn say(&self) {
-        let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
-        // Every change is one assignment.
+        // Every change is one assignment. What is so is read under the lock, so that it is said in order.
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
         if said.loss != loss {
             match (&said.loss, &loss) {
                 (None, Some(loss)) => tracing::error!(
@@ -187,15 +188,14 @@ impl SharedStore {
     }
 
     /// What was lost that matters to this batch: a promise for an hour or longer of which nobody knows any more how much was
-    /// used. Its window ends at the latest a window after the loss, and then it is known again.
+    /// used. When its window has ended, it is known again.
     fn lost_for(&self, batch: &Batch) -> Option<StoreError> {
         let asks =
             |kind: &Kind| matches!(kind, Kind::Check { .. } | Kind::Peek { .. } | Kind::Acquire { .. });
         let mut quotas = batch.operations.iter().filter(|one| asks(&one.kind) && one.algorithm.is_quota());
         let loss = quotas.find_map(|one| {
-            let window = one.algorithm.window().unwrap_or(Duration::MAX);
             let loss = self.store.loss_of(&one.key)?;
-            (self.store.about_now() < loss.began.saturating_add(window)).then_some(loss)
+            (self.store.about_now() < known_again(&one.algorithm, loss.began)).then_some(loss)
         })?;
         Some(StoreError::DataLost { expected: loss.expected, found: loss.found })
     }
@@ -216,6 +216,19 @@ impl SharedStore {
             self.store.undo_failed();
         }
         Err(error)
+    }
+}
+
+/// When it is known again how much is used of a limit whose counters were lost at `began`: at the end of the window of that instant,
+/// where all keys have the same windows.
+fn known_again(algorithm: &Algorithm, began: Timestamp) -> Timestamp {
+    fn window_end(counter: &impl Counter, at: Timestamp) -> Timestamp {
+        counter.reset_at(counter.charge(State::EMPTY, Cost::ONE, at), at)
+    }
+    match algorithm {
+        Algorithm::Fixed(fixed) if fixed.start() == WindowStart::Epoch => window_end(fixed, began),
+        Algorithm::Calendar(calendar) => window_end(calendar, began),
+        _ => began.saturating_add(algorithm.window().unwrap_or(Duration::MAX)),
     }
 }
 
@@ -349,4 +362,31 @@ impl Daemon {
 /// What a note says, or a line about why it says nothing: one that cannot be read must not keep the rest from being used.
 pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
     read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Rate;
+    use tidegate::algorithm::{Calendar, CivilUnit, Fixed};
+
+    use super::*;
+
+    #[test]
+    fn a_quota_is_known_again_at_the_end_of_the_window_in_which_it_was_lost() {
+        let hour = Duration::from_hours(1);
+        let day = Timestamp::from_secs(20_840 * 86_400);
+        let lost = day.saturating_add(23 * hour);
+        let fixed = |start| Algorithm::Fixed(Fixed::new(10, 24 * hour, start).unwrap());
+        let calendar = |zone| Algorithm::Calendar(Calendar::new(10, CivilUnit::Day, zone).unwrap());
+        let rate = Algorithm::bucket(Rate::new(10, 24 * hour).unwrap()).unwrap();
+        for (algorithm, hours) in [
+            (fixed(WindowStart::Epoch), 1),
+            (fixed(WindowStart::FirstHit), 24),
+            (calendar("UTC"), 1),
+            (calendar("Asia/Tokyo"), 16),
+            (rate, 24),
+        ] {
+            assert_eq!(known_again(&algorithm, lost), lost.saturating_add(hours * hour), "{algorithm:?}");
+        }
+    }
 }

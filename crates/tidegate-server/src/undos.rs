@@ -73,7 +73,7 @@ async fn undo(shared: &SharedStore, batch: &Batch) {
 mod tests {
     use tidegate::algorithm::{Fixed, WindowStart};
     use tidegate::{Algorithm, Cost};
-    use tidegate_store::{Key, Note, NoteChange, NoteKind, Operation, RequestId};
+    use tidegate_store::{Key, Note, NoteChange, NoteKind, Operation, RequestId, Store as _};
 
     use super::*;
 
@@ -110,5 +110,65 @@ mod tests {
             undos.start(&shared, batch(Kind::Undo { batch: RequestId(1) }));
         }
         assert_eq!((shared.stats().undo_failed, shared.stats().undone), (3, 0));
+    }
+
+    /// A Redis that is killed when dropped.
+    struct Redis(std::process::Child);
+
+    impl Drop for Redis {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn redis(port: u16) -> Option<Redis> {
+        let mut command = std::process::Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        command.current_dir(std::env::temp_dir()).stdout(std::process::Stdio::null());
+        command.spawn().ok().map(Redis)
+    }
+
+    /// Waits until `holds`, and not for ever.
+    async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let since = Instant::now();
+        while !holds().await {
+            assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing() {
+        let name = "an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing";
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let shared = Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap());
+        let undos = Undos::default();
+        // The store is away when the undo begins.
+        undos.start(&shared, batch(Kind::Undo { batch: RequestId(1) }));
+        tokio::time::sleep(PAUSE_MIN).await;
+        assert_eq!((shared.stats().undone, shared.stats().undo_failed), (0, 0));
+        let Some(_redis) = redis(port) else {
+            return println!("skipped: {name}: redis-server is not installed");
+        };
+        until("it is undone", async || shared.stats().undone == 1).await;
+        // The batch arrives only now.
+        let store = crate::shared_store::Shared(shared);
+        let late = Batch { id: RequestId(1), ..batch(Kind::Check { cost: Cost::ONE }) };
+        until("the store refuses the batch", async || {
+            matches!(store.run(&late).await, Err(tidegate_store::StoreError::IdReused { .. }))
+        })
+        .await;
+        let other = Batch { id: RequestId(2), ..late };
+        assert_eq!(store.run(&other).await.unwrap().outcomes[0].used, 1);
     }
 }

@@ -154,7 +154,11 @@ impl CallError {
 
     /// Whether one of the batches of the call may be to blame while the others could be carried out.
     pub(crate) fn is_of_a_batch(&self) -> bool {
-        matches!(self, Self::Said(error) if error.code() == Some("WRONGTYPE") || is_script_error(error))
+        let Self::Said(error) = self else { return false };
+        // The script itself fails on values that it did not write.
+        let is_script_error = error.kind() == ErrorKind::Server(ServerErrorKind::ResponseError)
+            && detail_has(error, "user_script");
+        error.code() == Some("WRONGTYPE") || is_script_error
     }
 
     /// The error for one of the batches.
@@ -192,11 +196,6 @@ pub(crate) fn is_refused_connection(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
         || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
         || detail_has(error, "max number of clients")
-}
-
-/// Whether the script itself failed, as it does on values that it did not write.
-fn is_script_error(error: &RedisError) -> bool {
-    detail_has(error, "user_script:") || detail_has(error, "@user_script")
 }
 
 fn detail_has(error: &RedisError, text: &str) -> bool {

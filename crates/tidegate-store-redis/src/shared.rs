@@ -63,6 +63,14 @@ pub(crate) struct Shared {
     ahead: AtomicI64,
 }
 
+/// How much of what was gathered a call carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// A half of a call that failed for one of its batches.
+    Part,
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics between two changes that belong together.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -248,7 +256,7 @@ impl Shared {
             if group.is_empty() {
                 return;
             }
-            let is_answered = self.carry(name, group).await;
+            let is_answered = self.carry(name, group, Extent::Whole).await;
             if !is_answered && name.purpose == Purpose::Undo {
                 tokio::time::sleep(UNDO_PAUSE).await;
             }
@@ -260,6 +268,7 @@ impl Shared {
         self: &Arc<Self>,
         name: LaneName,
         mut group: Vec<Waiting>,
+        extent: Extent,
     ) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
         Box::pin(async move {
             add(&self.counts.batches, group.len() as u64);
@@ -270,12 +279,14 @@ impl Shared {
                     let replies = call.answers(&replies, asked.len());
                     replies.iter().zip(&asked).map(|(reply, asked)| self.read(reply, asked)).collect()
                 }
-                Err(error) if error.is_of_a_batch() && group.len() > 1 => {
+                Err(error)
+                    if error.is_of_a_batch() && group.len() > 1 && self.has_marker(name, extent).await =>
+                {
                     // One of them cannot be carried out, such as one whose key something else uses: the others must not fail
                     // with it.
                     let rest = group.split_off(group.len() / 2);
-                    let first = self.carry(name, group).await;
-                    return self.carry(name, rest).await || first;
+                    let first = self.carry(name, group, Extent::Part).await;
+                    return self.carry(name, rest, Extent::Part).await || first;
                 }
                 Err(error) => {
                     if name.purpose == Purpose::Decide {
@@ -292,6 +303,11 @@ impl Shared {
             }
             is_answered
         })
+    }
+
+    /// Whether a call without a batch is answered: if not, halving a call would find nobody to blame, and only cost more calls.
+    async fn has_marker(&self, name: LaneName, extent: Extent) -> bool {
+        extent == Extent::Part || self.call(name, &[]).await.is_ok()
     }
 
     /// Counts a call that was not answered, and has the store probed until it answers.
