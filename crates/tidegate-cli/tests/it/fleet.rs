@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -277,7 +278,7 @@ fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
         return;
     };
     let limit = "{ name: a, key: [user], rate: 100000/s, consistency: exact, on_store_failure: refuse }";
-    let (_daemon, address, _file) = member(redis.port, limit);
+    let (_daemon, address, _file) = member_of(redis.port, "500ms", limit);
     until("it is ready", || is_ready(&address));
     assert_eq!(post(&address, "/v1/check", ADA).0, 200);
     redis.kill();
@@ -286,5 +287,7 @@ fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
     assert_eq!(body(&text)["reason"], "store_unavailable", "{text}");
     assert!(is_ready(&address), "it goes on with what needs no store");
     redis.start_again();
+    let since = Instant::now();
     until("it serves again", || post(&address, "/v1/check", ADA).0 == 200);
+    assert!(since.elapsed() < Duration::from_secs(1), "after {:?}", since.elapsed());
 }
