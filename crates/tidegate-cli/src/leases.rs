@@ -19,9 +19,9 @@ pub(crate) fn run(arguments: &Leases) -> Exit {
         Some(LeasesAction::Acknowledge(daemon)) => {
             print(arguments.json, wait_for(door::acknowledge(daemon)), |body| {
                 let text = if body.acknowledged {
-                    "The loss is acknowledged: quotas count from what there is. Ask each member."
+                    "The loss is acknowledged for all members: quotas count from what there is."
                 } else {
-                    "There is no loss to acknowledge at this member."
+                    "There is no loss to acknowledge."
                 };
                 format!("{text}\n")
             })

@@ -1,10 +1,11 @@
 //! What operators look at: metrics, health, the limits there are, the keys that are refused most.
 
-use std::sync::atomic::Ordering;
+use std::borrow::Cow;
 
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use tidegate::limit::{Limit, Missing, Mode};
+use tidegate_engine::EngineError;
 use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::{Fault, FaultCode};
@@ -12,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::changes::LastError;
 use crate::daemon::Desk;
+use crate::decide::engine_fault;
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::refused_keys::RefusedKey;
@@ -89,12 +91,16 @@ pub(crate) struct TopKeys {
     keys: Vec<RefusedKey>,
 }
 
+/// The status of a daemon that is ready.
+const READY: &str = "ok";
+
 /// Whether the daemon lives.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
-    /// `ok`, `draining` when it takes no new work, or `waiting for the store` until the shared store has answered once.
+    /// `ok`, or why it should not be sent work: `draining`; `waiting for the store`, with the limit that refuses without it, until
+    /// the shared store has answered once; or that the store is used by a newer lease protocol.
     #[schema(value_type = String, example = "ok")]
-    status: &'static str,
+    status: Cow<'static, str>,
 }
 
 impl Desk<'_> {
@@ -157,18 +163,22 @@ impl Desk<'_> {
         Ok(reply::with_body(StatusCode::OK, media_type, files.get().dump().into_bytes()))
     }
 
-    /// Goes on counting quotas after the shared store has lost its data, from what there is.
-    pub(crate) fn acknowledge_loss(&self) -> Reply {
-        let loss = self.daemon.shared.as_ref().and_then(|shared| shared.acknowledge_loss());
+    /// Acknowledges for all members that the shared store has lost its data: quotas go on counting from what there is.
+    pub(crate) async fn acknowledge_loss(&self) -> Result<Reply, Fault> {
+        let Some(shared) = &self.daemon.shared else {
+            return Ok(reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: false }));
+        };
+        let loss = shared.acknowledge_loss().await;
+        let loss = loss.map_err(|error| engine_fault(&EngineError::Store(error), self.daemon.clock.now()))?;
         if let Some(loss) = &loss {
             tracing::warn!(
                 target: "tidegate::audit",
                 expected = loss.expected,
                 found = loss.found,
-                "the loss of the store's counters is acknowledged; quotas count from what there is"
+                "the loss of the store's counters is acknowledged here for all members; quotas count from what there is"
             );
         }
-        reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: loss.is_some() })
+        Ok(reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: loss.is_some() }))
     }
 
     pub(crate) fn metrics_page(&self) -> Reply {
@@ -178,23 +188,18 @@ impl Desk<'_> {
 
     /// The process lives as long as it answers.
     pub(crate) fn health(&self) -> Reply {
-        reply::json(StatusCode::OK, &Health { status: self.unready().unwrap_or("ok") })
-    }
-
-    /// Why it should not be sent work, if it should not.
-    fn unready(&self) -> Option<&'static str> {
-        if !self.daemon.is_ready.load(Ordering::Relaxed) {
-            return Some("draining");
-        }
-        (!self.daemon.has_joined.load(Ordering::Relaxed)).then_some("waiting for the store")
+        reply::json(StatusCode::OK, &self.health_body())
     }
 
     /// Whether to send it work.
     pub(crate) fn readiness(&self) -> Reply {
-        match self.unready() {
-            None => reply::json(StatusCode::OK, &Health { status: "ok" }),
-            Some(status) => reply::json(StatusCode::SERVICE_UNAVAILABLE, &Health { status }),
-        }
+        let body = self.health_body();
+        let status = if body.status == READY { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        reply::json(status, &body)
+    }
+
+    fn health_body(&self) -> Health {
+        Health { status: self.daemon.unready().map_or(Cow::Borrowed(READY), Cow::Owned) }
     }
 }
 

@@ -157,7 +157,7 @@ async fn dispatch(
         Route::AcknowledgeLoss => {
             caller.may_everywhere(Verb::Change)?;
             body::discard(incoming, bounds.linger);
-            desk.acknowledge_loss()
+            desk.acknowledge_loss().await?
         }
         Route::Leases => desk.leases().await?,
         Route::TopKeys => desk.top_keys(),

@@ -112,7 +112,7 @@ pub async fn serve_on(
         StoreKind::Redis(redis) => {
             // The store keeps to its deadline; this only catches one that does not.
             config.bounds.store_timeout = redis.deadline * 2 + SHARED_SLACK;
-            let shared = Shared(Arc::new(SharedStore::open(redis, Arc::clone(&clock))?));
+            let shared = Shared(Arc::new(SharedStore::open(redis)?));
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));

@@ -1,4 +1,4 @@
-//! Carrying to the store what leases want to ask.
+//! Carrying to the store what leases want to ask, and the undos of batches that were given up.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::daemon::Daemon;
+use crate::undos::Undos;
 
 /// How many batches are under way at once. While there are as many, asks gather, and go together.
 const CARRIED_MAX: usize = 16;
@@ -16,10 +17,16 @@ const CARRIED_MAX: usize = 16;
 /// a time.
 pub(crate) async fn carry_leases(daemon: Arc<Daemon>) {
     let room = Arc::new(Semaphore::new(CARRIED_MAX));
+    let undos = Undos::default();
     loop {
         // Engines of later configurations have the same leases.
         let asks = poll_fn(|context| daemon.in_force.load().engine.poll_lease_asks(context)).await;
         for mut asked in asks {
+            if let (Some(shared), true) = (&daemon.shared, Undos::are_all_of(asked.batch())) {
+                // No key waits for it, so nothing is brought back.
+                undos.start(shared, asked.batch().clone());
+                continue;
+            }
             let rides = daemon.ride(&mut asked);
             let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
             let daemon = Arc::clone(&daemon);

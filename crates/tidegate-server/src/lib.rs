@@ -55,6 +55,7 @@ mod operations;
 pub mod overrides;
 pub mod policy_file;
 pub mod proxy;
+mod readiness;
 mod refusal_log;
 mod refused_keys;
 mod renewed;
@@ -64,6 +65,7 @@ mod route;
 mod server;
 mod shared_store;
 pub mod tls;
+mod undos;
 
 pub use address::{Address, NotAnAddress};
 pub use authorization::{Authorization, AuthorizationError, new_token};

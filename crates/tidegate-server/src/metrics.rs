@@ -42,7 +42,7 @@ use tidegate_clock::Clock;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 64] = [
+pub const TABLE: [(&str, &str); 66] = [
     ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
@@ -79,11 +79,9 @@ pub const TABLE: [(&str, &str); 64] = [
     ("tidegate_overrides", "Numbers of single keys set while running"),
     ("tidegate_store_calls", "Script calls to the shared store"),
     ("tidegate_store_call_failures", "Script calls that were not answered in time or at all"),
-    ("tidegate_store_left_alone", "Batches not sent, because the shared store had not answered those before"),
-    (
-        "tidegate_store_stranded",
-        "Charges in another slot that could not be given back; they drain by themselves",
-    ),
+    ("tidegate_store_batches_rejected", "Batches that were not sent to the shared store, by cause"),
+    ("tidegate_store_undone", "Batches undone after their requests were refused because the store was late"),
+    ("tidegate_store_undo_failed", "Batches whose charges could not be undone; they drain by themselves"),
     ("tidegate_store_losses", "Times the shared store was found to have lost its data"),
     (
         "tidegate_store_disagreements",
@@ -99,7 +97,11 @@ pub const TABLE: [(&str, &str); 64] = [
     ("tidegate_lease_asks", "Asks for leases that this member has sent to the store"),
     ("tidegate_lease_asks_unanswered", "Of these, asks that were not answered"),
     ("tidegate_store_waiting", "Operations waiting to be sent to the shared store"),
-    ("tidegate_store_circuit_open", "1 while the shared store is left alone"),
+    (
+        "tidegate_store_circuit_open",
+        "1 while the circuit breaker rejects batches because the shared store does not answer",
+    ),
+    ("tidegate_store_newer_protocol", "1 while the shared store is used by a newer lease protocol"),
     ("tidegate_store_loss", "1 while a loss of the shared store's data is not acknowledged"),
     ("tidegate_store_commits", "Transactions that the store in files has written"),
     ("tidegate_store_batches", "Batches that these calls or transactions carried"),
@@ -501,11 +503,12 @@ impl fmt::Debug for DaemonCollector {
     }
 }
 
-fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 3] {
+fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 4] {
     [
         ("tidegate_store_waiting", stats.waiting as u64),
         ("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)),
         ("tidegate_store_loss", u64::from(stats.loss.is_some())),
+        ("tidegate_store_newer_protocol", u64::from(stats.newer_protocol.is_some())),
     ]
 }
 
@@ -514,11 +517,26 @@ fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
         ("tidegate_store_calls", stats.calls),
         ("tidegate_store_batches", stats.batches),
         ("tidegate_store_call_failures", stats.failed),
-        ("tidegate_store_left_alone", stats.left_alone),
-        ("tidegate_store_stranded", stats.stranded),
+        ("tidegate_store_undone", stats.undone),
+        ("tidegate_store_undo_failed", stats.undo_failed),
         ("tidegate_store_losses", stats.lost),
         ("tidegate_store_disagreements", stats.disagreed),
     ]
+}
+
+fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> fmt::Result {
+    let name = "tidegate_store_batches_rejected";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    let rejected = &stats.rejected;
+    let causes = [
+        ("circuit_open", rejected.circuit_open),
+        ("queue_full", rejected.queue_full),
+        ("not_sent", rejected.not_sent),
+    ];
+    for (cause, count) in causes {
+        ConstCounter::new(count).encode(family.encode_family(&[("cause", cause)])?)?;
+    }
+    Ok(())
 }
 
 fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
@@ -617,6 +635,7 @@ impl Collector for DaemonCollector {
             let stats = store.stats();
             gauges.extend(shared_store_gauges(&stats));
             counters.extend(shared_store_counters(&stats));
+            encode_rejected(&mut encoder, &stats)?;
         }
         if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
             gauges.extend(lease_gauges(members, &totals));

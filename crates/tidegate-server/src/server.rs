@@ -188,9 +188,7 @@ impl Server {
             clock,
             config,
         });
-        if daemon.shared.is_none() {
-            daemon.services.health.serve().await;
-        }
+        daemon.tell_readiness().await;
         let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
         let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
         let accept = |(listener, serves, tls): Door| {

@@ -1,20 +1,20 @@
 //! A store that several members share: opening it, joining those that are there, and what a loss of its data means.
 //!
-//! A daemon starts while the store is away. It is then not ready, exact limits do what their `on_store_failure` says, and it
-//! joins when the store answers. From then on it takes over, every few seconds, what other members have set.
+//! A daemon that starts while the store is away decides alone, as each limit's `on_store_failure` says (see `readiness.rs`), and joins
+//! when the store answers. From then on it takes over, every few seconds, what other members have set.
 
 use core::time::Duration;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::{Algorithm, Timestamp};
-use tidegate_clock::Clock;
+use tidegate::algorithm::{Counter, State, WindowStart};
+use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_engine::{EngineError, Lineage, RuntimeOverride};
 use tidegate_policy::policy::Redis;
-use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, Store, StoreError};
-use tidegate_store_redis::{Loss, OpenError, RedisConfig, RedisStats, RedisStore, Secret};
+use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, StoreError};
+use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
 
@@ -24,8 +24,11 @@ const REFRESH_EVERY: Duration = Duration::from_mins(5);
 /// How often it is seen whether it is time to say that this member is there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How soon a store that was away is asked again.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How soon a store that was away is asked again, so that it is found within a second of its return.
+const RETRY_EVERY: Duration = Duration::from_millis(250);
+
+/// Makes another id of that of a batch, for the undo of what it charged.
+const UNDO_OF_LOST: u128 = 0x756e_646f_206f_6620_6c6f_7374_2064_6174;
 
 /// How long reading all notes of one kind may take.
 const NOTES_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,25 +59,24 @@ pub enum SharedStoreError {
     },
 }
 
-/// Counters in Redis or Valkey, and what was found lost of them.
+/// Counters in Redis or Valkey, and what this member has said about their loss.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: RedisStore,
-    clock: Arc<dyn Clock>,
-    lost: Mutex<Option<Lost>>,
+    said: Mutex<Said>,
 }
 
-/// A loss that nobody has acknowledged.
-#[derive(Clone, Debug)]
-struct Lost {
-    loss: Loss,
-    /// When it was found, on our clock.
-    at: Timestamp,
+/// What has been logged, so that it is logged once.
+#[derive(Debug, Default)]
+struct Said {
+    /// The loss that is not acknowledged.
+    loss: Option<Loss>,
+    newer_protocol: Option<u32>,
 }
 
 impl SharedStore {
     /// Opens it; whether it can be reached shows later.
-    pub(crate) fn open(redis: &Redis, clock: Arc<dyn Clock>) -> Result<Self, SharedStoreError> {
+    pub(crate) fn open(redis: &Redis) -> Result<Self, SharedStoreError> {
         let mut config = RedisConfig::new(&redis.urls);
         config.cluster = redis.cluster;
         config.username.clone_from(&redis.username);
@@ -92,51 +94,141 @@ impl SharedStore {
         if let Some((cert, key)) = &redis.tls.client {
             config.tls.client = Some((read("store.tls.cert", cert)?, read("store.tls.key", key)?));
         }
-        Ok(Self { store: RedisStore::open(config)?, clock, lost: Mutex::default() })
+        Ok(Self { store: RedisStore::open(config)?, said: Mutex::default() })
+    }
+
+    /// The store at an address, with default settings.
+    #[cfg(test)]
+    pub(crate) fn at(url: &str) -> Result<Self, SharedStoreError> {
+        Ok(Self { store: RedisStore::open(RedisConfig::new([url]))?, said: Mutex::default() })
     }
 
     pub(crate) fn stats(&self) -> RedisStats {
         self.store.stats()
     }
 
-    /// Goes on counting after a loss, from what there is; what was lost, if anything was.
-    pub(crate) fn acknowledge_loss(&self) -> Option<Loss> {
-        self.store.acknowledge_loss();
-        self.lost().take().map(|lost| lost.loss)
+    /// Acknowledges for all members every loss that began before now: quotas count from what there is. The loss that was known, if
+    /// any was; an error if the acknowledgement could not be written into the store yet.
+    pub(crate) async fn acknowledge_loss(&self) -> Result<Option<Loss>, StoreError> {
+        // Another member may have noticed a loss, or acknowledged it.
+        let looked = self.store.now().await;
+        let loss = self.store.acknowledge_loss();
+        looked?;
+        self.store.now().await?;
+        self.say();
+        Ok(loss)
     }
 
-    fn lost(&self) -> MutexGuard<'_, Option<Lost>> {
-        // Every change is one assignment.
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Why nothing is decided in the store by this member for good, if that is so.
+    pub(crate) fn newer_protocol(&self) -> Option<String> {
+        let store = self.store.newer_protocol()?;
+        Some(Fault::NewerProtocol { store, member: PROTOCOL }.to_string())
+    }
+
+    /// Takes back what batches charged that were given up.
+    pub(crate) async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.store.undo(batch).await
+    }
+
+    /// Counts a batch that is not undone.
+    pub(crate) fn undo_failed(&self) {
+        self.store.undo_failed();
+    }
+
+    /// How long an undo is worth another try.
+    pub(crate) fn undo_horizon(&self) -> Duration {
+        self.store.undo_horizon()
+    }
+
+    /// Warns if the server may evict counters, which then count from zero.
+    async fn check_eviction(&self) {
+        match self.store.eviction_policy().await {
+            Ok(policy) if policy == "noeviction" => {}
+            Ok(policy) => tracing::warn!(
+                target: "tidegate::store",
+                policy,
+                "the store may evict counters, which then count from zero and admit more than their limits; set `maxmemory-policy noeviction` in Redis"
+            ),
+            Err(error) => tracing::info!(
+                target: "tidegate::store",
+                %error,
+                "the store does not say its eviction policy (the user may not use CONFIG GET); make sure that it is `maxmemory-policy noeviction`"
+            ),
+        }
+    }
+
+    /// Logs what has changed about losses and the protocol.
+    fn say(&self) {
+        // Every change is one assignment. What is so is read under the lock, so that it is said in order.
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
+        if said.loss != loss {
+            match (&said.loss, &loss) {
+                (None, Some(loss)) => tracing::error!(
+                    target: "tidegate::store",
+                    expected = loss.expected,
+                    found = loss.found,
+                    began = %loss.began,
+                    "the store has lost its counters; quotas follow their on_store_failure until their windows end or `tidegate leases acknowledge` is run at one member"
+                ),
+                (Some(_), None) => tracing::info!(
+                    target: "tidegate::store",
+                    "the loss of the store's counters is acknowledged; quotas count from what there is"
+                ),
+                _ => {}
+            }
+            said.loss = loss;
+        }
+        if said.newer_protocol != newer_protocol {
+            if let Some(newer) = self.newer_protocol() {
+                tracing::error!(target: "tidegate::store", "{newer}; until then this member decides alone and is not ready");
+            }
+            said.newer_protocol = newer_protocol;
+        }
     }
 
     /// What was lost that matters to this batch: a promise for an hour or longer of which nobody knows any more how much was
-    /// used. Its window ends at the latest a window after the loss, and then it is known again.
+    /// used. When its window has ended, it is known again.
     fn lost_for(&self, batch: &Batch) -> Option<StoreError> {
-        let now = self.clock.now();
-        let mut lost = self.lost();
-        if lost.is_none()
-            && let Some(loss) = self.store.loss()
-        {
-            tracing::error!(
-                target: "tidegate::store",
-                expected = loss.expected,
-                found = loss.found,
-                "the store has lost its counters; quotas do as their on_store_failure says until their windows end or the loss is acknowledged"
-            );
-            *lost = Some(Lost { loss, at: now });
-        }
-        let Lost { loss, at } = lost.as_ref()?;
-        let is_unknown = |algorithm: &Algorithm| {
-            let window = algorithm.window().unwrap_or(Duration::MAX);
-            algorithm.is_quota() && now < at.saturating_add(window)
-        };
         let asks =
             |kind: &Kind| matches!(kind, Kind::Check { .. } | Kind::Peek { .. } | Kind::Acquire { .. });
-        let mut operations = batch.operations.iter();
-        operations
-            .any(|one| asks(&one.kind) && is_unknown(&one.algorithm))
-            .then(|| StoreError::DataLost { expected: loss.expected.clone(), found: loss.found.clone() })
+        let mut quotas = batch.operations.iter().filter(|one| asks(&one.kind) && one.algorithm.is_quota());
+        let loss = quotas.find_map(|one| {
+            let loss = self.store.loss_of(&one.key)?;
+            (self.store.about_now() < known_again(&one.algorithm, loss.began)).then_some(loss)
+        })?;
+        Some(StoreError::DataLost { expected: loss.expected, found: loss.found })
+    }
+
+    async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        if self.lost_for(batch).is_some() {
+            // Another member may have acknowledged the loss since.
+            self.store.now().await?;
+            if let Some(error) = self.lost_for(batch) {
+                return Err(error);
+            }
+        }
+        let answer = self.store.run(batch).await?;
+        let Some(error) = self.lost_for(batch) else { return Ok(answer) };
+        // This batch was the first to find the loss, and was decided on what is left, which is not what was promised.
+        let undo = Batch::undo_of(batch, RequestId(batch.id.0 ^ UNDO_OF_LOST));
+        if !answer.refused && !undo.operations.is_empty() && self.store.undo(&undo).await.is_err() {
+            self.store.undo_failed();
+        }
+        Err(error)
+    }
+}
+
+/// When it is known again how much is used of a limit whose counters were lost at `began`: at the end of the window of that instant,
+/// where all keys have the same windows.
+fn known_again(algorithm: &Algorithm, began: Timestamp) -> Timestamp {
+    fn window_end(counter: &impl Counter, at: Timestamp) -> Timestamp {
+        counter.reset_at(counter.charge(State::EMPTY, Cost::ONE, at), at)
+    }
+    match algorithm {
+        Algorithm::Fixed(fixed) if fixed.start() == WindowStart::Epoch => window_end(fixed, began),
+        Algorithm::Calendar(calendar) => window_end(calendar, began),
+        _ => began.saturating_add(algorithm.window().unwrap_or(Duration::MAX)),
     }
 }
 
@@ -154,12 +246,9 @@ pub(crate) struct Shared(pub(crate) Arc<SharedStore>);
 
 impl Store for Shared {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        if let Some(error) = self.0.lost_for(batch) {
-            return Err(error);
-        }
-        let answer = self.0.store.run(batch).await?;
-        // Whoever finds the loss was decided on what is left, which is not what was promised.
-        self.0.lost_for(batch).map_or(Ok(answer), Err)
+        let answer = self.0.run(batch).await;
+        self.0.say();
+        answer
     }
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
@@ -187,31 +276,32 @@ pub(crate) enum NotJoined {
 pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
     let mut is_away = false;
     loop {
-        match daemon.join_and_beat().await {
+        let joined = daemon.join_and_beat().await;
+        if joined.is_ok() && !daemon.has_joined.swap(true, Ordering::Relaxed) {
+            tracing::info!(target: "tidegate::store", "the store answers; this member has joined the others");
+            if let Some(shared) = &daemon.shared {
+                shared.check_eviction().await;
+            }
+        } else if joined.is_ok() && is_away {
+            tracing::info!(target: "tidegate::store", "the store answers again");
+        }
+        daemon.tell_readiness().await;
+        match joined {
             Ok(()) => {
-                if !daemon.has_joined.swap(true, Ordering::Relaxed) {
-                    tracing::info!(target: "tidegate::store", "the store answers; this member is ready");
-                    if daemon.is_ready.load(Ordering::Relaxed) {
-                        daemon.services.health.serve().await;
-                    }
-                } else if is_away {
-                    tracing::info!(target: "tidegate::store", "the store answers again");
-                }
                 is_away = false;
-                // An error is told when it is tried again.
+                // Ignore the error; the next attempt reports it.
                 let _ = daemon.wait_for_changes().await;
-                continue;
             }
             Err(error) => {
                 if !is_away {
                     let cause = core::error::Error::source(&error).map(ToString::to_string);
-                    let ready = daemon.has_joined.load(Ordering::Relaxed);
-                    tracing::warn!(target: "tidegate::store", %error, cause, ready, "the store is asked again every second");
+                    let unready = daemon.unready();
+                    tracing::warn!(target: "tidegate::store", %error, cause, unready, "the store does not answer; it is asked again four times a second");
                 }
                 is_away = true;
+                tokio::time::sleep(RETRY_EVERY).await;
             }
         }
-        tokio::time::sleep(RETRY_EVERY).await;
     }
 }
 
@@ -272,4 +362,31 @@ impl Daemon {
 /// What a note says, or a line about why it says nothing: one that cannot be read must not keep the rest from being used.
 pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
     read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Rate;
+    use tidegate::algorithm::{Calendar, CivilUnit, Fixed};
+
+    use super::*;
+
+    #[test]
+    fn a_quota_is_known_again_at_the_end_of_the_window_in_which_it_was_lost() {
+        let hour = Duration::from_hours(1);
+        let day = Timestamp::from_secs(20_840 * 86_400);
+        let lost = day.saturating_add(23 * hour);
+        let fixed = |start| Algorithm::Fixed(Fixed::new(10, 24 * hour, start).unwrap());
+        let calendar = |zone| Algorithm::Calendar(Calendar::new(10, CivilUnit::Day, zone).unwrap());
+        let rate = Algorithm::bucket(Rate::new(10, 24 * hour).unwrap()).unwrap();
+        for (algorithm, hours) in [
+            (fixed(WindowStart::Epoch), 1),
+            (fixed(WindowStart::FirstHit), 24),
+            (calendar("UTC"), 1),
+            (calendar("Asia/Tokyo"), 16),
+            (rate, 24),
+        ] {
+            assert_eq!(known_again(&algorithm, lost), lost.saturating_add(hours * hour), "{algorithm:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Slots are charged in order, each in one step. Where one refuses, those before it are given back by undoing, which is exact for
 //! what nobody charged on top; a neighbour may for a moment be refused for a charge that is then given back, never the
 //! reverse. What cannot be undone (refunds, resets, blocks, releases, what ledgers do) is only done after all slots have been asked whether they would
-//! refuse. A failure in between leaves a charge: its outcome is unknown, as the error says, and the count `stranded` grows.
+//! refuse. A failure in between leaves a charge: its outcome is unknown, as the error says, and the count `undo_failed` grows.
 //!
 //! Everything a batch asks has an id that follows from its own, so that a batch sent again meets the answers it met.
 //!
@@ -50,6 +50,24 @@ pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, S
         shared.known.of(operation)?;
     }
     Across { shared, batch, parts }.run().await
+}
+
+/// Undoes what a batch charged that was given up, and sees to it that the batch charges nothing if it arrives only now. `batch`
+/// was [checked](Batch::check) and has undos only.
+pub(crate) async fn undo(shared: &Arc<Shared>, batch: &Batch) -> Result<(), StoreError> {
+    let is_undo = |kind: &Kind| matches!(kind, Kind::Undo { .. });
+    if !batch.notes.is_empty() || !batch.operations.iter().all(|operation| is_undo(&operation.kind)) {
+        return Err(StoreError::Unsupported { what: "an undo of anything but batches".to_owned() });
+    }
+    for part in parts(batch) {
+        let place = if shared.config.cluster { Place::Slot(part.slot) } else { Place::Server };
+        let batch = if shared.config.cluster { part.batch } else { batch.clone() };
+        shared.undo(place, Asked::new(batch, &shared.known)?.forestalling()).await?;
+        if place == Place::Server {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The operations of one slot.
@@ -155,19 +173,19 @@ impl Across<'_> {
 
     /// Gives back what the parts before a refusal charged, the last first, and then the notes.
     async fn give_back(&self, parts: &[Part], notes: &[NoteChange]) {
-        let mut stranded = 0;
+        let mut failed = 0;
         for part in parts.iter().rev() {
             let id = derived(self.batch.id, UNDONE + u128::from(part.slot));
             let undone = match Asked::new(Batch::undo_of(&part.batch, id), &self.shared.known) {
                 Ok(asked) => self.shared.ask(Place::Slot(part.slot), asked.giving_back()).await,
                 Err(error) => Err(error),
             };
-            stranded += u64::from(undone.is_err());
+            failed += u64::from(undone.is_err());
         }
         if !notes.is_empty() {
-            stranded += u64::from(self.note(derived(self.batch.id, NOTES_BACK), notes).await.is_err());
+            failed += u64::from(self.note(derived(self.batch.id, NOTES_BACK), notes).await.is_err());
         }
-        add(&self.shared.counts.stranded, stranded.min(1));
+        add(&self.shared.counts.undo_failed, failed.min(1));
     }
 
     /// An error after something was done: its outcome is unknown, whatever it was.
@@ -175,7 +193,7 @@ impl Across<'_> {
         if !done || error.is_outcome_unknown() {
             return error;
         }
-        add(&self.shared.counts.stranded, 1);
+        add(&self.shared.counts.undo_failed, 1);
         StoreError::Unavailable { at: self.shared.at.clone(), sent: true, source: Some(Box::new(error)) }
     }
 

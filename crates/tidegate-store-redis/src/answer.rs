@@ -81,7 +81,7 @@ fn decided(mut reader: Reader<'_>, asked: &Asked) -> Option<Decided> {
         outcomes.push(outcome);
     }
     let mut notes_before = Vec::new();
-    if !refused && !asked.tries {
+    if !refused && !asked.tries() {
         for change in &asked.batch.notes {
             let (kind, name) = match change {
                 NoteChange::Put(note) | NoteChange::Create(note) => (note.kind, &note.name),

@@ -12,6 +12,7 @@ use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
 use crate::bytes::{Reader, Writer};
+use crate::epochs::EpochSetting;
 use crate::ledger;
 use crate::names::{Names, Place};
 use crate::numbers::{Known, Numbers, Shape, count, to_micros};
@@ -21,13 +22,23 @@ use crate::numbers::{Known, Numbers, Shape, count, to_micros};
 pub(crate) struct Asked {
     pub(crate) batch: Batch,
     pub(crate) numbers: SmallVec<[Arc<Numbers>; 4]>,
-    /// Whether it is only to be seen what would happen.
-    pub(crate) tries: bool,
-    /// Whether its undoing is for a batch that is refused in the end, so that nothing of it may be left.
-    gives_back: bool,
+    manner: Manner,
     /// Whether its answer is remembered. What only looks need not be, unless it is part of a batch that does more.
     remembered: bool,
     fingerprint: u64,
+}
+
+/// How a batch is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// As it says.
+    Plain,
+    /// Nothing is changed: it is only to be seen what would happen.
+    Try,
+    /// Its undos are for a batch that is refused in the end, so that nothing of that may be left.
+    GiveBack,
+    /// Its undos also keep a batch from being carried out that arrives only later.
+    Forestall,
 }
 
 impl Asked {
@@ -38,7 +49,8 @@ impl Asked {
         let mut hasher = Fnv::default();
         batch.hash(&mut hasher);
         let remembered = !batch.is_forgettable();
-        Ok(Self { batch, numbers, tries: false, gives_back: false, remembered, fingerprint: hasher.finish() })
+        let fingerprint = hasher.finish();
+        Ok(Self { batch, numbers, manner: Manner::Plain, remembered, fingerprint })
     }
 
     /// The same as a part of `whole`.
@@ -48,18 +60,29 @@ impl Asked {
 
     /// The same, taking back for a batch that is refused in the end.
     pub(crate) fn giving_back(self) -> Self {
-        Self { gives_back: true, ..self }
+        Self { manner: Manner::GiveBack, ..self }
+    }
+
+    /// The same, keeping what it undoes from being carried out later.
+    pub(crate) fn forestalling(self) -> Self {
+        Self { manner: Manner::Forestall, ..self }
     }
 
     /// The same, changing nothing.
     pub(crate) fn tried(self) -> Self {
-        Self { tries: true, ..self }
+        Self { manner: Manner::Try, ..self }
+    }
+
+    /// Whether it is only to be seen what would happen.
+    pub(crate) fn tries(&self) -> bool {
+        self.manner == Manner::Try
     }
 
     /// Its operation, if it is nothing but one check that binds of a limit whose state is a word.
     fn sole_check(&self) -> Option<&Operation> {
         let [operation] = self.batch.operations.as_slice() else { return None };
-        let alone = self.batch.mode == BatchMode::AllOrNothing && self.batch.notes.is_empty() && !self.tries;
+        let alone =
+            self.batch.mode == BatchMode::AllOrNothing && self.batch.notes.is_empty() && !self.tries();
         let checks = matches!(operation.kind, Kind::Check { .. }) && operation.mode == Mode::Enforce;
         (alone && checks && self.numbers[0].shape != Shape::Usage).then_some(operation)
     }
@@ -113,12 +136,12 @@ pub(crate) struct Setting<'a> {
     pub(crate) about: Timestamp,
     /// How long answers are remembered.
     pub(crate) kept: Duration,
-    /// The marker seen before, if any.
-    pub(crate) seen: &'a [u8],
-    /// The marker to write where there is none, or its id alone where its epoch begins now.
-    pub(crate) fresh: &'a [u8],
-    /// Whether the loss that the marker seen before speaks of is acknowledged.
-    pub(crate) acknowledges: bool,
+    /// The lease protocol of this member.
+    pub(crate) protocol: u32,
+    /// Whether nothing is decided while a loss is not acknowledged.
+    pub(crate) refuses_loss: bool,
+    /// What it says of the epoch.
+    pub(crate) epoch: &'a EpochSetting,
 }
 
 /// The keys and arguments of a call.
@@ -205,8 +228,14 @@ impl Call {
             .map(|w| w.around(setting.about))
             .collect();
         header.short(builder.specs.len() as u16).short(windows.len() as u16);
-        header.byte(u8::from(setting.acknowledges));
-        let mut args = vec![header.into_bytes(), setting.seen.to_vec(), setting.fresh.to_vec()];
+        let EpochSetting { seen, fresh, acknowledged_us, acknowledges, remembers } = setting.epoch;
+        let told = seen.as_ref().map(|seen| (seen.number, seen.began_us, seen.is_after_loss));
+        let (number, began_us, is_after_loss) = told.unwrap_or_default();
+        header.int(number).double(count(began_us)).byte(u8::from(is_after_loss));
+        header.int(setting.protocol).double(count(*acknowledged_us)).byte(u8::from(*acknowledges));
+        header.byte(u8::from(*remembers)).byte(u8::from(setting.refuses_loss));
+        let seen = seen.as_ref().map(|seen| seen.bytes.clone()).unwrap_or_default();
+        let mut args = vec![header.into_bytes(), seen, fresh.clone()];
         args.extend(builder.specs.iter().map(|numbers| numbers.spec.to_vec()));
         args.extend(windows.iter().map(|windows| windows.to_vec()));
         args.extend(batches);
@@ -302,7 +331,7 @@ impl Builder<'_> {
             Kind::Peek { .. } => 2,
             Kind::Report { .. } => 3,
             Kind::Refund { .. } => 4,
-            Kind::Undo { .. } if asked.gives_back => 10,
+            Kind::Undo { .. } if asked.manner == Manner::GiveBack => 10,
             Kind::Undo { .. } => 5,
             Kind::Acquire { .. } => 6,
             Kind::Release { .. } => 7,
@@ -336,10 +365,11 @@ impl Builder<'_> {
     fn batch(&mut self, asked: &Asked) -> Vec<u8> {
         let batch = &asked.batch;
         let mut bytes = Writer::default();
-        bytes.byte(match batch.mode {
-            _ if asked.tries => 2,
-            BatchMode::AllOrNothing => 0,
-            BatchMode::Each => 1,
+        bytes.byte(match (asked.manner, batch.mode) {
+            (Manner::Try, _) => 2,
+            (Manner::Forestall, _) => 4,
+            (_, BatchMode::AllOrNothing) => 0,
+            (_, BatchMode::Each) => 1,
         });
         let answer = if asked.remembered { self.key(self.names.answer(self.place, batch.id)) } else { 0 };
         bytes.short(answer).long(asked.fingerprint).bytes(&batch.id.0.to_be_bytes());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate::Timestamp;
 
 use crate::breaker::BreakerConfig;
+use crate::marker::PROTOCOL;
 
 /// How a [`RedisStore`](crate::RedisStore) reaches Redis or Valkey.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct RedisConfig {
     pub prefix: String,
     /// How long a batch may take, from the call until the answer. Default 50 ms.
     pub deadline: Duration,
+    /// How long an [undo](crate::RedisStore::undo) may take, which nobody waits for. Default 2 s.
+    pub undo_deadline: Duration,
     /// How long connecting may take. Default 1 s. Callers do not wait for it longer than for the deadline.
     pub connect_timeout: Duration,
     /// How many operations may wait to be sent. Default 16 384. One more and its batch is
@@ -40,12 +43,15 @@ pub struct RedisConfig {
     /// How long an answered batch is remembered, so that it is not carried out again when it is sent again, and can be undone.
     /// Default 1 minute, at most a day; each takes about 300 bytes of the server's memory for each operation.
     pub answers_kept: Duration,
-    /// When a store that does not answer is left alone, and for how long.
+    /// When batches are rejected because the store did not answer those before, and for how long.
     pub breaker: BreakerConfig,
     /// What to do when the store has lost what it held. Default [`OnLoss::Report`].
     pub on_loss: OnLoss,
     /// Whose clock decides. Default [`Clock::Server`].
     pub clock: Clock,
+    /// The lease protocol that this member speaks. Only tests have another number than this version's.
+    #[doc(hidden)]
+    pub protocol: u32,
 }
 
 impl RedisConfig {
@@ -62,6 +68,7 @@ impl RedisConfig {
             tls: Tls::default(),
             prefix: "tidegate:".to_owned(),
             deadline: Duration::from_millis(50),
+            undo_deadline: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
             queue: 1 << 14,
             calls: 2,
@@ -70,6 +77,7 @@ impl RedisConfig {
             breaker: BreakerConfig::default(),
             on_loss: OnLoss::default(),
             clock: Clock::Server,
+            protocol: PROTOCOL,
         }
     }
 }
@@ -84,6 +92,7 @@ impl fmt::Debug for RedisConfig {
             .field("tls", &self.tls)
             .field("prefix", &self.prefix)
             .field("deadline", &self.deadline)
+            .field("undo_deadline", &self.undo_deadline)
             .field("queue", &self.queue)
             .field("calls", &self.calls)
             .field("gathered", &self.gathered)
@@ -146,8 +155,8 @@ pub enum OnLoss {
     /// They are decided on what there is, which is nothing at first; [`stats`](crate::RedisStore::stats) says so.
     #[default]
     Report,
-    /// They are [`StoreError::DataLost`](tidegate_store::StoreError::DataLost) until
-    /// [`acknowledge_loss`](crate::RedisStore::acknowledge_loss).
+    /// They are [`StoreError::DataLost`](tidegate_store::StoreError::DataLost) until a member
+    /// [acknowledges](crate::RedisStore::acknowledge_loss) the loss.
     Refuse,
 }
 

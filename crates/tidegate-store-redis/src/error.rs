@@ -1,8 +1,13 @@
 //! Why the engine could not be asked, and what to do about it.
 
+use std::error::Error;
+use std::time::Duration;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
-use tidegate::Timestamp;
 use tidegate_store::StoreError;
+
+use crate::shared::Shared;
+use crate::stats::Loss;
 
 /// Why a store cannot be opened. Whether the engine can be reached shows with the first batch.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +21,14 @@ pub enum OpenError {
     SeveralUrls {
         /// How many.
         count: usize,
+    },
+    /// An address of Redis Sentinel.
+    #[error(
+        "the address {url} is of Redis Sentinel, which is not supported; name the primary by an address that follows it, such as a DNS name or a virtual IP, or use a cluster"
+    )]
+    Sentinel {
+        /// The address, without credentials.
+        url: String,
     },
     /// An address that is none, or certificates that cannot be read.
     #[error(
@@ -47,15 +60,27 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The breaker is open.
+    /// The circuit breaker is open.
     #[error(
-        "it did not answer {failures} times in a row and is left alone for up to {cool_down:?}; it is tried again by itself"
+        "the circuit breaker is open after {failures} failed calls in a row; the store is probed every {every:?} and used again when it answers; the last call failed: {last}"
     )]
-    LeftAlone {
-        /// How often.
+    CircuitOpen {
+        /// After how many failures it opens.
         failures: u32,
-        /// The longest it is left alone.
-        cool_down: std::time::Duration,
+        /// How often the store is asked at least.
+        every: Duration,
+        /// Why the last call failed.
+        last: String,
+    },
+    /// The marker in the store has a higher lease protocol than this member.
+    #[error(
+        "the store is used by a newer lease protocol ({store}, this member speaks {member}); upgrade this member"
+    )]
+    NewerProtocol {
+        /// The protocol of the store.
+        store: u32,
+        /// The protocol of this member.
+        member: u32,
     },
     /// Too much waits to be sent.
     #[error(
@@ -69,7 +94,7 @@ pub enum Fault {
     #[error("it could not be sent within {deadline:?}; the calls before it took too long")]
     NotSent {
         /// The bound.
-        deadline: std::time::Duration,
+        deadline: Duration,
     },
     /// The member is closing down.
     #[error("the runtime of the store has stopped")]
@@ -85,12 +110,100 @@ pub enum Fault {
     },
 }
 
-/// An error of the client library as one of stores. `at` is where it came from, `now` about what the server's clock shows.
-pub(crate) fn told(error: RedisError, at: &str, now: Timestamp) -> StoreError {
-    // A full server says so before anything is written.
-    if error.code() == Some("OOM") {
-        return StoreError::Full { until: now.saturating_add(std::time::Duration::from_secs(1)) };
+/// Why a call brought no answers.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// No answer within this time.
+    Timeout(Duration),
+    Said(RedisError),
+    Lost(Loss),
+    NewerProtocol {
+        store: u32,
+        member: u32,
+    },
+    Unreadable,
+}
+
+impl CallError {
+    /// Whether it is the store that fails, rather than what it was asked.
+    pub(crate) fn is_of_the_store(&self) -> bool {
+        match self {
+            Self::Timeout(_) | Self::NewerProtocol { .. } => true,
+            Self::Lost(_) | Self::Unreadable => false,
+            Self::Said(error) if is_refused_connection(error) => true,
+            Self::Said(error) => match error.kind() {
+                ErrorKind::Server(ServerErrorKind::ResponseError | ServerErrorKind::NoPerm) => false,
+                ErrorKind::Extension => matches!(error.code(), Some("BUSY" | "MISCONF" | "NOREPLICAS")),
+                _ => true,
+            },
+        }
     }
+
+    /// Whether another connection to the same address may answer.
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        match self {
+            Self::Timeout(_) => true,
+            Self::Said(error) => {
+                is_refused_connection(error)
+                    || !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+                    || error.code() == Some("READONLY")
+            }
+            Self::Lost(_) | Self::NewerProtocol { .. } | Self::Unreadable => false,
+        }
+    }
+
+    /// Whether one of the batches of the call may be to blame while the others could be carried out.
+    pub(crate) fn is_of_a_batch(&self) -> bool {
+        let Self::Said(error) = self else { return false };
+        // The script itself fails on values that it did not write.
+        let is_script_error = error.kind() == ErrorKind::Server(ServerErrorKind::ResponseError)
+            && detail_has(error, "user_script");
+        error.code() == Some("WRONGTYPE") || is_script_error
+    }
+
+    /// The error for one of the batches.
+    pub(crate) fn for_one(&self, shared: &Shared) -> StoreError {
+        match self {
+            Self::Timeout(after) => StoreError::Timeout { after: *after },
+            Self::Said(error) if error.is_timeout() => StoreError::Timeout { after: shared.config.deadline },
+            Self::Said(error) => told(error.clone(), &shared.at),
+            Self::Lost(loss) => {
+                StoreError::DataLost { expected: loss.expected.clone(), found: loss.found.clone() }
+            }
+            Self::NewerProtocol { store, member } => {
+                let source = Fault::NewerProtocol { store: *store, member: *member };
+                StoreError::Unavailable { at: shared.at.clone(), sent: false, source: Some(Box::new(source)) }
+            }
+            Self::Unreadable => StoreError::Unavailable { at: shared.at.clone(), sent: true, source: None },
+        }
+    }
+
+    /// The error with what caused it, in one line.
+    pub(crate) fn text(&self, shared: &Shared) -> String {
+        let error = self.for_one(shared);
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    }
+}
+
+/// Whether the server did not let a connection in.
+pub(crate) fn is_refused_connection(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
+        || detail_has(error, "max number of clients")
+}
+
+fn detail_has(error: &RedisError, text: &str) -> bool {
+    error.detail().is_some_and(|detail| detail.contains(text))
+}
+
+/// An error of the client library as one of stores. `at` is where it came from.
+pub(crate) fn told(error: RedisError, at: &str) -> StoreError {
     let (sent, advice) = advice(&error);
     let source = Fault::Said { advice, source: error };
     StoreError::Unavailable { at: at.to_owned(), sent, source: Some(Box::new(source)) }
@@ -101,39 +214,69 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
     if error.is_connection_refusal() {
         return (false, "nothing listens there; start the server, or correct the address");
     }
-    // Who has not said who they are may send but a few short arguments.
-    if error.detail().is_some_and(|detail| detail.contains("unauthenticated")) {
+    // A connection that has not authenticated may send but a few short arguments.
+    if detail_has(error, "unauthenticated") {
         return (
             false,
             "it asks for a password; set `password`, and `username` if it is not the default user's",
+        );
+    }
+    if detail_has(error, "max number of clients") {
+        return (
+            false,
+            "it has as many clients as its `maxclients` allows; raise that, or close other clients",
+        );
+    }
+    if detail_has(error, "unknown command") {
+        return (
+            false,
+            "it runs no scripts, as Redis Sentinel does not; name the primary itself, since Sentinel is not supported",
         );
     }
     match (error.kind(), error.code()) {
         (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
             (false, "it does not take the user and password; correct `username` and `password`")
         }
+        // The script writes only after it has decided everything, and its first write is the one that is refused.
+        (_, Some("OOM")) => (
+            false,
+            "it is out of memory (OOM); raise its `maxmemory`, keep `noeviction`, and see what else it holds",
+        ),
         // A script that may not write has done nothing before, unless it may do some of what it needs.
         (_, Some("NOPERM")) => (
             true,
             "the user may not do what the script does; allow its keys, +evalsha, +eval, and reading and writing of strings, hashes, lists and sorted sets",
         ),
         (ErrorKind::Server(ServerErrorKind::ReadOnly), _) | (_, Some("READONLY")) => {
-            (false, "it is a replica; name the primary, or wait for the failover to end")
+            (false, "it is a replica (READONLY); name the primary, or wait for the failover to end")
         }
-        (_, Some("LOADING")) => (false, "it is reading its data from disk; it serves when that has ended"),
-        (_, Some("BUSY")) => {
-            (false, "a script of somebody else is running on it for too long; SCRIPT KILL ends it")
+        (_, Some("LOADING")) => {
+            (false, "it is reading its data from disk (LOADING); it serves when that has ended")
         }
-        (_, Some("CLUSTERDOWN")) => (false, "the cluster has no primary for the slot; see CLUSTER INFO"),
-        (_, Some("MASTERDOWN" | "TRYAGAIN" | "CROSSSLOT" | "MOVED" | "ASK")) => {
-            (false, "the slot is on its way to another node; it is followed by itself")
+        (_, Some("BUSY")) => (
+            false,
+            "another client's script has been running on it for too long (BUSY); SCRIPT KILL ends that script",
+        ),
+        (_, Some("CLUSTERDOWN")) => (
+            false,
+            "the cluster has no primary for the slot (CLUSTERDOWN); see CLUSTER INFO, and start or fail over the missing node",
+        ),
+        (_, Some("CROSSSLOT")) => (false, "it is a node of a cluster; set `cluster: true`"),
+        (_, Some("MASTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK")) => {
+            (false, "the slot is moving to another node; the next call follows it")
         }
-        (_, Some("MISCONF" | "NOREPLICAS")) => {
-            (false, "it takes no writes, since it cannot save or has too few replicas; see its log")
-        }
-        (_, Some("WRONGTYPE")) => {
-            (true, "something else uses keys under the prefix; choose another `prefix`")
-        }
+        (_, Some("MISCONF")) => (
+            false,
+            "it takes no writes because it could not save its data (MISCONF); see its log, and free its disk or correct its `dir`",
+        ),
+        (_, Some("NOREPLICAS")) => (
+            false,
+            "it takes no writes because it has too few replicas (NOREPLICAS); start a replica, or lower `min-replicas-to-write`",
+        ),
+        (_, Some("WRONGTYPE")) => (
+            true,
+            "a key under the prefix has another type than this store writes (WRONGTYPE); something else uses the prefix: delete the key, or choose another `prefix`",
+        ),
         (ErrorKind::ClusterConnectionNotFound, _) => (
             false,
             "no node of the cluster can be reached; see whether they run, and the addresses they announce",
@@ -142,6 +285,9 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
         (ErrorKind::Server(_) | ErrorKind::Extension, _) => {
             (true, "the server could not run the script; see what it says")
         }
-        _ => (true, "the connection broke; it is opened again by itself"),
+        _ => (
+            true,
+            "the connection broke and another one is opened; if that goes on, see the server's log, its `maxclients`, and what lies in between",
+        ),
     }
 }

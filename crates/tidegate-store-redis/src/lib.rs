@@ -21,13 +21,15 @@
 //! - **Gathered.** Callers that come while a call is under way share the next one, in which a hot key is read and written once
 //!   for all of them. Each batch stays one step of its own.
 //! - **Bounded.** A batch is answered within [`RedisConfig::deadline`], or is an error that says whether it may have taken
-//!   effect. After some failures in a row the [breaker] leaves the store alone for a while, so that one that is away costs nothing.
+//!   effect. After some failures in a row the [breaker] opens, so that a store that is away costs nothing; a task probes the store,
+//!   and it is used again within a second of its return.
 //! - **Once.** Answers are remembered in the store for [`RedisConfig::answers_kept`], so a batch sent again is not carried out
 //!   again, by whichever member, and can be undone.
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or another one,
 //!   [`RedisStats::loss`] says so. What a failover loses of the last moments, no marker tells.
-//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch begins, in which nothing is
-//!   lent before all leases have ended; the marker tells it to all members.
+//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch begins; the marker tells it to all
+//!   members, and who acknowledges the loss acknowledges it for all of them.
+//! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in the store.
 //! - **Nothing is swept.** Every counter and ledger expires when it has drained, some seconds later.
 //!
 //! In a cluster a batch is one step within a slot. Over several slots it is charged slot by slot, and given back where one
@@ -43,17 +45,21 @@ mod across;
 mod answer;
 mod bytes;
 mod call;
+mod epochs;
+mod lanes;
 mod ledger;
 mod link;
 mod marker;
 mod names;
 mod numbers;
+mod probe;
 mod script;
 mod shared;
 
 pub use breaker::{BreakerConfig, Circuit};
 pub use config::{Clock, OnLoss, RedisConfig, Secret, Tls};
 pub use error::{Fault, OpenError};
+pub use marker::PROTOCOL;
 pub use numbers::{FIRST_HIT_WINDOW_MIN, LIMIT_MAX};
-pub use stats::{Loss, RedisStats};
+pub use stats::{Loss, RedisStats, Rejected};
 pub use store::RedisStore;

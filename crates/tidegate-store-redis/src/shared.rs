@@ -1,16 +1,13 @@
-//! Gathering: callers that come while a call is under way go together in the next one.
-//!
-//! Each place (the server, or a slot of a cluster) has a lane: a queue, and a bounded number of calls under way. Who finds
-//! none under way is sent at once; the others wait for one round trip at most and share a call, in which a hot key is read and
-//! written once for all of them. A batch stays one step of its own: the script decides them one after the other.
+//! What all clones of a store share: the queue of batches, the calls that carry them, the breaker and the epochs.
 
 use core::fmt;
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::Value;
 use tidegate::Timestamp;
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
@@ -21,13 +18,23 @@ use crate::answer::{self, Decided};
 use crate::breaker::Breaker;
 use crate::call::{Asked, Call, Setting};
 use crate::config::{Clock, OnLoss, RedisConfig, without_credentials};
-use crate::error::{Fault, OpenError, told};
+use crate::epochs::{Epochs, home};
+use crate::error::{CallError, Fault, OpenError};
+use crate::lanes::{LaneName, Lanes, Purpose, Sent, Waiting};
 use crate::link::Link;
 use crate::marker::Marker;
-use crate::names::{Names, Place, note_slot};
+use crate::names::{Names, Place};
 use crate::numbers::Known;
+use crate::probe;
 use crate::script::Sha;
-use crate::stats::{Counts, Loss, RedisStats, add, read};
+use crate::stats::{Counts, Loss, RedisStats, Rejected, add, read};
+
+/// How many calls a batch takes at most: a second one for an epoch that is another one, a third for a clock that shows another
+/// window.
+const ATTEMPTS_MAX: usize = 3;
+
+/// The pause before the next call of undos after one that failed.
+const UNDO_PAUSE: Duration = Duration::from_millis(100);
 
 /// What all callers of a store share.
 pub(crate) struct Shared {
@@ -39,10 +46,14 @@ pub(crate) struct Shared {
     /// Where the store is, without credentials.
     pub(crate) at: String,
     sha: Sha,
-    handle: Handle,
+    pub(crate) handle: Handle,
     lanes: Mutex<Lanes>,
     breaker: Mutex<Breaker>,
     epochs: Mutex<Epochs>,
+    /// Why the last call failed.
+    last_failure: Mutex<String>,
+    /// Whether a task probes the store until it answers again. One exchange decides which failure starts it.
+    pub(crate) is_probed: AtomicBool,
     /// Whether a cluster has told the epoch of its slot of notes when it was first asked anything.
     home: OnceCell<bool>,
     opened: Instant,
@@ -52,50 +63,12 @@ pub(crate) struct Shared {
     ahead: AtomicI64,
 }
 
-#[derive(Debug, Default)]
-struct Lanes {
-    lanes: HashMap<Place, Lane>,
-    /// Operations in all queues.
-    waiting: usize,
-}
-
-#[derive(Debug, Default)]
-struct Lane {
-    queue: VecDeque<Waiting>,
-    under_way: usize,
-}
-
-/// One batch in a queue.
-#[derive(Debug)]
-struct Waiting {
-    asked: Asked,
-    answer: oneshot::Sender<Result<Decided, StoreError>>,
-    sent: Arc<Sent>,
-}
-
-/// Whether a batch is sent or given up, whichever comes first: one exchange decides, so that what is given up is never sent.
-#[derive(Debug, Default)]
-struct Sent(AtomicU8);
-
-impl Sent {
-    const WAITING: u8 = 0;
-    const SENT: u8 = 1;
-    const GIVEN_UP: u8 = 2;
-
-    fn becomes(&self, state: u8) -> bool {
-        // The word itself is all that is handed over.
-        self.0.compare_exchange(Self::WAITING, state, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-}
-
-#[derive(Debug)]
-struct Epochs {
-    /// The id to write where there is no marker. Another one each time, so that other members notice a loss too.
-    fresh: u128,
-    seen: HashMap<Place, Vec<u8>>,
-    /// Markers that speak of a loss which is acknowledged, until the next call there has said so.
-    acknowledged: HashMap<Place, Vec<u8>>,
-    loss: Option<Loss>,
+/// How much of what was gathered a call carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// A half of a call that failed for one of its batches.
+    Part,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -123,12 +96,9 @@ impl Shared {
             handle,
             lanes: Mutex::default(),
             breaker: Mutex::new(Breaker::new(config.breaker)),
-            epochs: Mutex::new(Epochs {
-                fresh: u128::from_be_bytes(random),
-                seen: HashMap::new(),
-                acknowledged: HashMap::new(),
-                loss: None,
-            }),
+            epochs: Mutex::new(Epochs::new(u128::from_be_bytes(random))),
+            last_failure: Mutex::default(),
+            is_probed: AtomicBool::new(false),
             home: OnceCell::new(),
             opened: Instant::now(),
             latest: AtomicU64::new(0),
@@ -146,29 +116,44 @@ impl Shared {
             calls: read(&self.counts.calls),
             batches: read(&self.counts.batches),
             asks: read(&self.counts.asks),
-            waiting: lock(&self.lanes).waiting,
+            waiting: lock(&self.lanes).waiting(),
             failed: read(&self.counts.failed),
-            left_alone: read(&self.counts.left_alone),
+            rejected: Rejected {
+                circuit_open: read(&self.counts.circuit_open),
+                queue_full: read(&self.counts.queue_full),
+                not_sent: read(&self.counts.not_sent),
+            },
             circuit,
             opened,
-            stranded: read(&self.counts.stranded),
+            undone: read(&self.counts.undone),
+            undo_failed: read(&self.counts.undo_failed),
             lost: read(&self.counts.lost),
             loss: self.loss(),
+            newer_protocol: self.newer_protocol(),
             disagreed: read(&self.counts.disagreed),
         }
     }
 
     pub(crate) fn loss(&self) -> Option<Loss> {
-        lock(&self.epochs).loss.clone()
+        lock(&self.epochs).loss()
+    }
+
+    pub(crate) fn loss_at(&self, place: Place) -> Option<Loss> {
+        lock(&self.epochs).loss_at(place)
+    }
+
+    pub(crate) fn newer_protocol(&self) -> Option<u32> {
+        lock(&self.epochs).newer_protocol()
     }
 
     pub(crate) fn acknowledge_loss(&self) -> Option<Loss> {
-        let mut epochs = lock(&self.epochs);
-        epochs.acknowledged.clear();
-        let Epochs { seen, acknowledged, .. } = &mut *epochs;
-        let flagged = seen.iter().filter(|(_, marker)| Marker::of(marker).is_after_loss);
-        acknowledged.extend(flagged.map(|(place, marker)| (*place, marker.clone())));
-        epochs.loss.take()
+        let now = self.about_now();
+        lock(&self.epochs).acknowledge(now)
+    }
+
+    /// The place whose marker all members look at.
+    pub(crate) fn home(&self) -> Place {
+        home(self.config.cluster)
     }
 
     /// About what the store's clock shows.
@@ -193,19 +178,26 @@ impl Shared {
 
     /// Has one batch decided at `place`, within the deadline.
     pub(crate) async fn ask(self: &Arc<Self>, place: Place, asked: Asked) -> Result<Decided, StoreError> {
-        if self.config.on_loss == OnLoss::Refuse
-            && let Some(loss) = &lock(&self.epochs).loss
-        {
-            return Err(lost(loss));
-        }
         if !lock(&self.breaker).lets_through(self.opened.elapsed()) {
-            add(&self.counts.left_alone, 1);
-            let (failures, cool_down) = (self.config.breaker.failures, self.config.breaker.cool_down_max);
-            return Err(self.unavailable(Fault::LeftAlone { failures, cool_down }));
+            add(&self.counts.circuit_open, 1);
+            return Err(self.circuit_open());
         }
+        self.wait(LaneName { place, purpose: Purpose::Decide }, asked, self.config.deadline).await
+    }
+
+    /// Has one undo carried out at `place`, past the breaker and within [`RedisConfig::undo_deadline`].
+    pub(crate) async fn undo(self: &Arc<Self>, place: Place, asked: Asked) -> Result<Decided, StoreError> {
+        self.wait(LaneName { place, purpose: Purpose::Undo }, asked, self.config.undo_deadline).await
+    }
+
+    async fn wait(
+        self: &Arc<Self>,
+        name: LaneName,
+        asked: Asked,
+        deadline: Duration,
+    ) -> Result<Decided, StoreError> {
         let sent = Arc::new(Sent::default());
-        let answer = self.enqueue(place, asked, &sent)?;
-        let deadline = self.config.deadline;
+        let answer = self.enqueue(name, asked, &sent)?;
         // The timer is the runtime's; whoever polls this need not run on it.
         let timed = {
             let _runtime = self.handle.enter();
@@ -214,7 +206,10 @@ impl Shared {
         match timed.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) if sent.becomes(Sent::GIVEN_UP) => Err(self.unavailable(Fault::Stopped)),
-            Err(_) if sent.becomes(Sent::GIVEN_UP) => Err(self.unavailable(Fault::NotSent { deadline })),
+            Err(_) if sent.becomes(Sent::GIVEN_UP) => {
+                add(&self.counts.not_sent, 1);
+                Err(self.unavailable(Fault::NotSent { deadline }))
+            }
             Ok(Err(_)) | Err(_) => Err(StoreError::Timeout { after: deadline }),
         }
     }
@@ -223,96 +218,112 @@ impl Shared {
         StoreError::Unavailable { at: self.at.clone(), sent: false, source: Some(Box::new(fault)) }
     }
 
+    fn circuit_open(&self) -> StoreError {
+        if let Some(store) = self.newer_protocol() {
+            return self.unavailable(Fault::NewerProtocol { store, member: self.config.protocol });
+        }
+        let breaker = self.config.breaker;
+        let every = breaker.cool_down_max.max(breaker.cool_down);
+        let last = lock(&self.last_failure).clone();
+        self.unavailable(Fault::CircuitOpen { failures: breaker.failures, every, last })
+    }
+
     fn enqueue(
         self: &Arc<Self>,
-        place: Place,
+        name: LaneName,
         asked: Asked,
         sent: &Arc<Sent>,
     ) -> Result<oneshot::Receiver<Result<Decided, StoreError>>, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let starts = {
-            let mut lanes = lock(&self.lanes);
-            let queue = self.config.queue;
-            if lanes.waiting + asked.weight() > queue && lanes.waiting > 0 {
-                drop(lanes);
-                return Err(self.unavailable(Fault::QueueFull { queue }));
-            }
-            lanes.waiting += asked.weight();
-            let lane = lanes.lanes.entry(place).or_default();
-            lane.queue.push_back(Waiting { asked, answer, sent: Arc::clone(sent) });
-            let starts = lane.under_way < self.config.calls.max(1);
-            lane.under_way += usize::from(starts);
-            starts
+        let waiting = Waiting { asked, answer, sent: Arc::clone(sent) };
+        let (queue, calls) = (self.config.queue, self.config.calls);
+        let calls = if name.purpose == Purpose::Undo { 1 } else { calls };
+        let Some(starts) = lock(&self.lanes).push(name, waiting, queue, calls) else {
+            add(&self.counts.queue_full, 1);
+            return Err(self.unavailable(Fault::QueueFull { queue }));
         };
         if starts {
             let shared = Arc::clone(self);
-            self.handle.spawn(async move { shared.drive(place).await });
+            self.handle.spawn(async move { shared.drive(name).await });
         }
         Ok(answered)
     }
 
-    /// Sends what waits at `place`, call after call, until nothing does.
-    async fn drive(self: Arc<Self>, place: Place) {
+    /// Sends what waits in a lane, call after call, until nothing does.
+    async fn drive(self: Arc<Self>, name: LaneName) {
         loop {
-            let group = self.take(place);
+            let group = lock(&self.lanes).take(name, self.config.gathered);
             if group.is_empty() {
                 return;
             }
-            self.carry(place, group).await;
+            let is_answered = self.carry(name, group, Extent::Whole).await;
+            if !is_answered && name.purpose == Purpose::Undo {
+                tokio::time::sleep(UNDO_PAUSE).await;
+            }
         }
     }
 
-    /// The batches of the next call; none if there are none, and then the lane has one call less under way.
-    fn take(&self, place: Place) -> Vec<Waiting> {
-        let mut lanes = lock(&self.lanes);
-        let mut group: Vec<Waiting> = Vec::new();
-        let (mut weight, mut left) = (0, 0);
-        let Some(lane) = lanes.lanes.get_mut(&place) else { return group };
-        while let Some(next) = lane.queue.front() {
-            let more = next.asked.weight();
-            if !group.is_empty() && weight + more > self.config.gathered {
-                break;
-            }
-            left += more;
-            let Some(next) = lane.queue.pop_front() else { break };
-            // Nobody waits for what was dropped or has run out of time.
-            if !next.answer.is_closed() && next.sent.becomes(Sent::SENT) {
-                weight += more;
-                group.push(next);
-            }
-        }
-        if group.is_empty() {
-            lane.under_way -= 1;
-            if lane.under_way == 0 {
-                lanes.lanes.remove(&place);
-            }
-        }
-        lanes.waiting -= left;
-        group
-    }
-
-    /// Sends one call and hands out its answers.
-    async fn carry(&self, place: Place, group: Vec<Waiting>) {
-        add(&self.counts.batches, group.len() as u64);
-        let asked: Vec<_> = group.iter().map(|waiting| &waiting.asked).collect();
-        add(&self.counts.asks, asked.iter().map(|asked| asked.asks() as u64).sum());
-        let answers = match self.call(place, &asked).await {
-            Ok((call, replies)) => {
-                let replies = call.answers(&replies, asked.len());
-                replies.iter().zip(&asked).map(|(reply, asked)| self.read(reply, asked)).collect()
-            }
-            Err(failed) => {
-                if failed.is_of_the_store() {
-                    add(&self.counts.failed, 1);
-                    lock(&self.breaker).failed(self.opened.elapsed());
+    /// Sends one call and hands out its answers; whether there were any.
+    fn carry(
+        self: &Arc<Self>,
+        name: LaneName,
+        mut group: Vec<Waiting>,
+        extent: Extent,
+    ) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(async move {
+            add(&self.counts.batches, group.len() as u64);
+            let asked: Vec<_> = group.iter().map(|waiting| &waiting.asked).collect();
+            add(&self.counts.asks, asked.iter().map(|asked| asked.asks() as u64).sum());
+            let answers = match self.call(name, &asked).await {
+                Ok((call, replies)) => {
+                    let replies = call.answers(&replies, asked.len());
+                    replies.iter().zip(&asked).map(|(reply, asked)| self.read(reply, asked)).collect()
                 }
-                asked.iter().map(|_| Err(failed.for_one(self))).collect::<Vec<_>>()
+                Err(error)
+                    if error.is_of_a_batch() && group.len() > 1 && self.has_marker(name, extent).await =>
+                {
+                    // One of them cannot be carried out, such as one whose key something else uses: the others must not fail
+                    // with it.
+                    let rest = group.split_off(group.len() / 2);
+                    let first = self.carry(name, group, Extent::Part).await;
+                    return self.carry(name, rest, Extent::Part).await || first;
+                }
+                Err(error) => {
+                    if name.purpose == Purpose::Decide {
+                        self.failed(&error);
+                    }
+                    let errors = asked.iter().map(|_| Err(error.for_one(self)));
+                    errors.collect::<Vec<Result<Decided, StoreError>>>()
+                }
+            };
+            let is_answered = answers.iter().any(Result::is_ok);
+            for (waiting, answer) in group.into_iter().zip(answers) {
+                // Who waited may have gone meanwhile.
+                let _ = waiting.answer.send(answer);
             }
-        };
-        for (waiting, answer) in group.into_iter().zip(answers) {
-            // Who waited may have gone meanwhile.
-            let _ = waiting.answer.send(answer);
+            is_answered
+        })
+    }
+
+    /// Whether a call without a batch is answered: if not, halving a call would find nobody to blame, and only cost more calls.
+    async fn has_marker(&self, name: LaneName, extent: Extent) -> bool {
+        extent == Extent::Part || self.call(name, &[]).await.is_ok()
+    }
+
+    /// Counts a call that was not answered, and has the store probed until it answers.
+    pub(crate) fn failed(self: &Arc<Self>, error: &CallError) {
+        if !error.is_of_the_store() {
+            return;
         }
+        add(&self.counts.failed, 1);
+        *lock(&self.last_failure) = error.text(self);
+        lock(&self.breaker).failed(self.opened.elapsed());
+        probe::start(self);
+    }
+
+    /// Whether the last call that was reported on was answered.
+    pub(crate) fn is_well(&self) -> bool {
+        lock(&self.breaker).is_well()
     }
 
     fn read(&self, bytes: &[u8], asked: &Asked) -> Result<Decided, StoreError> {
@@ -324,25 +335,29 @@ impl Shared {
     }
 
     /// A call with its replies.
-    async fn call(&self, place: Place, asked: &[&Asked]) -> Result<(Call, Vec<Value>), Failed> {
-        if place != Place::Server && !lock(&self.epochs).seen.contains_key(&place) {
-            // A slot that nobody has used is as old as the cluster: buckets would otherwise begin empty in each. Without an
-            // answer they do.
-            let home = async { self.call_at(Place::Slot(note_slot()), &[]).await.is_ok() };
+    async fn call(&self, name: LaneName, asked: &[&Asked]) -> Result<(Call, Vec<Value>), CallError> {
+        let LaneName { place, purpose } = name;
+        let patience = match purpose {
+            Purpose::Decide => self.config.deadline,
+            Purpose::Undo => self.config.undo_deadline,
+        };
+        if place != Place::Server && !lock(&self.epochs).has_seen(place) {
+            // A slot that nobody has used is as old as the cluster, and shares its loss.
+            let home = async { self.call_at(self.home(), &[], patience).await.is_ok() };
             self.home.get_or_init(|| home).await;
         }
-        self.call_at(place, asked).await
+        self.call_at(place, asked, patience).await
     }
 
-    async fn call_at(&self, place: Place, asked: &[&Asked]) -> Result<(Call, Vec<Value>), Failed> {
-        // Once for an epoch that is another one, once for a clock that shows another window.
-        for _ in 0..3 {
-            let (seen, fresh, acknowledges) = {
-                let epochs = lock(&self.epochs);
-                let seen = epochs.seen.get(&place).cloned().unwrap_or_default();
-                let acknowledges = epochs.acknowledged.get(&place) == Some(&seen);
-                (seen, epochs.fresh_at(place), acknowledges)
-            };
+    /// A call at a place, each attempt of which is waited for as long as `patience`.
+    pub(crate) async fn call_at(
+        &self,
+        place: Place,
+        asked: &[&Asked],
+        patience: Duration,
+    ) -> Result<(Call, Vec<Value>), CallError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let epoch = lock(&self.epochs).setting(place);
             let given = match &self.config.clock {
                 Clock::Server => None,
                 Clock::Given(clock) => Some(clock()),
@@ -353,131 +368,71 @@ impl Shared {
                 latest: Timestamp::from_nanos(self.latest.load(Ordering::Relaxed)),
                 about: given.unwrap_or_else(|| self.about_now()),
                 kept: self.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX),
-                seen: &seen,
-                fresh: &fresh,
-                acknowledges,
+                protocol: self.config.protocol,
+                refuses_loss: self.config.on_loss == OnLoss::Refuse,
+                epoch: &epoch,
             };
             let call = Call::of(asked, &self.names, place, &setting);
             add(&self.counts.calls, 1);
-            let mut link = self.link.clone();
-            let reply = timeout(self.config.deadline, link.call(&self.sha, &call)).await;
-            let reply = reply.map_err(|_| Failed::Timeout)?.map_err(Failed::Told)?;
-            let Value::Array(mut parts) = reply else { return Err(Failed::Unreadable) };
+            let mut connection = self.link.current();
+            let sent = Instant::now();
+            let reply = timeout(patience, connection.call(&self.sha, &call)).await;
+            let reply = reply.map_err(|_| CallError::Timeout(patience))?.map_err(CallError::Said)?;
+            let Value::Array(mut parts) = reply else { return Err(CallError::Unreadable) };
             let (Some(Value::Int(status)), Some(Value::Int(now)), Some(Value::BulkString(marker))) =
                 (parts.first(), parts.get(1), parts.get(2))
             else {
-                return Err(Failed::Unreadable);
+                return Err(CallError::Unreadable);
             };
             self.saw_now(Timestamp::from_nanos(now.unsigned_abs().saturating_mul(1000)));
-            lock(&self.breaker).succeeded();
+            let (seen, status) = (epoch.seen.as_ref(), *status);
+            if status == NEWER_PROTOCOL {
+                let Some(Value::Int(protocol)) = parts.get(3) else { return Err(CallError::Unreadable) };
+                let store = u32::try_from(*protocol).unwrap_or(u32::MAX);
+                lock(&self.epochs).meet_newer(place, store);
+                return Err(CallError::NewerProtocol { store, member: self.config.protocol });
+            }
+            // An answer that comes too late for callers says nothing about whether the next one will.
+            if sent.elapsed() <= self.config.deadline {
+                lock(&self.breaker).succeeded();
+            }
             match status {
-                0 => {
-                    if *marker != seen {
-                        lock(&self.epochs).meet(place, &seen, marker);
-                    }
+                ANSWERED => {
+                    lock(&self.epochs).meet(place, seen, marker);
                     return Ok((call, parts.split_off(3)));
                 }
-                1 => {
-                    let Some(Value::BulkString(fresh)) = parts.get(3) else { return Err(Failed::Unreadable) };
-                    let loss = self.lose(place, &seen, marker, fresh);
-                    if self.config.on_loss == OnLoss::Refuse {
-                        return Err(Failed::Lost(loss));
+                LOST => {
+                    let Some(Value::BulkString(fresh)) = parts.get(3) else {
+                        return Err(CallError::Unreadable);
+                    };
+                    self.lose(place, seen, marker, fresh);
+                }
+                LOSS_HOLDS => {
+                    lock(&self.epochs).meet(place, seen, marker);
+                    if let Some(loss) = self.loss_at(place) {
+                        return Err(CallError::Lost(loss));
                     }
                 }
                 // The windows around its clock are named the next time.
                 _ => {}
             }
         }
-        Err(Failed::Unreadable)
+        Err(CallError::Unreadable)
     }
 
     /// Takes note of a loss, and goes on in the epoch there is now.
-    fn lose(&self, place: Place, seen: &[u8], found: &[u8], fresh: &[u8]) -> Loss {
-        let slot = match place {
-            Place::Server => None,
-            Place::Slot(slot) => Some(slot),
-        };
-        let id = |bytes: &[u8]| String::from_utf8_lossy(Marker::of(bytes).id).into_owned();
-        let loss = Loss { slot, expected: id(seen), found: id(found) };
-        let mut epochs = lock(&self.epochs);
-        // Several calls may find the same.
-        if epochs.seen.get(&place).is_none_or(|known| Marker::of(known).id == Marker::of(seen).id) {
-            epochs.seen.insert(place, fresh.to_vec());
-            epochs.acknowledged.remove(&place);
-            epochs.fresh = epochs.fresh.wrapping_add(1);
-            epochs.loss.get_or_insert_with(|| loss.clone());
+    fn lose(&self, place: Place, seen: Option<&Marker>, found: &[u8], fresh: &[u8]) {
+        if lock(&self.epochs).lose(place, seen, found, fresh) {
             add(&self.counts.lost, 1);
         }
-        loss
     }
 }
 
-impl Epochs {
-    /// The marker to write where there is none: an id, and in a cluster the epoch of the slot of notes, unless that may be
-    /// gone as well.
-    fn fresh_at(&self, place: Place) -> Vec<u8> {
-        let mut fresh = format!("{:032x}", self.fresh).into_bytes();
-        let home = Place::Slot(note_slot());
-        if let Some(known) = self.seen.get(&home).filter(|_| place != home && self.loss.is_none()) {
-            fresh.extend(Marker::of(known).epoch());
-        }
-        fresh
-    }
-
-    /// Takes note of the marker found at `place` by a call that expected `seen`: the first there, or another epoch without
-    /// a loss, which is nothing to speak of.
-    fn meet(&mut self, place: Place, seen: &[u8], found: &[u8]) {
-        if seen.is_empty() {
-            self.fresh = self.fresh.wrapping_add(1);
-        }
-        let known = self.seen.entry(place).or_insert_with(|| found.to_vec());
-        // Calls that were under way together may be answered in any order.
-        if Marker::of(found).follows(Marker::of(known)) {
-            *known = found.to_vec();
-        }
-        if self.acknowledged.get(&place).is_some_and(|marker| marker != known) {
-            self.acknowledged.remove(&place);
-        }
-    }
-}
-
-fn lost(loss: &Loss) -> StoreError {
-    StoreError::DataLost { expected: loss.expected.clone(), found: loss.found.clone() }
-}
-
-/// Why a call brought no answers.
-#[derive(Debug)]
-enum Failed {
-    Timeout,
-    Told(RedisError),
-    Lost(Loss),
-    Unreadable,
-}
-
-impl Failed {
-    /// Whether it is the store that fails, rather than what it was asked.
-    fn is_of_the_store(&self) -> bool {
-        match self {
-            Self::Timeout => true,
-            Self::Lost(_) | Self::Unreadable => false,
-            Self::Told(error) => match error.kind() {
-                ErrorKind::Server(ServerErrorKind::ResponseError | ServerErrorKind::NoPerm) => false,
-                ErrorKind::Extension => matches!(error.code(), Some("BUSY" | "MISCONF" | "NOREPLICAS")),
-                _ => true,
-            },
-        }
-    }
-
-    fn for_one(&self, shared: &Shared) -> StoreError {
-        match self {
-            Self::Timeout => StoreError::Timeout { after: shared.config.deadline },
-            Self::Told(error) if error.is_timeout() => StoreError::Timeout { after: shared.config.deadline },
-            Self::Told(error) => told(error.clone(), &shared.at, shared.about_now()),
-            Self::Lost(loss) => lost(loss),
-            Self::Unreadable => StoreError::Unavailable { at: shared.at.clone(), sent: true, source: None },
-        }
-    }
-}
+/// What the script says first in a reply.
+const ANSWERED: i64 = 0;
+const LOST: i64 = 1;
+const NEWER_PROTOCOL: i64 = 3;
+const LOSS_HOLDS: i64 = 4;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tidegate::{Algorithm, Timestamp};
-use tidegate_store::{Answer, Batch, Note, NoteKind, RequestId, Store, StoreError};
+use tidegate_store::{Answer, Batch, Key, Note, NoteKind, RequestId, Store, StoreError};
 
 use crate::across;
 use crate::answer;
 use crate::call::Asked;
 use crate::config::RedisConfig;
 use crate::error::{OpenError, told};
-use crate::names::{Place, note_slot};
+use crate::names::{Place, note_slot, slot};
 use crate::numbers::to_micros;
 use crate::shared::Shared;
-use crate::stats::{Loss, RedisStats};
+use crate::stats::{Loss, RedisStats, add};
 
 /// Counters in Redis or Valkey. The example of the [crate] uses one.
 ///
@@ -44,19 +45,77 @@ impl RedisStore {
         self.shared.stats()
     }
 
-    /// What was found lost first and is not [acknowledged](Self::acknowledge_loss): as in [`stats`](Self::stats), for whoever
-    /// asks with every batch.
+    /// The loss that began first and is not [acknowledged](Self::acknowledge_loss), as far as this member has seen the markers in
+    /// the store.
     pub fn loss(&self) -> Option<Loss> {
         self.shared.loss()
     }
 
-    /// Goes on after a loss: batches are decided again on what there is. What was lost, if anything was.
+    /// The loss that what is counted under `key` may be of, if that is not acknowledged.
+    pub fn loss_of(&self, key: &Key) -> Option<Loss> {
+        self.shared.loss_at(self.place(slot(key)))
+    }
+
+    /// The lease protocol of the store, if that is higher than this member's: then nothing is decided there, and this member
+    /// is to be upgraded.
+    pub fn newer_protocol(&self) -> Option<u32> {
+        self.shared.newer_protocol()
+    }
+
+    /// About what the store's clock shows, without asking it.
+    pub fn about_now(&self) -> Timestamp {
+        self.shared.about_now()
+    }
+
+    /// Acknowledges every loss that began before now: batches are decided again on what there is. The first of the losses that are
+    /// known here, if any is.
     ///
-    /// With the next call (in a cluster the next to each slot) another epoch begins for the ledgers of all members, in which
-    /// windows count from zero and buckets from empty. That ends the losses that this member has seen, also those that it was
-    /// not the one to notice, and none that comes later.
+    /// The next call, such as [`now`](Self::now), writes the acknowledgement into the store's marker, and every other member
+    /// follows with its own next call. No epoch begins. A loss that is noticed later is another one.
     pub fn acknowledge_loss(&self) -> Option<Loss> {
         self.shared.acknowledge_loss()
+    }
+
+    /// Takes back what batches charged that were given up, such as after [`StoreError::Timeout`]. `batch` has [`Kind::Undo`]
+    /// operations only, and an id of its own.
+    ///
+    /// It waits as long as [`RedisConfig::undo_deadline`] and goes past the breaker, one call at a time for each place. A batch that
+    /// arrives after its undo charges nothing, as long as [`RedisConfig::answers_kept`]. Send it again after an error.
+    ///
+    /// [`Kind::Undo`]: tidegate_store::Kind::Undo
+    pub async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
+        batch.check()?;
+        let undone = across::undo(&self.shared, batch).await;
+        if undone.is_ok() {
+            add(&self.shared.counts.undone, 1);
+        }
+        undone
+    }
+
+    /// Counts a batch that could not be undone: what it charged stays until it drains.
+    pub fn undo_failed(&self) {
+        add(&self.shared.counts.undo_failed, 1);
+    }
+
+    /// How long an undo is worth another try: after [`RedisConfig::answers_kept`] the store has forgotten what to undo.
+    pub fn undo_horizon(&self) -> Duration {
+        self.shared.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX)
+    }
+
+    /// The eviction policy of the server (`maxmemory-policy`), which must be `noeviction`: evicted counters admit more than their
+    /// limits. An error where it cannot be asked, as where the user may not.
+    pub async fn eviction_policy(&self) -> Result<String, StoreError> {
+        let mut command = Cmd::new();
+        command.arg("CONFIG").arg("GET").arg("maxmemory-policy");
+        let mut connection = self.shared.link.current();
+        let answer =
+            tokio::time::timeout(self.shared.config.connect_timeout, connection.send(&command)).await;
+        let after = self.shared.config.connect_timeout;
+        let reply = answer.map_err(|_| StoreError::Timeout { after })?;
+        let reply = reply.map_err(|error| told(error, &self.shared.at))?;
+        let (_, policy) = redis::from_redis_value::<(String, String)>(reply)
+            .map_err(|error| told(error.into(), &self.shared.at))?;
+        Ok(policy)
     }
 
     fn place(&self, slot: u16) -> Place {
@@ -64,14 +123,14 @@ impl RedisStore {
     }
 
     async fn fields(&self, kind: NoteKind) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, StoreError> {
-        let mut link = self.shared.link.clone();
+        let mut connection = self.shared.link.current();
         let mut found = BTreeMap::new();
         let mut cursor = b"0".to_vec();
         loop {
             let mut command = Cmd::new();
             command.arg("HSCAN").arg(self.shared.names.notes(kind)).arg(cursor).arg("COUNT").arg(1000);
-            let reply = link.send(&command).await;
-            let reply = reply.map_err(|error| told(error, &self.shared.at, self.shared.about_now()))?;
+            let reply = connection.send(&command).await;
+            let reply = reply.map_err(|error| told(error, &self.shared.at))?;
             let Some((next, fields)) = scanned(reply) else {
                 return Err(StoreError::Unavailable {
                     at: self.shared.at.clone(),

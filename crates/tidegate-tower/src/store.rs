@@ -1,11 +1,16 @@
 //! Talking to the store: the part of a decision that waits, and what is to be told when nobody waits any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_engine::{Answered, Decision, Outcome, Pending, Settled, Step};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 
 use crate::layer::Settings;
+
+/// How often an undo is sent, and the first pause between two attempts, which doubles: about 50 s in all.
+const UNDO_ATTEMPTS_MAX: u32 = 9;
+const UNDO_PAUSE_MIN: Duration = Duration::from_millis(200);
 
 impl Settings {
     /// Carries a batch to the store. A store that is late is as good as one that is gone.
@@ -19,6 +24,20 @@ impl Settings {
             Ok(answer) => answer,
             Err(_) => Err(StoreError::Timeout { after }),
         }
+    }
+
+    /// Carries a batch to the store that no key waits for, such as the undo of one that was given up: again after an error, with pauses
+    /// that grow, as long as the store may remember what to undo.
+    async fn undo(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        let mut pause = UNDO_PAUSE_MIN;
+        for _ in 1..UNDO_ATTEMPTS_MAX {
+            match self.ask(batch).await {
+                Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
+                answer => return answer,
+            }
+            pause *= 2;
+        }
+        self.ask(batch).await
     }
 
     fn resume(self: &Arc<Self>, pending: Pending, answered: Answered) -> Step {
@@ -45,7 +64,11 @@ impl Settings {
                 continue;
             };
             runtime.spawn(async move {
-                let answer = this.ask(asked.batch()).await;
+                let answer = if asked.asks() == 0 {
+                    this.undo(asked.batch()).await
+                } else {
+                    this.ask(asked.batch()).await
+                };
                 this.engine.load().lease_answered(asked, answer, this.clock.now());
             });
         }

@@ -80,7 +80,7 @@ pub struct LeaseBody {
 /// What became of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AcknowledgedBody {
-    /// Whether the member had found a loss that was not acknowledged.
+    /// Whether there was a loss that was not acknowledged, as far as the member that was asked knew.
     pub acknowledged: bool,
 }
 

@@ -51,10 +51,10 @@ pub(crate) struct Leases {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeasesAction {
-    /// Go on after the store has lost its data: quotas count from what there is
+    /// Acknowledge that the store has lost its data: quotas count from what there is
     ///
-    /// Without it, quotas do as their `on_store_failure` says until their windows end. It concerns the member that is asked; ask
-    /// each. It needs the verb `change` in all namespaces.
+    /// Until then, quotas do as their `on_store_failure` says until their windows end. One acknowledgement at any member counts
+    /// for all of them. It needs the verb `change` in all namespaces.
     Acknowledge(Daemon),
 }
 

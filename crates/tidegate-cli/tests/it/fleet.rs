@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -63,8 +64,13 @@ impl Redis {
     }
 
     fn forget_everything(&self) {
+        self.send("FLUSHALL");
+    }
+
+    /// Has the server carry a command out that it answers with OK.
+    fn send(&self, command: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"FLUSHALL\r\n").unwrap();
+        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
         let mut reply = [0; 5];
         stream.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"+OK\r\n");
@@ -78,11 +84,16 @@ impl Drop for Redis {
     }
 }
 
-/// A member on the Redis of this port.
+/// A member on the Redis of this port, which waits long for its store.
 fn member(port: u16, limits: &str) -> (Daemon, String, TemporaryFile) {
+    member_of(port, "10s", limits)
+}
+
+/// A member on the Redis of this port, which waits so long for its store.
+fn member_of(port: u16, deadline: &str, limits: &str) -> (Daemon, String, TemporaryFile) {
     let policy = format!(
         "listen: {{ http: 127.0.0.1:0 }}\n\
-         store: {{ kind: redis, urls: [redis://127.0.0.1:{port}], deadline: 10s }}\n\
+         store: {{ kind: redis, urls: [redis://127.0.0.1:{port}], deadline: {deadline} }}\n\
          namespaces: {{ api: {{ limits: [{limits}] }} }}\n"
     );
     let file = TemporaryFile::new(&policy);
@@ -139,8 +150,8 @@ fn ten_members_admit_together_what_one_limit_has_and_not_one_more() {
 }
 
 #[test]
-fn a_member_starts_before_its_store_and_is_ready_when_that_answers() {
-    let name = "a_member_starts_before_its_store_and_is_ready_when_that_answers";
+fn a_member_that_refuses_without_its_store_is_ready_when_the_store_answers() {
+    let name = "a_member_that_refuses_without_its_store_is_ready_when_the_store_answers";
     let Some(mut redis) = Redis::start(name) else { return };
     redis.kill();
     let (_daemon, address, _file) = member(
@@ -148,7 +159,8 @@ fn a_member_starts_before_its_store_and_is_ready_when_that_answers() {
         "{ name: day, key: [user], rate: 100/d }, { name: short, key: [app], rate: 2/h, consistency: local }",
     );
     let (status, text) = get(&address, "/readyz");
-    assert_eq!((status, text.contains("waiting for the store")), (503, true), "{text}");
+    let says = "waiting for the store: limit \\\"api/day\\\" refuses without it";
+    assert_eq!((status, text.contains(says)), (503, true), "{text}");
     let (status, text) = post(&address, "/v1/check", ADA);
     assert_eq!((status, &body(&text)["reason"]), (503, &"store_unavailable".into()), "{text}");
     assert!(text.contains("\r\nretry-after: "), "{text}");
@@ -158,6 +170,43 @@ fn a_member_starts_before_its_store_and_is_ready_when_that_answers() {
     redis.start_again();
     until("it is ready", || is_ready(&address));
     assert_eq!(post(&address, "/v1/check", ADA).0, 200);
+}
+
+#[test]
+fn a_member_that_starts_while_its_store_is_away_is_ready_and_decides_alone() {
+    let name = "a_member_that_starts_while_its_store_is_away_is_ready_and_decides_alone";
+    let Some(mut redis) = Redis::start(name) else { return };
+    redis.kill();
+    let (_daemon, address, _file) = member_of(
+        redis.port,
+        "50ms",
+        "{ name: exact, key: [user], rate: 100/s, consistency: exact }, \
+         { name: open, key: [app], rate: 100/d, on_store_failure: allow }",
+    );
+    let (status, text) = get(&address, "/readyz");
+    assert_eq!(status, 200, "{text}");
+    let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
+    assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
+    redis.start_again();
+    until("it has joined", || get(&address, "/metrics").1.contains("\ntidegate_store_circuit_open 0\n"));
+    assert!(is_ready(&address));
+    assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
+}
+
+#[test]
+fn a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready() {
+    let name = "a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready";
+    let Some(redis) = Redis::start(name) else { return };
+    let limit = "{ name: rate, key: [user], rate: 100/s, consistency: exact }";
+    let (_daemon, address, _file) = member(redis.port, limit);
+    until("it is ready", || is_ready(&address));
+    redis.send("SET tidegate:epoch 0123.1800000000.1800000000000000.0.3");
+    until("it is not ready", || !is_ready(&address));
+    let (status, text) = get(&address, "/readyz");
+    let says = "the store is used by a newer lease protocol (3, this member speaks 2); upgrade this member";
+    assert_eq!((status, text.contains(says)), (503, true), "{text}");
+    assert_eq!(post(&address, "/v1/check", ADA).0, 200, "it decides alone");
+    assert!(get(&address, "/metrics").1.contains("\ntidegate_store_newer_protocol 1\n"));
 }
 
 #[test]
@@ -193,7 +242,8 @@ fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     let Some(redis) = Redis::start(name) else { return };
     let limits = "{ name: quota, key: [user], rate: 10/d }, { name: rate, key: [app], rate: 1000/s, consistency: exact }";
     let (_daemon, address, _file) = member(redis.port, limits);
-    until("it is ready", || is_ready(&address));
+    let (_other_daemon, other, _other_file) = member(redis.port, limits);
+    until("both are ready", || is_ready(&address) && is_ready(&other));
     let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
     assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
     redis.forget_everything();
@@ -203,10 +253,20 @@ fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     }
     assert_eq!(post(&address, "/v1/check", app).0, 200, "a rate is full again within a second in any case");
     assert!(get(&address, "/metrics").1.contains("\ntidegate_store_loss 1\n"));
-    let (status, text) = post(&address, "/v1/leases/acknowledge", "");
+    assert_eq!(post(&other, "/v1/check", ADA).0, 503);
+    // A member that starts after the loss follows it, too.
+    let (_late_daemon, late, _late_file) = member(redis.port, limits);
+    until("it is ready", || is_ready(&late));
+    assert_eq!(post(&late, "/v1/check", ADA).0, 503);
+    // One acknowledgement, at a member that need not have noticed the loss, counts for all with their next call.
+    let (status, text) = post(&late, "/v1/leases/acknowledge", "");
     assert_eq!((status, &body(&text)["acknowledged"]), (200, &true.into()));
-    let (status, text) = post(&address, "/v1/check", ADA);
-    assert_eq!(status, 200, "{text}");
+    for member in [&address, &other, &late] {
+        let (status, text) = post(member, "/v1/check", ADA);
+        assert_eq!(status, 200, "{text}");
+    }
+    let limits = body(&post(&address, "/v1/check", ADA).1)["limits"].clone();
+    assert_eq!(limits[0]["remaining"], 6, "what was refused meanwhile was not charged: {limits}");
     let (_, text) = post(&address, "/v1/leases/acknowledge", "");
     assert_eq!(body(&text)["acknowledged"], false, "there is nothing more to acknowledge");
 }
@@ -218,7 +278,7 @@ fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
         return;
     };
     let limit = "{ name: a, key: [user], rate: 100000/s, consistency: exact, on_store_failure: refuse }";
-    let (_daemon, address, _file) = member(redis.port, limit);
+    let (_daemon, address, _file) = member_of(redis.port, "500ms", limit);
     until("it is ready", || is_ready(&address));
     assert_eq!(post(&address, "/v1/check", ADA).0, 200);
     redis.kill();
@@ -227,5 +287,7 @@ fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
     assert_eq!(body(&text)["reason"], "store_unavailable", "{text}");
     assert!(is_ready(&address), "it goes on with what needs no store");
     redis.start_again();
+    let since = Instant::now();
     until("it serves again", || post(&address, "/v1/check", ADA).0 == 200);
+    assert!(since.elapsed() < Duration::from_secs(1), "after {:?}", since.elapsed());
 }

@@ -6,6 +6,8 @@ local ANSWER, ID_REUSED, OTHER_LAYOUT = 0, '\001', 2
 -- Lists of the batch that is carried out, used again by the next.
 local ops, records, outcomes = {}, {}, {}
 local NOTHING = {}
+-- The fingerprint of no batch.
+local NO_BATCH = string.rep('\0', 8)
 
 -- Batches answered before or in this call, by the index of their key: the answer, and what they charged and nobody has
 -- undone since.
@@ -161,9 +163,9 @@ local function general()
     local known, found = answered_under(op.answer), {}
     local name = op.answer .. ' ' .. op.key
     batch.undone = batch.undone or {}
-    if known and not batch.undone[name] then
+    if not batch.undone[name] then
       batch.undone[name] = op
-      for _, made in ipairs(known.charges) do
+      for _, made in ipairs(known and known.charges or NOTHING) do
         if made.key == KEYS[op.key] then found[#found + 1] = made end
       end
     end
@@ -332,6 +334,8 @@ local function general()
       end
     end
     local batch = { id = id, charges = NOTHING, undone = false }
+    local forestalls = mode == FORESTALL
+    if forestalls then mode = EACH end
 
     for index = 1, count do
       local layout
@@ -363,6 +367,11 @@ local function general()
     if not leaves_nothing then
       for _, op in pairs(batch.undone or NOTHING) do
         local known, kept = answered_under(op.answer), {}
+        if forestalls and not known then
+          -- The undo has overtaken its batch, which then meets an answer that is none of its own and charges nothing.
+          answered[op.answer] =
+            { fingerprint = NO_BATCH, answer = '', charges = {}, changed = true, new = true }
+        end
         if known and #known.charges > 0 then
           for _, made in ipairs(known.charges) do
             if made.key ~= KEYS[op.key] then kept[#kept + 1] = made end

@@ -14,9 +14,6 @@ local function ledgers()
   local LAYOUT, U32_MAX = 1, 4294967295
   local HEAD, HEAD_BYTES = '>BBI4dddddddI4d', 74
   local LEASE, LEASE_BYTES = '>c12I4I4I4I4I4dI4ddI4I4I4', 72
-  local _, epoch_number, epoch_began, epoch_flag = string.match(marker, EPOCH)
-  epoch_number, epoch_began = tonumber(epoch_number) or 1, tonumber(epoch_began) or 0
-  local is_after_loss = epoch_flag == '1'
 
   -- What the bytes of a limit say, with the window that lasts now.
   local function numbers(spec, window)

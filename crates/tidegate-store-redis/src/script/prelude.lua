@@ -13,16 +13,21 @@ local T32, T53 = 4294967296, 9007199254740992
 local floor, ceil, max, min, fmod = math.floor, math.ceil, math.max, math.min, math.fmod
 local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
 
-local ANSWERED, LOST, NO_WINDOW = 0, 1, 2
+local ANSWERED, LOST, NO_WINDOW, NEWER_PROTOCOL, LOSS_HOLDS = 0, 1, 2, 3, 4
 local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6
 local CHECK, PEEK, REPORT, REFUND, UNDO, ACQUIRE, RELEASE, RESET, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local GIVE_BACK = 10
 -- `TRY` is all or nothing and in the end nothing: what would happen, for a batch over several servers.
-local ALL_OR_NOTHING, EACH, TRY = 0, 1, 2
+-- `FORESTALL` is each by itself, and what is undone is not carried out when it arrives later.
+local ALL_OR_NOTHING, EACH, TRY, FORESTALL = 0, 1, 2, 4
 -- The layout of what is kept. Another one is never written over.
 local LAYOUT = 1
 
-local given, latest, kept_ms, spec_count, window_count, acknowledges = read('>dddI2I2B', ARGV[1])
+-- Losses up to `acknowledged_until` are acknowledged; `acknowledges` is 1 if the marker is to say so, `remembers` if it is the
+-- marker that all members read that from, `refuses_loss` if nothing is decided while a loss is not acknowledged.
+-- The number, the beginning and the flag of the marker seen are told apart, so that most calls need not read it.
+local given, latest, kept_ms, spec_count, window_count, seen_number, seen_began, seen_flag, protocol, acknowledged_until,
+  acknowledges, remembers, refuses_loss = read('>dddI2I2I4dBI4dBBB', ARGV[1])
 local now = given
 if given == 0 then
   local time = call('TIME')

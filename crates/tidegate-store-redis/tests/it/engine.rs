@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,8 +59,17 @@ impl Server {
 
     pub(crate) fn start_on(port: u16, arguments: &[&str]) -> Option<Self> {
         let folder = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
+        let program = program()?;
         std::fs::create_dir_all(&folder).unwrap();
-        let mut command = Command::new(program()?);
+        let child = Self::spawn(program, port, &folder, arguments);
+        let server = Self { child, port, folder };
+        server.wait();
+        Some(server)
+    }
+
+    /// Starts the program in `folder`, where it finds what it kept there.
+    fn spawn(program: PathBuf, port: u16, folder: &Path, arguments: &[&str]) -> Child {
+        let mut command = Command::new(program);
         command.args([
             "--port",
             &port.to_string(),
@@ -71,11 +80,33 @@ impl Server {
             "--appendonly",
             "no",
         ]);
-        command.args(["--dir"]).arg(&folder).args(arguments);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        command.args(["--dir"]).arg(folder).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// A server on a copy of the dump at `path`.
+    pub(crate) fn start_on_dump(path: &Path) -> Option<Self> {
+        let port = free_port();
+        let folder = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
+        let program = program()?;
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::copy(path, folder.join("dump.rdb")).unwrap();
+        let child = Self::spawn(program, port, &folder, &[]);
         let server = Self { child, port, folder };
         server.wait();
         Some(server)
+    }
+
+    /// Kills the process, and keeps its port and its files.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again after [`Self::kill`].
+    pub(crate) fn start_again(&mut self, arguments: &[&str]) {
+        self.child = Self::spawn(program().unwrap(), self.port, &self.folder, arguments);
+        self.wait();
     }
 
     fn wait(&self) {
@@ -92,6 +123,11 @@ impl Server {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn url(&self) -> String {

@@ -28,8 +28,9 @@ fn rate() -> Algorithm {
     Algorithm::bucket(Rate::per_second(1000).unwrap()).unwrap()
 }
 
+/// A quota, whose windows wait after a loss.
 fn window() -> Algorithm {
-    Algorithm::Fixed(Fixed::new(1000, Duration::from_mins(1), WindowStart::Epoch).unwrap())
+    Algorithm::Fixed(Fixed::new(1000, Duration::from_hours(1), WindowStart::Epoch).unwrap())
 }
 
 /// An ask for much, by a holder that has nothing.
@@ -86,148 +87,209 @@ impl Fleet {
 /// The number of the first epoch of a store that is new at the beginning.
 const FIRST: u32 = 20_840 * 86_400;
 
-#[tokio::test(flavor = "current_thread")]
-async fn after_a_loss_rates_go_on_but_nothing_new_is_lent_until_all_leases_have_ended() {
-    let name = "after_a_loss_rates_go_on_but_nothing_new_is_lent_until_all_leases_have_ended";
-    let Some(fleet) = Fleet::start() else { return skip(name) };
-    let member = fleet.member();
-    member.now().await.unwrap();
-    assert_eq!(fleet.epoch(), format!("{FIRST}.{FIRST}000000.0"));
-    fleet.hands.set(after(2000));
-    let before = asks(&member, rate(), ask(1, 1, 0)).await;
-    assert!(before.epoch == FIRST && before.lump > 0 && before.rate > 0, "{before:?}");
-
-    fleet.loses_all();
-    fleet.hands.set(after(2100));
-    // What is claimed is kept; whoever has nothing gets nothing.
-    let claim = Ask { rate: before.rate, left: 100, ..ask(1, 2, FIRST) };
-    let claimed = asks(&member, rate(), claim).await;
-    assert_eq!((member.stats().lost, claimed.epoch), (1, FIRST + 3));
-    assert_eq!((claimed.rate, claimed.held, claimed.lump), (before.rate, 100, 0), "{claimed:?}");
-    assert_eq!(fleet.epoch(), format!("{}.{}100000.1", FIRST + 3, FIRST + 2));
-    let fresh = asks(&member, rate(), ask(2, 1, 0)).await;
-    assert_eq!((fresh.rate, fresh.lump), (0, 0), "{fresh:?}");
-    // A period and a sixteenth of it.
-    fleet.hands.set(after(2100 + 5312));
-    let waits = asks(&member, rate(), ask(2, 2, FIRST + 3)).await;
-    assert_eq!((waits.rate, waits.lump), (0, 0), "{waits:?}");
-    fleet.hands.set(after(2100 + 5312 + 500));
-    let lends = asks(&member, rate(), ask(2, 3, FIRST + 3)).await;
-    assert!(lends.rate + lends.lump > 0, "{lends:?}");
+fn protocol(member: &RedisStore) -> Option<u32> {
+    member.newer_protocol()
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_window_gives_nothing_after_a_loss_until_it_ends_or_somebody_acknowledges_it() {
-    let name = "a_window_gives_nothing_after_a_loss_until_it_ends_or_somebody_acknowledges_it";
+async fn a_loss_that_a_member_notices_is_one_epoch_and_one_acknowledgement_ends_it_for_all() {
+    let name = "a_loss_that_a_member_notices_is_one_epoch_and_one_acknowledgement_ends_it_for_all";
     let Some(fleet) = Fleet::start() else { return skip(name) };
     let (member, other) = (fleet.member(), fleet.member());
     assert!(asks(&member, window(), ask(1, 1, 0)).await.lump > 0);
+    assert_eq!(fleet.epoch(), format!("{FIRST}.{FIRST}000000.0.2"));
     other.now().await.unwrap();
     fleet.loses_all();
     fleet.hands.set(after(10_000));
     let nothing = asks(&member, window(), ask(1, 2, FIRST)).await;
     assert_eq!((nothing.lump, nothing.epoch), (0, FIRST + 11));
-    // The second to notice takes over what the first has begun.
+    assert_eq!(fleet.epoch(), format!("{}.{}000000.1.2", FIRST + 11, FIRST + 10));
+    // The second member to notice takes over what the first has begun.
+    let marker = fleet.marker();
+    fleet.hands.set(after(11_000));
     assert_eq!(asks(&other, window(), ask(2, 1, 0)).await.epoch, FIRST + 11);
+    assert_eq!(fleet.marker(), marker);
     let (loss, same) = (member.loss().unwrap(), other.loss().unwrap());
     assert!(loss.found.is_empty() && same.found.len() == 32 && same.expected == loss.expected, "{same:?}");
+    assert_eq!((loss.began, same.began), (after(10_000), after(10_000)));
+    // A member that starts after the loss finds it in the marker.
+    let newcomer = fleet.member();
+    newcomer.now().await.unwrap();
+    assert_eq!(newcomer.loss().unwrap().began, after(10_000));
 
     fleet.hands.set(after(20_000));
     assert_eq!(member.acknowledge_loss(), Some(loss));
-    let again = asks(&member, window(), ask(1, 3, FIRST + 11)).await;
-    assert!(again.lump > 0 && again.epoch == FIRST + 12, "{again:?}");
-    assert_eq!(fleet.epoch(), format!("{}.{}000000.0", FIRST + 12, FIRST + 20));
-    // Others take that over without a word; their own knowledge of the loss stays theirs.
-    let taken_over = asks(&other, window(), ask(2, 2, FIRST + 11)).await;
-    assert!(taken_over.lump > 0 && taken_over.epoch == FIRST + 12, "{taken_over:?}");
-    assert_eq!((member.stats().lost, other.stats().lost), (1, 1));
-    // It is acknowledged once.
-    other.acknowledge_loss();
-    assert_eq!(asks(&other, window(), ask(2, 3, FIRST + 12)).await.epoch, FIRST + 12);
-
-    // Without an acknowledgement the next window gives again.
-    fleet.loses_all();
-    assert_eq!(asks(&member, window(), ask(1, 4, FIRST + 12)).await.lump, 0);
-    fleet.hands.set(after(60_000));
-    assert!(asks(&member, window(), ask(1, 5, FIRST + 21)).await.lump > 0);
+    member.now().await.unwrap();
+    let acknowledged = format!("{}.{}000000.0.2.{}000000", FIRST + 11, FIRST + 10, FIRST + 20);
+    assert_eq!(fleet.epoch(), acknowledged, "the same epoch without the flag");
+    assert_eq!(other.loss().unwrap().began, after(10_000), "it has not called yet");
+    other.now().await.unwrap();
+    newcomer.now().await.unwrap();
+    assert_eq!((member.loss(), other.loss(), newcomer.loss()), (None, None, None));
+    assert_eq!((member.stats().lost, other.stats().lost, newcomer.stats().lost), (1, 1, 0));
+    assert_eq!(fleet.epoch(), acknowledged);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_new_member_that_took_the_store_for_new_is_corrected_by_one_that_knows_better() {
-    let name = "a_new_member_that_took_the_store_for_new_is_corrected_by_one_that_knows_better";
+async fn a_member_that_notices_a_loss_only_after_the_acknowledgement_follows_the_acknowledgement() {
+    let name = "a_member_that_notices_a_loss_only_after_the_acknowledgement_follows_the_acknowledgement";
+    let Some(fleet) = Fleet::start() else { return skip(name) };
+    let (member, silent) = (fleet.member(), fleet.member());
+    member.now().await.unwrap();
+    silent.now().await.unwrap();
+    fleet.loses_all();
+    fleet.hands.set(after(10_000));
+    member.now().await.unwrap();
+    fleet.hands.set(after(20_000));
+    member.acknowledge_loss().unwrap();
+    member.now().await.unwrap();
+    let marker = fleet.marker();
+    fleet.hands.set(after(30_000));
+    silent.now().await.unwrap();
+    assert_eq!((silent.stats().lost, silent.loss(), fleet.marker()), (1, None, marker));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_epoch_of_a_restarted_member_that_took_the_wiped_store_for_new_is_kept_and_marked_as_after_a_loss()
+{
+    let name =
+        "an_epoch_of_a_restarted_member_that_took_the_wiped_store_for_new_is_kept_and_marked_as_after_a_loss";
     let Some(fleet) = Fleet::start() else { return skip(name) };
     let member = fleet.member();
     assert!(asks(&member, window(), ask(1, 1, 0)).await.lump > 0);
     fleet.loses_all();
-    fleet.hands.set(after(1000));
+    fleet.hands.set(after(5000));
     let newcomer = fleet.member();
-    let wrongly = asks(&newcomer, window(), ask(2, 1, 0)).await;
-    assert!(wrongly.lump > 0 && wrongly.epoch == FIRST + 1, "{wrongly:?}");
+    let first = asks(&newcomer, window(), ask(2, 1, 0)).await;
+    assert!(first.lump > 0 && first.epoch == FIRST + 5, "{first:?}");
     let id = fleet.marker()[..32].to_owned();
 
-    let told = asks(&member, window(), ask(1, 2, FIRST)).await;
-    assert_eq!((told.lump, told.epoch), (0, FIRST + 2));
-    assert_eq!(fleet.marker(), format!("{id}.{}.{}000000.1", FIRST + 2, FIRST + 1));
+    fleet.hands.set(after(6000));
+    let operation = lent("window", window(), ask(1, 2, FIRST));
+    let answer = member.run(&Batch::each(RequestId(1), [operation])).await.unwrap();
+    assert_eq!(answer.grants[0].unwrap().epoch, FIRST + 5, "no further epoch begins");
+    assert_eq!(fleet.marker(), format!("{id}.{}.{}000000.1.2", FIRST + 5, FIRST + 5));
     assert_eq!((member.stats().lost, newcomer.stats().lost), (1, 0));
-    // It finds the same store in another epoch.
-    let told = asks(&newcomer, window(), ask(2, 2, FIRST + 1)).await;
-    assert_eq!((told.lump, told.epoch), (0, FIRST + 2));
-    assert_eq!((newcomer.stats().lost, newcomer.loss()), (0, None));
-    // It has lost nothing, and may acknowledge what it has seen all the same.
-    assert_eq!(newcomer.acknowledge_loss(), None);
-    assert!(asks(&newcomer, window(), ask(2, 3, FIRST + 2)).await.lump > 0);
-    assert!(fleet.epoch().ends_with(".0"));
+    assert_eq!(newcomer.loss(), None, "it has not called since");
+    newcomer.now().await.unwrap();
+    assert_eq!(newcomer.loss().unwrap().began, after(5000));
+    assert_eq!((newcomer.stats().lost, fleet.marker().starts_with(&id)), (0, true));
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn an_acknowledgement_ends_what_its_member_has_seen_and_nothing_later() {
-    let name = "an_acknowledgement_ends_what_its_member_has_seen_and_nothing_later";
+async fn an_acknowledgement_ends_losses_that_began_before_it_and_none_that_is_noticed_later() {
+    let name = "an_acknowledgement_ends_losses_that_began_before_it_and_none_that_is_noticed_later";
     let Some(fleet) = Fleet::start() else { return skip(name) };
     let member = fleet.member();
     member.now().await.unwrap();
     fleet.loses_all();
     member.now().await.unwrap();
     let id = fleet.marker()[..32].to_owned();
+    fleet.hands.set(after(1000));
     member.acknowledge_loss().unwrap();
-    // Somebody else has noticed something meanwhile.
-    let later = format!("{id}.{}.{FIRST}000000.1", FIRST + 7);
+    assert_eq!(member.loss(), None);
+    // Another member has noticed another loss meanwhile.
+    let later = format!("{id}.{}.{}000000.1.2", FIRST + 7, FIRST + 2);
     fleet.set_marker(&later);
-    assert_eq!(asks(&member, window(), ask(1, 1, 0)).await.lump, 0);
-    assert_eq!(fleet.marker(), later);
-    assert_eq!((member.stats().lost, member.loss()), (1, None));
+    member.now().await.unwrap();
+    assert_eq!(fleet.marker(), format!("{later}.{}000000", FIRST + 1));
+    assert_eq!((member.stats().lost, member.loss().unwrap().began), (1, after(2000)));
     // And so where all is lost once more.
-    member.acknowledge_loss();
+    fleet.hands.set(after(3000));
+    member.acknowledge_loss().unwrap();
     fleet.loses_all();
-    assert_eq!(asks(&member, window(), ask(1, 2, FIRST + 7)).await.lump, 0);
-    assert_eq!(member.stats().lost, 2);
-    assert_eq!(fleet.epoch(), format!("{}.{FIRST}000000.1", FIRST + 8));
+    fleet.hands.set(after(4000));
+    member.now().await.unwrap();
+    assert_eq!((member.stats().lost, member.loss().unwrap().began), (2, after(4000)));
+    assert!(
+        fleet.epoch().starts_with(&format!("{}.{}000000.1.2", FIRST + 8, FIRST + 4)),
+        "{}",
+        fleet.epoch()
+    );
     // Acknowledged a last time it is over, and stays so.
     member.acknowledge_loss().unwrap();
-    assert!(asks(&member, window(), ask(1, 3, FIRST + 8)).await.lump > 0);
-    let marker = fleet.marker();
     member.now().await.unwrap();
-    assert_eq!(fleet.marker(), marker);
+    let marker = fleet.marker();
+    assert!(fleet.epoch().starts_with(&format!("{}.{}000000.0.2.", FIRST + 8, FIRST + 4)), "{marker}");
+    member.now().await.unwrap();
+    assert_eq!((fleet.marker(), member.loss()), (marker, None));
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_marker_without_an_epoch_counts_as_the_first_and_is_left_as_it_is() {
-    let name = "a_marker_without_an_epoch_counts_as_the_first_and_is_left_as_it_is";
+async fn a_marker_of_an_earlier_version_is_raised_in_place_and_nothing_else_about_it_changes() {
+    let name = "a_marker_of_an_earlier_version_is_raised_in_place_and_nothing_else_about_it_changes";
     let Some(fleet) = Fleet::start() else { return skip(name) };
-    let old = "0123456789abcdef0123456789abcdef";
-    fleet.set_marker(old);
+    let id = "0123456789abcdef0123456789abcdef";
+    for (old, raised) in [
+        (id.to_owned(), format!("{id}.1.0.0.2")),
+        (format!("{id}.7.5000000.0"), format!("{id}.7.5000000.0.2")),
+        (format!("{id}.7.5000000.1"), format!("{id}.7.5000000.1.2")),
+        (format!("{id}.7.5000000.1.1"), format!("{id}.7.5000000.1.2")),
+    ] {
+        fleet.set_marker(&old);
+        let (member, other) = (fleet.member(), fleet.member());
+        member.now().await.unwrap();
+        assert_eq!(fleet.marker(), raised);
+        other.now().await.unwrap();
+        assert_eq!((fleet.marker(), member.stats().lost, other.stats().lost), (raised.clone(), 0, 0));
+        assert_eq!(member.loss().is_some(), raised.contains(".1.2"));
+    }
+    fleet.set_marker(id);
     let (member, other) = (fleet.member(), fleet.member());
-    let grant = asks(&member, rate(), ask(1, 1, 0)).await;
-    // It began so long ago that the bucket is full.
-    assert!(grant.epoch == 1 && grant.lump > 0, "{grant:?}");
+    member.now().await.unwrap();
     other.now().await.unwrap();
-    member.acknowledge_loss();
-    asks(&member, rate(), ask(1, 2, 1)).await;
-    assert_eq!((fleet.marker().as_str(), member.stats().lost), (old, 0));
-
     fleet.loses_all();
     assert_eq!(asks(&member, rate(), ask(1, 3, 1)).await.epoch, FIRST + 1);
     assert_eq!(asks(&other, rate(), ask(2, 1, 0)).await.epoch, FIRST + 1);
-    assert_eq!(other.loss().unwrap().expected, old);
+    assert_eq!(other.loss().unwrap().expected, id);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_member_of_an_older_protocol_decides_nothing_on_a_store_that_a_newer_one_has_raised() {
+    let name = "a_member_of_an_older_protocol_decides_nothing_on_a_store_that_a_newer_one_has_raised";
+    let Some(fleet) = Fleet::start() else { return skip(name) };
+    let mut config = fleet.server.config();
+    (config.clock, config.protocol) = (fleet.hands.clock(), 1);
+    config.breaker.failures = 1000;
+    let older = RedisStore::open(config).unwrap();
+    assert!(asks(&older, window(), ask(1, 1, 0)).await.lump > 0);
+    assert_eq!((fleet.epoch(), protocol(&older)), (format!("{FIRST}.{FIRST}000000.0.1"), None));
+
+    let newer = fleet.member();
+    newer.now().await.unwrap();
+    let raised = fleet.marker();
+    assert!(raised.ends_with(&format!(".{FIRST}.{FIRST}000000.0.2")), "{raised}");
+    assert_eq!((newer.stats().lost, protocol(&newer)), (0, None));
+
+    let names = |fleet: &Fleet| -> Vec<String> {
+        let mut names: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut fleet.server.client()).unwrap();
+        names.sort();
+        names
+    };
+    let before = names(&fleet);
+    // As much as a member that has just started as one that was there before.
+    let mut config = fleet.server.config();
+    (config.clock, config.protocol) = (fleet.hands.clock(), 1);
+    let started = RedisStore::open(config).unwrap();
+    for member in [&older, &started] {
+        let check = Operation::new(key("other"), rate(), Kind::Check { cost: Cost::ONE });
+        let error = member.run(&Batch::each(RequestId(2), [check])).await.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(
+            cause.contains("newer lease protocol (2, this member speaks 1); upgrade this member"),
+            "{cause}"
+        );
+        assert!(!error.is_outcome_unknown() && error.is_transient(), "{error}");
+        assert_eq!((protocol(member), member.stats().lost), (Some(2), 0));
+    }
+    assert_eq!((names(&fleet), fleet.marker()), (before, raised));
+    // An older member never lowers the number, also where it notices a loss first.
+    fleet.loses_all();
+    fleet.hands.set(after(1000));
+    newer.now().await.unwrap();
+    let error = older.now().await.unwrap_err();
+    assert!(error.to_string().contains("does not serve"), "{error}");
+    assert!(fleet.epoch().ends_with(".1.2"), "{}", fleet.epoch());
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -239,25 +301,27 @@ async fn numbers_of_epochs_grow_even_where_the_clock_has_stepped_back() {
     fleet.hands.set(Timestamp::from_secs(5));
     fleet.loses_all();
     member.now().await.unwrap();
-    assert_eq!(fleet.epoch(), format!("{}.5000000.1", FIRST + 1));
-    // A marker of another life whose number is higher: the next is higher still.
-    fleet.set_marker(&format!("{}.4000000000.5000000.0", "f".repeat(32)));
+    assert_eq!(fleet.epoch(), format!("{}.5000000.1.2", FIRST + 1));
+    // A marker of another life whose number is higher: that epoch is kept, as one after a loss.
+    fleet.set_marker(&format!("{}.4000000000.5000000.0.2", "f".repeat(32)));
     member.now().await.unwrap();
-    assert_eq!(fleet.marker(), format!("{}.4000000001.5000000.1", "f".repeat(32)));
-    // A member that knew only earlier ones has noticed the loss first.
-    fleet.set_marker(&format!("{}.{}.5000000.1", "a".repeat(32), FIRST));
+    assert_eq!(fleet.marker(), format!("{}.4000000000.5000000.1.2", "f".repeat(32)));
+    // One whose number is not higher holders would not obey: another epoch begins.
+    fleet.set_marker(&format!("{}.{}.5000000.1.2", "a".repeat(32), FIRST));
     member.now().await.unwrap();
-    assert_eq!(fleet.marker(), format!("{}.4000000002.5000000.1", "a".repeat(32)));
+    assert_eq!(fleet.marker(), format!("{}.4000000001.5000000.1.2", "a".repeat(32)));
     // A failover has brought an earlier epoch of the same life back, without a loss that could be told.
     let lost = member.stats().lost;
-    fleet.set_marker(&format!("{}.{}.5000000.1", "a".repeat(32), FIRST));
+    fleet.set_marker(&format!("{}.{}.5000000.1.2", "a".repeat(32), FIRST));
     member.now().await.unwrap();
-    assert_eq!(fleet.marker(), format!("{}.4000000002.5000000.1", "a".repeat(32)));
+    assert_eq!(fleet.marker(), format!("{}.4000000001.5000000.1.2", "a".repeat(32)));
     assert_eq!(member.stats().lost, lost);
     // There is none above the highest.
-    fleet.set_marker(&format!("{}.{}.5000000.0", "e".repeat(32), u32::MAX));
+    fleet.set_marker(&format!("{}.{}.5000000.0.2", "e".repeat(32), u32::MAX));
     member.now().await.unwrap();
-    assert_eq!(fleet.marker(), format!("{}.{}.5000000.1", "e".repeat(32), u32::MAX));
+    fleet.loses_all();
+    member.now().await.unwrap();
+    assert!(fleet.epoch().starts_with(&format!("{}.5000000.1.2", u32::MAX)), "{}", fleet.epoch());
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -275,9 +339,16 @@ async fn where_a_loss_refuses_nothing_is_lent_until_it_is_acknowledged() {
         assert!(matches!(error, StoreError::DataLost { .. }), "{error}");
     }
     let names: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut fleet.server.client()).unwrap();
-    assert_eq!(names, ["tidegate:epoch"], "an ask was decided in the call that found the loss");
-    member.acknowledge_loss().unwrap();
-    assert!(member.run(&batch).await.unwrap().grants[0].unwrap().lump > 0);
+    assert_eq!(names, ["tidegate:epoch"], "an ask was decided although the loss is not acknowledged");
+    // Another member may acknowledge it, also one that has not noticed anything.
+    let mut config = fleet.server.config();
+    (config.clock, config.on_loss) = (fleet.hands.clock(), OnLoss::Refuse);
+    let other = RedisStore::open(config).unwrap();
+    assert!(matches!(other.now().await, Err(StoreError::DataLost { .. })));
+    fleet.hands.set(after(1));
+    other.acknowledge_loss().unwrap();
+    other.now().await.unwrap();
+    assert!(member.run(&batch).await.unwrap().grants[0].is_some());
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -396,11 +467,53 @@ async fn asks_over_several_slots_are_granted_in_their_order_and_nothing_of_a_ref
     let answer = store.run(&Batch::all_or_nothing(RequestId(3), refused)).await.unwrap();
     assert!(answer.refused && answer.grants[..] == [None; 5], "{answer:?}");
     assert_eq!(used(4).await, before);
-    assert_eq!(store.stats().stranded, 0);
+    assert_eq!(store.stats().undo_failed, 0);
 
     // A slot that nobody has used yet is as old as the cluster, so its first bucket is not empty.
     hands.set(after(30_000));
     let first = store.run(&Batch::each(RequestId(5), [lent("first", rate(), ask(1, 1, 0))])).await.unwrap();
     let grant = first.grants[0].unwrap();
     assert!(grant.epoch == FIRST && grant.lump > 0, "{grant:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_acknowledgement_reaches_slots_that_its_member_has_never_touched() {
+    let name = "an_acknowledgement_reaches_slots_that_its_member_has_never_touched";
+    let Some(cluster) = Cluster::start() else { return skip(name) };
+    let hands = Hands::default();
+    hands.set(START);
+    let mut config = cluster.config();
+    config.clock = hands.clock();
+    let open = || RedisStore::open(config.clone()).unwrap();
+    let (member, other) = (open(), open());
+    let look = |id: u128, name: &str| {
+        let peek = Operation::new(key(name), rate(), Kind::Check { cost: Cost::ONE });
+        Batch::each(RequestId(id), [peek])
+    };
+    member.now().await.unwrap();
+    other.now().await.unwrap();
+    other.run(&look(1, "slot")).await.unwrap();
+    cluster.loses_all();
+    hands.set(after(1000));
+    // Only the slot of a counter is called there, and only the slot of notes here.
+    other.run(&look(2, "slot")).await.unwrap();
+    assert_eq!(other.loss_of(&key("slot")).unwrap().began, after(1000));
+    assert!(member.loss_of(&key("slot")).is_none());
+    hands.set(after(2000));
+    member.acknowledge_loss();
+    member.now().await.unwrap();
+    // The next look at the slot of notes tells every member.
+    other.now().await.unwrap();
+    assert_eq!((other.loss_of(&key("slot")), other.loss()), (None, None));
+    let started = open();
+    started.run(&look(3, "slot")).await.unwrap();
+    assert_eq!((started.loss_of(&key("slot")), started.loss()), (None, None));
+    // A loss that is noticed later is not acknowledged.
+    cluster.loses_all();
+    hands.set(after(3000));
+    other.run(&look(4, "slot")).await.unwrap();
+    member.now().await.unwrap();
+    other.now().await.unwrap();
+    assert_eq!(other.loss_of(&key("slot")).unwrap().began, after(3000));
+    assert!(member.loss().is_some());
 }

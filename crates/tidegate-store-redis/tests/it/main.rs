@@ -11,3 +11,6 @@ mod gathering;
 mod keeping;
 mod ledgers;
 mod locked;
+mod slow;
+mod states;
+mod upgrade;

@@ -103,7 +103,7 @@ fn a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile(
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &json["count"]), (0, &3.into()));
     let (code, out, _) = run(&["leases", "acknowledge", "--at", &at]);
-    assert_eq!((code, out.as_str()), (0, "There is no loss to acknowledge at this member.\n"));
+    assert_eq!((code, out.as_str()), (0, "There is no loss to acknowledge.\n"));
 }
 
 #[test]

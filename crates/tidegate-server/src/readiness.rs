@@ -1,0 +1,56 @@
+//! Whether the daemon is ready for work, and why not.
+//!
+//! A daemon whose store is away is ready: it decides alone, as `on_store_failure` says, so that a rolling restart during an outage
+//! of the store is no outage. It is not ready as long as it would refuse everything of a limit that refuses without its store and
+//! has not reached the store once; nor while the store is used by a newer lease protocol, since it would then decide alone for
+//! good.
+
+use std::sync::atomic::Ordering;
+
+use tidegate::limit::{Consistency, Limit, OnStoreFailure};
+
+use crate::daemon::Daemon;
+use crate::in_force::InForce;
+
+impl Daemon {
+    /// Why the daemon should not be sent work, if it should not.
+    pub(crate) fn unready(&self) -> Option<String> {
+        if !self.is_ready.load(Ordering::Relaxed) {
+            return Some("draining".to_owned());
+        }
+        let shared = self.shared.as_ref()?;
+        if let Some(newer) = shared.newer_protocol() {
+            return Some(newer);
+        }
+        if self.has_joined.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (namespace, limit) = refuses_without_store(&self.in_force.load())?;
+        Some(format!(
+            "waiting for the store: limit \"{namespace}/{limit}\" refuses without it (`on_store_failure: refuse`)"
+        ))
+    }
+
+    /// Tells those who ask over gRPC whether the daemon is ready. Draining is told by the shutdown itself.
+    pub(crate) async fn tell_readiness(&self) {
+        if !self.is_ready.load(Ordering::Relaxed) {
+            return;
+        }
+        match self.unready() {
+            None => self.services.health.serve().await,
+            Some(_) => self.services.health.drain().await,
+        }
+    }
+}
+
+/// A limit that refuses while its store is away, with its namespace.
+fn refuses_without_store(in_force: &InForce) -> Option<(String, String)> {
+    let engine = &in_force.engine;
+    let refuses = |limit: &&Limit| {
+        limit.consistency != Consistency::Local && limit.on_store_failure == OnStoreFailure::Refuse
+    };
+    engine.namespaces().find_map(|namespace| {
+        let limit = engine.limits(namespace).ok()?.find(refuses)?;
+        Some((namespace.to_owned(), limit.name.clone()))
+    })
+}

@@ -1,0 +1,97 @@
+//! Finding a store again that does not answer.
+//!
+//! From the first call that fails until one is answered in time, one task asks the store every quarter of a second, whether or
+//! not there is traffic. So a store that is back is used again within a second. Where nothing comes back over the
+//! connection, or it is refused, another connection is tried beside it: TCP waits ever longer before it sends again what the
+//! network has dropped, and the client library keeps a connection that was refused at its greeting.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redis::Cmd;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::error::CallError;
+use crate::shared::Shared;
+
+/// How often a silent store is asked.
+const PROBE_EVERY: Duration = Duration::from_millis(250);
+
+/// How long the answer to a probe is waited for.
+const PROBE_PATIENCE: Duration = Duration::from_millis(240);
+
+/// How many probes in a row fail before another connection is tried; and then again after as many more.
+const PROBES_PER_CONNECTION: u32 = 2;
+
+/// How many other connections are tried at once. Each takes [`RedisConfig::connect_timeout`](crate::RedisConfig::connect_timeout)
+/// at most.
+const CONNECTIONS_MAX: usize = 4;
+
+/// Has a task probe the store until it answers, unless one does.
+pub(crate) fn start(shared: &Arc<Shared>) {
+    // The flag is all that is handed over.
+    if !shared.is_probed.swap(true, Ordering::Relaxed) {
+        let weak = Arc::downgrade(shared);
+        shared.handle.spawn(probe(weak));
+    }
+}
+
+async fn probe(weak: Weak<Shared>) {
+    let mut failures = 0;
+    let mut connections = tokio::task::JoinSet::new();
+    let mut next = Instant::now();
+    loop {
+        next = (next + PROBE_EVERY).max(Instant::now());
+        sleep_until(next).await;
+        // The store was dropped meanwhile.
+        let Some(shared) = weak.upgrade() else { return };
+        while connections.try_join_next().is_some() {}
+        // Traffic may have found it.
+        if !shared.is_well() {
+            let started = Instant::now();
+            let patience = PROBE_PATIENCE.max(shared.config.deadline);
+            match shared.call_at(shared.home(), &[], patience).await {
+                // Late answers keep the breaker open, but come over a connection that works.
+                Ok(_) if started.elapsed() > shared.config.deadline => {
+                    shared.failed(&CallError::Timeout(shared.config.deadline));
+                    failures = 0;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    shared.failed(&error);
+                    failures += u32::from(error.is_of_the_connection());
+                }
+            }
+            if failures >= PROBES_PER_CONNECTION && connections.len() < CONNECTIONS_MAX {
+                failures = 0;
+                connections.spawn(reconnect(weak.clone()));
+            }
+        }
+        if shared.is_well() {
+            shared.is_probed.store(false, Ordering::Relaxed);
+            // A failure in between has not started another task.
+            if shared.is_well() || shared.is_probed.swap(true, Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
+/// Opens another connection, and puts it in place of the one in use if the server answers over it.
+async fn reconnect(weak: Weak<Shared>) {
+    let Some(shared) = weak.upgrade() else { return };
+    let Ok(mut connection) = shared.link.fresh() else { return };
+    let mut command = Cmd::new();
+    command.arg("EXISTS").arg(shared.names.marker(shared.home()));
+    let answer = timeout(shared.config.connect_timeout, connection.send(&command)).await;
+    let is_answered = match answer {
+        Ok(Ok(_)) => true,
+        // It was let in, which is what matters here.
+        Ok(Err(error)) => !CallError::Said(error).is_of_the_connection(),
+        Err(_) => false,
+    };
+    if is_answered && !shared.is_well() {
+        shared.link.put(connection);
+    }
+}

@@ -1,0 +1,161 @@
+//! A store that answers, but too late: what it charged for nothing is taken back.
+
+use std::time::Duration;
+
+use tidegate::algorithm::{Fixed, WindowStart};
+use tidegate::{Algorithm, Cost};
+use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+use tidegate_store_redis::{RedisConfig, RedisStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+use crate::engine::{Server, patient, skip};
+
+/// How many checks stand for an hour of them.
+const CHECKS: u128 = 200;
+
+fn quota() -> Algorithm {
+    Algorithm::Fixed(Fixed::new(100_000, Duration::from_hours(24), WindowStart::Epoch).unwrap())
+}
+
+fn key(name: &str) -> Key {
+    Key::new("api", b"quota", name.as_bytes()).unwrap()
+}
+
+fn check(id: u128, name: &str) -> Batch {
+    Batch::all_or_nothing(
+        RequestId(id),
+        [Operation::new(key(name), quota(), Kind::Check { cost: Cost::ONE })],
+    )
+}
+
+async fn used(server: &Server, name: &str) -> u64 {
+    let store = RedisStore::open(server.config()).unwrap();
+    let peek = Operation::new(key(name), quota(), Kind::Peek { cost: Cost::ONE });
+    store.run(&Batch::each(RequestId(0), [peek])).await.unwrap().outcomes[0].used
+}
+
+/// Passes bytes on, each half of a round trip later than they came. Where it listens.
+async fn delayed(server: &Server, round_trip: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, to) = (listener.local_addr().unwrap().port(), server.port());
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            tokio::spawn(pass(from_client, to_server, round_trip / 2));
+            tokio::spawn(pass(from_server, to_client, round_trip / 2));
+        }
+    });
+    port
+}
+
+async fn pass(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    delay: Duration,
+) {
+    let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        while let Some((at, piece)) = pieces.recv().await {
+            tokio::time::sleep_until(at).await;
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        let _ = sender.send((Instant::now() + delay, buffer[..length].to_vec()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_slow_store_charged_for_nothing_is_taken_back() {
+    let name = "what_a_slow_store_charged_for_nothing_is_taken_back";
+    let Some(server) = Server::start(&[]) else { return skip(name) };
+    RedisStore::open(server.config()).unwrap().run(&check(1, "ada")).await.unwrap();
+    let port = delayed(&server, Duration::from_millis(60)).await;
+    let mut config = RedisConfig::new([format!("redis://127.0.0.1:{port}")]);
+    config.deadline = Duration::from_millis(50);
+    let store = RedisStore::open(config).unwrap();
+    let (mut late, mut undos) = (0, tokio::task::JoinSet::new());
+    for id in 0..CHECKS {
+        let batch = check(1000 + id, "ada");
+        let Err(error) = store.run(&batch).await else { continue };
+        if !error.is_outcome_unknown() {
+            // It was not sent: the breaker is open most of the time.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        }
+        late += 1;
+        let (store, undo) = (store.clone(), Batch::undo_of(&batch, RequestId(1_000_000 + id)));
+        undos.spawn(async move { store.undo(&undo).await });
+    }
+    let undone = undos.join_all().await;
+    assert!(late >= 5 && undone.iter().all(Result::is_ok), "{late} late, {undone:?}");
+    let stats = store.stats();
+    assert_eq!((stats.undone, stats.undo_failed), (late, 0), "{stats:?}");
+    assert_eq!(used(&server, "ada").await, 1, "{late} batches came too late");
+    println!("{late} batches came too late and were undone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_that_overtakes_its_batch_wins() {
+    let Some(server) = Server::start(&[]) else { return skip("an_undo_that_overtakes_its_batch_wins") };
+    let store = RedisStore::open(server.config()).unwrap();
+    let (batch, other) = (check(1, "ada"), check(2, "ada"));
+    let undo = |batch: &Batch, id| Batch::undo_of(batch, RequestId(id));
+    store.undo(&undo(&batch, 11)).await.unwrap();
+    let late = store.run(&batch).await;
+    assert!(late.is_err(), "{late:?}");
+    assert_eq!(used(&server, "ada").await, 0);
+    // Neither sending the undo again nor undoing what was carried out changes more.
+    store.undo(&undo(&batch, 11)).await.unwrap();
+    store.undo(&undo(&batch, 12)).await.unwrap();
+    store.run(&other).await.unwrap();
+    assert_eq!(used(&server, "ada").await, 1);
+    store.undo(&undo(&other, 13)).await.unwrap();
+    store.undo(&undo(&other, 14)).await.unwrap();
+    assert_eq!(used(&server, "ada").await, 0);
+    assert_eq!(store.stats().undone, 5);
+    // Several operations of one batch, and batches that ask the same together.
+    let both = Batch::all_or_nothing(
+        RequestId(3),
+        ["bob", "eve"].map(|name| Operation::new(key(name), quota(), Kind::Check { cost: Cost::ONE })),
+    );
+    store.undo(&undo(&both, 15)).await.unwrap();
+    assert!(store.run(&both).await.is_err());
+    assert_eq!((used(&server, "bob").await, used(&server, "eve").await), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn undos_go_past_an_open_breaker_and_do_not_close_it() {
+    let name = "undos_go_past_an_open_breaker_and_do_not_close_it";
+    let Some(server) = Server::start(&[]) else { return skip(name) };
+    let direct = RedisStore::open(server.config()).unwrap();
+    direct.run(&check(1, "ada")).await.unwrap();
+    let port = delayed(&server, Duration::from_millis(120)).await;
+    let mut config = RedisConfig::new([format!("redis://127.0.0.1:{port}")]);
+    config.deadline = Duration::from_millis(50);
+    let store = RedisStore::open(config).unwrap();
+    for id in 0..10 {
+        assert!(store.run(&check(100 + id, "other")).await.is_err());
+    }
+    let opened = store.stats().circuit;
+    assert_ne!(opened, tidegate_store_redis::Circuit::Closed);
+    store.undo(&Batch::undo_of(&check(1, "ada"), RequestId(11))).await.unwrap();
+    assert_ne!(store.stats().circuit, tidegate_store_redis::Circuit::Closed);
+    assert_eq!(used(&server, "ada").await, 0);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn only_undos_are_undone() {
+    let Some(server) = Server::start(&[]) else { return skip("only_undos_are_undone") };
+    let store = RedisStore::open(patient(RedisConfig::new([server.url()]))).unwrap();
+    let error = store.undo(&check(1, "ada")).await.unwrap_err();
+    assert!(!error.is_transient(), "{error}");
+    assert_eq!((used(&server, "ada").await, store.stats().undone), (0, 0));
+}
