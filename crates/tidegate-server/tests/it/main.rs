@@ -20,6 +20,7 @@ mod locks;
 mod metrics;
 mod operations;
 mod proxy;
+mod quota_store;
 mod reload;
 mod resp;
 mod restart;
