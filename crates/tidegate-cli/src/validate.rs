@@ -13,7 +13,7 @@ use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
 use crate::policy_file::{self, NoPolicy};
 use ratelimit::{Given, given};
-use store::Store;
+use store::StoreUse;
 
 #[derive(Debug, Default, Serialize)]
 struct Verdict<'a> {
@@ -28,7 +28,7 @@ struct Verdict<'a> {
     comparison: Option<&'a Comparison>,
     /// Where a daemon keeps what it counts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<Store>,
+    store: Option<StoreUse>,
     /// For files of envoyproxy/ratelimit: what is not as there.
     #[serde(skip_serializing_if = "Option::is_none")]
     differences: Option<&'a [Problem]>,
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Validate) -> Exit {
             Ok(files) => {
                 let old = old.as_ref().and_then(|old| old.as_ref().ok());
                 let comparison = old.map(|old| compare(&old.policy, &new.policy));
-                let store = Store::of_policy(&new.policy, files.as_ref());
+                let store = StoreUse::of_policy(&new.policy, files.as_ref());
                 (Exit::Done, write_valid(arguments, new, store, comparison.as_ref()))
             }
             Err(problems) => (Exit::Problems, write_problems(arguments, &[&problems])),
@@ -109,7 +109,7 @@ fn write_problems(arguments: &Validate, found: &[&Problems]) -> io::Result<()> {
 fn write_valid(
     arguments: &Validate,
     checked: &Checked,
-    store: Store,
+    store: StoreUse,
     comparison: Option<&Comparison>,
 ) -> io::Result<()> {
     let warnings = checked.warnings.as_slice();

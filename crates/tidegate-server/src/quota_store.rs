@@ -35,10 +35,10 @@ pub(crate) fn check_without_store(policy: &Policy, files: Option<&EnvoyFiles>) -
     Ok(())
 }
 
-/// Where a daemon that is started with this policy keeps quotas; `None` if in memory.
+/// Where a daemon that is started with this policy keeps quotas, as a message says it; `None` if in memory.
 fn place_of_quotas(policy: &Policy) -> Option<String> {
     match policy.store.kind(true) {
-        StoreKind::Embedded(embedded) => Some(embedded.path),
+        StoreKind::Embedded(embedded) => Some(format!("{} (`store.path`)", embedded.path)),
         StoreKind::Redis(redis) => redis.urls.into_iter().next(),
         _ => None,
     }
@@ -61,13 +61,13 @@ pub(crate) fn quota_of_files(metric_key: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{quota} is a quota, of an hour or longer, and this daemon was started without a store to keep it in; restart the \
-     daemon, which then keeps quotas in {place} (`store.path`), or set `store: {{ kind: memory }}`, with which a restart \
+     daemon, which then keeps quotas in {place}, or set `store: {{ kind: memory }}`, with which a restart \
      forgets them"
 )]
 pub struct NoStore {
     /// The quota.
     pub(crate) quota: String,
-    /// Where a daemon that is started anew would keep it.
+    /// Where a daemon that is started anew would keep it, as a message says it.
     pub(crate) place: String,
 }
 

@@ -75,7 +75,8 @@ fn make(path: &Path) -> Result<(), OpenError> {
     // The parent of a name alone is the empty path, which is where we are.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match fs::create_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        // The kernel says so too of a directory of its own that takes no other, as /proc.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !parent.exists() => {
             Err(OpenError::NoParent { path: path.to_owned(), parent: parent.to_owned() })
         }
         Err(error) => Err(OpenError::of(path, error)),

@@ -1,4 +1,4 @@
-//! The process that has a store open, as it introduces itself in the file that it locks.
+//! The process that has a store open, as it is named in the lock file.
 //!
 //! The first line is the id of the process, the second the name of its host, where the system tells it: two containers that
 //! share a volume may both be process 1.
@@ -18,7 +18,7 @@ const BYTES_MAX: u64 = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DirectoryUser {
-    /// It has not said who it is.
+    /// The lock file does not name it.
     Unknown,
     /// Another store of this process.
     ThisProcess,
@@ -32,8 +32,8 @@ pub enum DirectoryUser {
 }
 
 impl DirectoryUser {
-    pub(crate) fn this_process() -> Introduction {
-        Introduction { id: process::id(), host: host_name() }
+    pub(crate) fn this_process() -> ProcessName {
+        ProcessName { id: process::id(), host: host_name() }
     }
 
     /// What stands in a lock file that another store has locked.
@@ -63,14 +63,14 @@ impl fmt::Display for DirectoryUser {
     }
 }
 
-/// A process as it introduces itself.
+/// The name of a process in a lock file.
 #[derive(Debug)]
-pub(crate) struct Introduction {
+pub(crate) struct ProcessName {
     id: u32,
     host: String,
 }
 
-impl Introduction {
+impl ProcessName {
     pub(crate) fn write_to(&self, mut file: &File) -> io::Result<()> {
         file.set_len(0)?;
         file.write_all(format!("{}\n{}\n", self.id, self.host).as_bytes())
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_named_as_far_as_it_has_said_who_it_is() {
+    fn a_process_is_named_as_far_as_the_lock_file_names_it() {
         let here = host_name();
         let this = process::id();
         for (text, expected) in [

@@ -7,7 +7,7 @@ use tidegate_policy::envoy::{Files, Read, Settings, is_such_a_file};
 use tidegate_policy::{Policy, Problems};
 use tidegate_server::EnvoySource;
 
-use super::store::Store;
+use super::store::StoreUse;
 use super::{Verdict, counted, write_json, write_problems};
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
@@ -79,7 +79,7 @@ pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> Result<Option<
 fn write(arguments: &Validate, read: &Read) -> io::Result<()> {
     let Read { files, warnings, differences, .. } = read;
     if arguments.json {
-        let (differences, store) = (Some(differences.as_slice()), Some(Store::of_files(files)));
+        let (differences, store) = (Some(differences.as_slice()), Some(StoreUse::of_files(files)));
         return write_json(&Verdict { valid: true, warnings, differences, store, ..Verdict::default() });
     }
     let mut out = io::stdout().lock();
@@ -97,5 +97,5 @@ fn write(arguments: &Validate, read: &Read) -> io::Result<()> {
         "{}: valid: {domains} domains, {limits} limits{warnings}{differences}",
         arguments.file.display()
     )?;
-    write!(out, "{}", Store::of_files(files))
+    write!(out, "{}", StoreUse::of_files(files))
 }

@@ -12,7 +12,7 @@ const NAMED_MAX: usize = 3;
 
 /// The store of a daemon, and the limits that it keeps there.
 #[derive(Debug, Serialize)]
-pub(super) struct Store {
+pub(super) struct StoreUse {
     kind: &'static str,
     /// The directory or the first address; `None` for memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub(super) struct Store {
     are_quotas: bool,
 }
 
-impl Store {
+impl StoreUse {
     /// The store of a daemon with this policy and the files that it names.
     pub(super) fn of_policy(policy: &Policy, files: Option<&Files>) -> Self {
         let of_files: Vec<String> = files.into_iter().flat_map(Files::quotas).map(str::to_owned).collect();
@@ -58,7 +58,7 @@ impl Store {
     }
 }
 
-impl fmt::Display for Store {
+impl fmt::Display for StoreUse {
     /// A line that ends with a line break; nothing where no limit is kept anywhere.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.limits.is_empty() {
