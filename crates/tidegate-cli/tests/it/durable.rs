@@ -1,10 +1,11 @@
 //! Quotas of a policy that names no store: they are kept in files, or the daemon does not start.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -69,6 +70,13 @@ impl Place {
     }
 }
 
+/// The line about the store among those that a daemon prints when it has started.
+fn store_line(daemon: &mut Daemon) -> String {
+    daemon.read_until("/metrics");
+    let line = daemon.printed.lines().find(|line| line.starts_with("  store "));
+    line.unwrap_or_else(|| panic!("{}", daemon.printed)).to_owned()
+}
+
 /// Charges one unit; what is left.
 fn charge(address: &str) -> u64 {
     let (status, text) = post(address, "/v1/check", r#"{"namespace":"api","attributes":{}}"#);
@@ -79,7 +87,15 @@ fn charge(address: &str) -> u64 {
 
 /// What a daemon that must not start writes to standard error.
 fn refused(mut command: Command) -> String {
-    let Output { status, stderr, .. } = command.output().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut printed = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut printed).unwrap();
+    if !printed.is_empty() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        panic!("it has started: {printed}");
+    }
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
     let err = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(4), "{err}");
     err
@@ -90,7 +106,7 @@ fn a_quota_without_a_store_is_kept_in_the_directory_it_is_started_in_and_outlive
     let place = Place::new(QUOTA);
     let mut daemon = place.serve();
     let address = daemon.address();
-    let line = daemon.read_until("store ");
+    let line = store_line(&mut daemon);
     assert!(line.trim_end().ends_with(place.path("tidegate-data").to_str().unwrap()), "{line}");
     assert_eq!((charge(&address), charge(&address)), (4, 3));
     daemon.signal("KILL");
@@ -109,7 +125,7 @@ fn rates_without_a_store_and_quotas_with_kind_memory_make_no_directory() {
         let place = Place::new(policy);
         let mut daemon = place.serve();
         let address = daemon.address();
-        assert!(daemon.read_until("store ").contains("memory"), "{}", daemon.printed);
+        assert!(store_line(&mut daemon).contains("memory"), "{}", daemon.printed);
         charge(&address);
         daemon.signal("TERM");
         assert_eq!(daemon.end().0, Some(0));
@@ -268,7 +284,7 @@ fn only_a_daemon_with_a_policy_of_its_own_makes_the_directory() {
     assert!(code.is_some(), "{out}");
     assert_eq!(place.names(), ["policy.yaml"]);
     let mut daemon = Daemon::spawn(place.command(&["serve", "--listen", "127.0.0.1:0"]));
-    let line = daemon.read_until("store ");
+    let line = store_line(&mut daemon);
     assert!(line.contains("memory"), "{line}");
     daemon.signal("TERM");
     assert_eq!(daemon.end().0, Some(0));
