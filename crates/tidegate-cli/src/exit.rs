@@ -35,7 +35,7 @@ Exit codes:
   1  the configuration has problems
   2  the command line is wrong
   3  a file cannot be read, or the output cannot be written
-  4  the daemon cannot start: an address is in use, or the system refuses
+  4  the daemon cannot start: an address or its store is in use, or the system refuses
   5  the daemon was told to end and had to cut requests off";
 
 /// What `--help` says of exit codes of commands that ask about a request.

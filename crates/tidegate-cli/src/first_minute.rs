@@ -1,14 +1,16 @@
 //! What `tidegate serve` prints: what listens where, and three lines to paste.
 
 use std::fmt::Write;
+use std::path::{self, Path};
 
 use tidegate_policy::Policy;
+use tidegate_policy::policy::StoreKind;
 use tidegate_server::{Address, Handle};
 
 use crate::arguments::Serve;
 
-/// The lines, for a daemon that has started.
-pub(crate) fn lines(policy: &Policy, handle: &Handle, arguments: &Serve) -> String {
+/// The lines, for a daemon that has started with this store.
+pub(crate) fn lines(policy: &Policy, handle: &Handle, store: &StoreKind, arguments: &Serve) -> String {
     let is_example = arguments.config.is_none();
     let mut text = String::new();
     let version = env!("CARGO_PKG_VERSION");
@@ -35,6 +37,7 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, arguments: &Serve) -> Stri
     if let Some(resp) = handle.resp() {
         let _ = writeln!(text, "  redis      {resp}");
     }
+    let _ = writeln!(text, "  store      {}", store_words(store));
     if let (Some(proxy), true) = (handle.proxy(), is_example) {
         let curl = curl(proxy);
         let _ = writeln!(text, "\nTry it:\n\n  # passed on to the service");
@@ -67,6 +70,18 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, arguments: &Serve) -> Stri
         let _ = writeln!(text, "  {}/metrics", self::curl(operators));
     }
     text
+}
+
+fn store_words(store: &StoreKind) -> String {
+    match store {
+        StoreKind::Embedded(embedded) => {
+            let directory = Path::new(&embedded.path);
+            let directory = path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+            directory.display().to_string()
+        }
+        StoreKind::Redis(redis) => redis.urls.join(", "),
+        _ => "memory, which a restart forgets".to_owned(),
+    }
 }
 
 fn url(address: &Address) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tidegate_policy::policy::{Format, Policy};
+use tidegate_policy::policy::{Format, Policy, StoreKind};
 use tidegate_server::proxy::ProxyConfig;
 use tidegate_server::{Address, Handle, ServerConfig, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -56,8 +56,8 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Ex
     let signals = Signals::listen();
     let text = source.as_ref().map_or(&[][..], |source| &source.text);
     let started = start(arguments, policy, text).await;
-    let (mut handle, mut signals) = match (started, signals) {
-        (Ok(handle), Ok(signals)) => (handle, signals),
+    let (mut handle, store, mut signals) = match (started, signals) {
+        (Ok((handle, store)), Ok(signals)) => (handle, store, signals),
         (Err(error), _) => {
             complain(error);
             return Exit::CannotStart;
@@ -68,7 +68,7 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Ex
         }
     };
     // A closed standard output is no reason not to serve.
-    let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, arguments));
+    let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, &store, arguments));
     let _ = io::stdout().flush();
     if let Some(Source { file, .. }) = source {
         handle.follow(file, policy.clone());
@@ -84,7 +84,8 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Ex
     }
 }
 
-async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<Handle, String> {
+/// The daemon, and the store that it uses.
+async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<(Handle, StoreKind), String> {
     let mut config = from_policy::server_config(policy).map_err(|error| chain(&error))?;
     if let Some(address) = &arguments.listen {
         if !address.is_local() {
@@ -97,7 +98,9 @@ async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<Handle
     if let Some(url) = &arguments.upstream {
         stand_before(url, policy, &mut config, &arguments.proxy)?;
     }
-    from_policy::serve(policy, text, config).await.map_err(|error| chain(&error))
+    let store = from_policy::store_kind(policy, &config);
+    let handle = from_policy::serve(policy, text, config).await.map_err(|error| chain(&error))?;
+    Ok((handle, store))
 }
 
 /// Has the daemon pass requests on to the service at `url`, by the limits of the policy's only namespace.

@@ -1,6 +1,7 @@
 //! `tidegate validate`.
 
 mod ratelimit;
+mod store;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,6 +13,7 @@ use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
 use crate::policy_file::{self, NoPolicy};
 use ratelimit::{Given, given};
+use store::StoreUse;
 
 #[derive(Debug, Default, Serialize)]
 struct Verdict<'a> {
@@ -24,6 +26,9 @@ struct Verdict<'a> {
     warnings: &'a [Problem],
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<&'a Comparison>,
+    /// Where a daemon keeps what it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreUse>,
     /// For files of envoyproxy/ratelimit: what is not as there.
     #[serde(skip_serializing_if = "Option::is_none")]
     differences: Option<&'a [Problem]>,
@@ -45,13 +50,15 @@ pub(crate) fn run(arguments: &Validate) -> Exit {
         None => None,
     };
     let (exit, written) = match (&new, &old) {
-        (Ok(new), None) => match ratelimit::of_policy(&new.policy, arguments) {
-            Ok(()) => (Exit::Done, write_valid(arguments, new, None)),
+        (Ok(new), None | Some(Ok(_))) => match ratelimit::of_policy(&new.policy, arguments) {
+            Ok(files) => {
+                let old = old.as_ref().and_then(|old| old.as_ref().ok());
+                let comparison = old.map(|old| compare(&old.policy, &new.policy));
+                let store = StoreUse::of_policy(&new.policy, files.as_ref());
+                (Exit::Done, write_valid(arguments, new, store, comparison.as_ref()))
+            }
             Err(problems) => (Exit::Problems, write_problems(arguments, &[&problems])),
         },
-        (Ok(new), Some(Ok(old))) => {
-            (Exit::Done, write_valid(arguments, new, Some(&compare(&old.policy, &new.policy))))
-        }
         (new, old) => {
             let found: Vec<&Problems> = [new.as_ref().err(), old.as_ref().and_then(|old| old.as_ref().err())]
                 .into_iter()
@@ -99,10 +106,16 @@ fn write_problems(arguments: &Validate, found: &[&Problems]) -> io::Result<()> {
     writeln!(out, "{count}{more} problem{plural}")
 }
 
-fn write_valid(arguments: &Validate, checked: &Checked, comparison: Option<&Comparison>) -> io::Result<()> {
+fn write_valid(
+    arguments: &Validate,
+    checked: &Checked,
+    store: StoreUse,
+    comparison: Option<&Comparison>,
+) -> io::Result<()> {
     let warnings = checked.warnings.as_slice();
     if arguments.json {
-        return write_json(&Verdict { valid: true, warnings, comparison, ..Verdict::default() });
+        let store = Some(store);
+        return write_json(&Verdict { valid: true, warnings, comparison, store, ..Verdict::default() });
     }
     let mut out = io::stdout().lock();
     for warning in warnings {
@@ -112,6 +125,7 @@ fn write_valid(arguments: &Validate, checked: &Checked, comparison: Option<&Comp
     let limits: usize = checked.policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
     let warnings = counted(warnings.len(), "warning");
     writeln!(out, "{}: valid: {namespaces} namespaces, {limits} limits{warnings}", arguments.file.display())?;
+    write!(out, "{store}")?;
     let Some(comparison) = comparison else { return Ok(()) };
     write!(out, "{comparison}")?;
     match comparison.forgotten() {

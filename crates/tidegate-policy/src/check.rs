@@ -17,17 +17,18 @@ use tidegate::Algorithm;
 use tidegate::gate::GateBuilder;
 
 use crate::path::Path;
-use crate::policy::{NamespacePolicy, Policy, StoreKind};
+use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
 use crate::problem::{Report, shown};
 use crate::raw::limit::NumbersConfig;
-use crate::raw::store::Store;
 use crate::raw::{Config, Namespace};
 
-/// The settings in `config`. They are complete only if `report` has no problem afterwards.
-pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
+/// The settings in `config`. They are complete only if `report` has no problem afterwards. `env` reads environment variables.
+pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report: &mut Report<'_>) -> Policy {
     let top = Path::default();
-    let store = store::store(config.store.as_ref().unwrap_or(&Store::default()), &top.key("store"), report);
-    let namespaces = namespaces(&config, &store, &top.key("namespaces"), report);
+    let store = store::store(config.store.as_ref(), env, &top.key("store"), report);
+    let is_shared = matches!(store, StoreChoice::Named(StoreKind::Redis(_)));
+    let namespaces = namespaces(&config, is_shared, &top.key("namespaces"), report);
+    store::check(&config, &namespaces, &store, &top.key("namespaces"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let proxy = proxy::proxy(
@@ -66,12 +67,12 @@ pub(crate) fn check(config: Config, report: &mut Report<'_>) -> Policy {
 
 fn namespaces(
     config: &Config,
-    store: &StoreKind,
+    is_shared: bool,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<NamespacePolicy> {
     let Some(raw) = config.namespaces.as_ref().filter(|raw| !raw.is_empty()) else {
-        // Whoever only brings files of another service's needs none.
+        // A policy that only names files of envoyproxy/ratelimit needs no namespace.
         if config.envoy_ratelimit.is_none() {
             report.warn(
                 path,
@@ -87,14 +88,14 @@ fn namespaces(
         return Vec::new();
     }
     raw.iter()
-        .map(|(name, namespace)| one_namespace(name, namespace, store, &path.key(name), report))
+        .map(|(name, namespace)| one_namespace(name, namespace, is_shared, &path.key(name), report))
         .collect()
 }
 
 fn one_namespace(
     name: &str,
     raw: &Namespace,
-    store: &StoreKind,
+    is_shared: bool,
     path: &Path,
     report: &mut Report<'_>,
 ) -> NamespacePolicy {
@@ -129,10 +130,9 @@ fn one_namespace(
         } else {
             names.insert(&one.name, index);
         }
-        limit::check(one, store, &at, &mut namespace, report);
+        limit::check(one, is_shared, &at, &mut namespace, report);
     }
     renaming::check(raw_limits, &within, report);
-    store::check(&namespace, raw_limits, store, path, report);
     escape::warn(&namespace, raw_limits, path, report);
     namespace
 }

@@ -111,7 +111,7 @@ impl Change {
 /// It knows the two policies and nothing else: a rename is taken for one if the old policy has the old name. What a
 /// daemon remembers of earlier renames, and overrides that were set while it ran, are its own.
 pub fn compare(old: &Policy, new: &Policy) -> Comparison {
-    let stores = old.store != StoreKind::Memory || new.store != StoreKind::Memory;
+    let stores = has_store(old) || has_store(new);
     let mut limits = Vec::new();
     for namespace in &new.namespaces {
         compare_namespace(old.namespace(&namespace.name), namespace, stores, &mut limits);
@@ -121,6 +121,13 @@ pub fn compare(old: &Policy, new: &Policy) -> Comparison {
     }
     limits.sort_by(|one, other| one.namespace.cmp(&other.namespace));
     Comparison { limits, settings: settings::compare(old, new) }
+}
+
+/// Whether a daemon with this policy has a store besides its memory. Files of `envoy_ratelimit` are not read here; they may
+/// have quotas, which is reason enough.
+fn has_store(policy: &Policy) -> bool {
+    let has_quotas = policy.quotas().next().is_some() || policy.envoy_ratelimit.is_some();
+    policy.store.kind(has_quotas) != StoreKind::Memory
 }
 
 fn compare_namespace(

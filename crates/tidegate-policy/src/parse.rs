@@ -22,8 +22,8 @@ pub struct Checked {
 
 /// Checks a configuration.
 ///
-/// `name` is what the file is called in messages; `env` reads environment variables for `${NAME}`. Every problem is
-/// reported at once, up to [`crate::PROBLEMS_MAX`]; only a text that is no YAML document, or exceeds the bounds of
+/// `name` is what the file is called in messages; `env` reads environment variables, for `${NAME}` and for the default of
+/// `store.path`, [`Embedded::STATE_DIRECTORY`](crate::policy::Embedded::STATE_DIRECTORY). Every problem is reported at once, up to [`crate::PROBLEMS_MAX`]; only a text that is no YAML document, or exceeds the bounds of
 /// [`crate::bounds`], stops at the first.
 pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Checked, Problems> {
     let mut report = Report::new(name);
@@ -45,7 +45,7 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
             return Err(failed(report));
         }
     };
-    let policy = check::check(config, &mut report);
+    let policy = check::check(config, env, &mut report);
     report.finish().map(|warnings| Checked { policy, warnings })
 }
 

@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use self::authorization::Grant;
 use self::envoy::EnvoyRatelimit;
 use self::proxy::Proxy;
-pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreKind};
+pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
+use tidegate::limit::Consistency;
 pub use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, Rate, WhenFull};
 
@@ -26,7 +27,7 @@ pub struct Policy {
     /// Where the daemon listens.
     pub listen: Listen,
     /// Where the counters of exact limits are kept.
-    pub store: StoreKind,
+    pub store: StoreChoice,
     /// The memory for counters.
     pub memory: Memory,
     /// The namespaces, by name in alphabetical order. May be empty.
@@ -61,6 +62,19 @@ impl Policy {
     /// The namespace called `name`.
     pub fn namespace(&self, name: &str) -> Option<&NamespacePolicy> {
         self.namespaces.iter().find(|namespace| namespace.name == name)
+    }
+
+    /// The limits that a store decides where there is one, each with the name of its namespace: those that are not
+    /// [local](Consistency::Local). Limits in files of `envoy_ratelimit` are not among them.
+    pub fn stored_limits(&self) -> impl Iterator<Item = (&str, &Limit)> {
+        self.namespaces
+            .iter()
+            .flat_map(|namespace| namespace.stored_limits().map(|limit| (namespace.name.as_str(), limit)))
+    }
+
+    /// The quotas that a store has to keep: those of [`Policy::stored_limits`] that are over an hour or longer.
+    pub fn quotas(&self) -> impl Iterator<Item = (&str, &Limit)> {
+        self.stored_limits().filter(|(_, limit)| limit.algorithm.is_quota())
     }
 }
 
@@ -177,6 +191,11 @@ impl NamespacePolicy {
     pub const NAME_BYTES_MAX: usize = 128;
     /// The most namespaces in one configuration.
     pub const COUNT_MAX: usize = 1024;
+
+    /// The limits that a store decides where there is one.
+    pub(crate) fn stored_limits(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.iter().filter(|limit| limit.consistency != Consistency::Local)
+    }
 }
 
 /// Where gateway subrequests get their namespace and attributes from.

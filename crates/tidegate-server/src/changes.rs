@@ -18,6 +18,7 @@ use crate::config::ServerConfig;
 use crate::daemon::Daemon;
 use crate::from_policy::{self, ConfigError};
 use crate::in_force::{InForce, PolicyVersion};
+use crate::quota_store::{self, NoStore};
 
 /// The turn to change something, and what came of earlier changes.
 #[derive(Default)]
@@ -67,6 +68,9 @@ pub enum ReloadError {
     /// It makes no configuration of a daemon.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// It has a quota, and the daemon has no store to keep it in.
+    #[error(transparent)]
+    NoStore(#[from] NoStore),
     /// What must outlive the process could not be written.
     #[error("what was renamed could not be stored: {0}")]
     Store(#[from] StoreError),
@@ -108,6 +112,9 @@ impl Daemon {
         if before.config.keeps_proxying {
             config.proxying = before.config.proxying.clone();
             config.keeps_proxying = true;
+        }
+        if !self.asks_store {
+            quota_store::check_without_store(new, config.envoy_ratelimit.as_ref())?;
         }
         let now = self.clock.now();
         let (engine, report) = before.engine.reconfigured(from_policy::namespaces(new))?;

@@ -5,7 +5,7 @@ use core::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate_policy::Problems;
@@ -13,6 +13,7 @@ use tidegate_policy::bounds::TEXT_BYTES_MAX;
 use tidegate_policy::envoy::{Files, Settings, Text};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
+use crate::quota_store::{NoStore, quota_of_files};
 use crate::renewed::Look;
 
 /// The most files that are read from one directory. Above it: an error.
@@ -31,6 +32,9 @@ pub enum EnvoyFilesError {
         #[source]
         source: io::Error,
     },
+    /// They bring a quota, and the daemon has no store to keep it in.
+    #[error(transparent)]
+    NoStore(#[from] NoStore),
     /// The files have problems.
     #[error("the files of envoy_ratelimit have problems\n{0}")]
     Problems(#[from] Problems),
@@ -46,6 +50,8 @@ struct Followed {
     now: ArcSwap<Current>,
     /// What was last said to be wrong; gone when it no longer is.
     said: Mutex<Option<String>>,
+    /// Set if the daemon has no store for quotas: where it would keep them if it were started with some.
+    refuses_quotas: OnceLock<String>,
 }
 
 struct Current {
@@ -106,6 +112,7 @@ impl EnvoyFiles {
             settings,
             now: ArcSwap::from_pointee(current),
             said: Mutex::default(),
+            refuses_quotas: OnceLock::new(),
         })))
     }
 
@@ -114,13 +121,23 @@ impl EnvoyFiles {
         Arc::clone(&self.0.now.load().files)
     }
 
+    /// From now on, files that bring a quota are not taken up. `place` is where a daemon that is started anew keeps quotas.
+    pub(crate) fn refuse_quotas(&self, place: String) {
+        // The same policy names the same place each time.
+        let _ = self.0.refuses_quotas.set(place);
+    }
+
     /// Takes them up again if they hold something else; `Ok(true)` if so. An error leaves what there was.
     fn refresh(&self) -> Result<bool, EnvoyFilesError> {
         let sources = sources(&self.0.path)?;
         if self.0.now.load().sources == sources {
             return Ok(false);
         }
-        self.0.now.store(Arc::new(Current::read(sources, &self.0.settings)?));
+        let current = Current::read(sources, &self.0.settings)?;
+        if let (Some(place), Some(quota)) = (self.0.refuses_quotas.get(), current.files.quotas().next()) {
+            return Err(NoStore { quota: quota_of_files(quota), place: place.clone() }.into());
+        }
+        self.0.now.store(Arc::new(current));
         Ok(true)
     }
 }
@@ -174,4 +191,32 @@ fn sources(path: &Path) -> Result<Vec<EnvoySource>, EnvoyFilesError> {
     }
     let source = EnvoySource::read(path).map_err(|error| unreadable((path.to_owned(), error)))?;
     Ok(vec![source])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_brings_a_quota_to_a_daemon_without_a_store_is_not_taken_up() {
+        let path = std::env::temp_dir().join(format!("tidegate-envoy-files-{}.yaml", std::process::id()));
+        let write = |unit: &str| {
+            let rule = format!("{{ key: user, rate_limit: {{ unit: {unit}, requests_per_unit: 2 }} }}");
+            fs::write(&path, format!("domain: shop\ndescriptors: [{rule}]\n")).unwrap();
+        };
+        write("minute");
+        let wanted = EnvoyRatelimit { path: path.display().to_string(), settings: Settings::default() };
+        let files = EnvoyFiles::open(&wanted).unwrap();
+        write("second");
+        assert!(files.refresh().unwrap());
+        files.refuse_quotas("./tidegate-data".to_owned());
+        write("day");
+        let error = files.refresh().unwrap_err().to_string();
+        assert!(error.starts_with("limit \"shop.user\" of envoy_ratelimit is a quota"), "{error}");
+        assert!(error.contains("./tidegate-data") && error.contains("`store: { kind: memory }`"), "{error}");
+        assert_eq!(files.get().quotas().count(), 0, "the files in force stay");
+        write("minute");
+        assert!(files.refresh().unwrap());
+        fs::remove_file(path).unwrap();
+    }
 }

@@ -60,8 +60,9 @@ pub fn explain_fresh(
     let mut config = EngineConfig::seeded(random_seed());
     config.table.bytes = TABLE_BYTES;
     // So that it says where a daemon would decide each limit.
-    config.asks_store = policy.store != StoreKind::Memory;
-    if matches!(policy.store, StoreKind::Redis(_)) {
+    let store = policy.store.kind(policy.quotas().next().is_some());
+    config.asks_store = store != StoreKind::Memory;
+    if matches!(store, StoreKind::Redis(_)) {
         config.leases = Some(LeaseConfig { holders_max: 1, ..LeaseConfig::of(0) });
     }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;

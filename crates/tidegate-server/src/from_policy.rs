@@ -11,7 +11,7 @@ use tidegate_engine::{
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
-use tidegate_store_redb::{Durability, OpenError, RedbConfig, RedbStore};
+use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
 
 use crate::address::Address;
 use crate::authorization::{Authorization, AuthorizationError};
@@ -23,6 +23,7 @@ use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::follow::fingerprint;
 use crate::listener::ListenError;
 use crate::proxy::{ProxyError, proxy_config};
+use crate::quota_store::{self, NoStore, UnusableStore};
 use crate::server::{Beside, Handle, Server, random_seed};
 use crate::shared_store::{Shared, SharedStore, SharedStoreError, kept};
 use crate::tls::TlsFiles;
@@ -44,9 +45,12 @@ pub enum StartError {
     /// A listener could not be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The store could not be opened.
-    #[error("the store cannot be opened")]
-    Open(#[from] OpenError),
+    /// The store in files could not be opened.
+    #[error(transparent)]
+    Unusable(#[from] UnusableStore),
+    /// There is a quota and no store to keep it in.
+    #[error(transparent)]
+    NoStore(#[from] NoStore),
     /// The store that members share could not be opened.
     #[error(transparent)]
     Shared(#[from] SharedStoreError),
@@ -99,10 +103,12 @@ pub async fn serve_on(
     let mut beside = Beside { fingerprint, decisions: decisions(policy)?, ..Beside::default() };
     let time = Arc::clone(&clock);
     let seed = random_seed();
-    match &policy.store {
+    match &store_kind(policy, &config) {
         StoreKind::Embedded(embedded) => {
             config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
-            let store = Arc::new(RedbStore::open(&redb_config(embedded), move || time.now())?);
+            let opened = RedbStore::open(&redb_config(embedded), move || time.now());
+            let unusable = |error| UnusableStore::new(&policy.store, &embedded.path, error);
+            let store = Arc::new(opened.map_err(unusable)?);
             tell_of_the_clock(&store, clock.now());
             let engine = engine_from(policy, seed, &store, clock.now()).await?;
             beside.history.restore(&store.notes(NoteKind::Audit).await?);
@@ -117,17 +123,26 @@ pub async fn serve_on(
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));
             let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
+            // Until the store has reported how many members there are.
+            let engine = engine.with_members(redis.members)?.unwrap_or(engine);
             beside.member = Some(member);
             beside.shared = Some(Arc::clone(&shared.0));
             let store = Arc::new(OnOwnClock::new(shared, move || time.now()));
             Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
         }
         _ => {
+            quota_store::check_without_store(policy, config.envoy_ratelimit.as_ref())?;
             let engine = engine(policy, seed)?;
             let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
             Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?)
         }
     }
+}
+
+/// The store of a daemon with this policy that answers as `config` says: the one that the policy names. Where it names none:
+/// files, if the policy or its files of envoyproxy/ratelimit have quotas, otherwise memory. Opens and makes nothing.
+pub fn store_kind(policy: &Policy, config: &ServerConfig) -> StoreKind {
+    quota_store::store_kind(policy, config.envoy_ratelimit.as_ref())
 }
 
 fn redb_config(embedded: &policy::Embedded) -> RedbConfig {

@@ -1,6 +1,6 @@
 //! The directory of a store: who may use it, and the files in it.
 //!
-//! - `lock` is locked as long as a store is open. It holds nothing.
+//! - `lock` is locked as long as a store is open. It holds the process that locked it last, for the message to the next one.
 //! - `counters.redb` is the database. It is made under the name `counters.new` and renamed when it is whole, so that a crash
 //!   while it is made leaves nothing that has to be understood.
 
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use redb::{Builder, Database, DatabaseError};
 
+use crate::directory_user::DirectoryUser;
 use crate::disk::{Medium, guarded};
 use crate::error::{Failure, OpenError};
 use crate::format;
@@ -26,6 +27,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
+    /// Whether a store is kept in the directory at `path`.
+    pub(crate) fn has_store(path: &Path) -> bool {
+        path.join(DATABASE).is_file()
+    }
+
     /// Takes the directory, making it and an empty store in it if there is none.
     pub(crate) fn take(path: &Path, epoch: u128) -> Result<Self, OpenError> {
         make(path)?;
@@ -69,7 +75,8 @@ fn make(path: &Path) -> Result<(), OpenError> {
     // The parent of a name alone is the empty path, which is where we are.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match fs::create_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        // The kernel says so too of a directory of its own that takes no other, as /proc.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !parent.exists() => {
             Err(OpenError::NoParent { path: path.to_owned(), parent: parent.to_owned() })
         }
         Err(error) => Err(OpenError::of(path, error)),
@@ -81,11 +88,17 @@ fn make(path: &Path) -> Result<(), OpenError> {
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK));
+    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path.join(LOCK));
     let file = file.map_err(|error| OpenError::of(path, error))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+        Ok(()) => {
+            // Only a message needs it: a disk that takes nothing is reported when the database is opened.
+            let _ = DirectoryUser::this_process().write_to(&file);
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => {
+            Err(OpenError::InUse { path: path.to_owned(), user: DirectoryUser::read_from(&file) })
+        }
         Err(TryLockError::Error(error)) => Err(OpenError::of(path, error)),
     }
 }

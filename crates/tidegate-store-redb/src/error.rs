@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use redb::{DatabaseError, StorageError};
 
+use crate::directory_user::DirectoryUser;
+
 /// Why a [`RedbStore`](crate::RedbStore) could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -43,10 +45,12 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Another process, or another store of this one, has it open.
-    #[error("{} is in use by another process; stop that one, or give each a directory of its own", path.display())]
+    #[error("{} is in use by {user}; stop that one, or give each a directory of its own", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
+        /// The process that has it open, as far as is known.
+        user: DirectoryUser,
     },
     /// It was written by a later version.
     #[error(
@@ -118,7 +122,7 @@ impl OpenError {
     pub(crate) fn of_database(path: &Path, error: DatabaseError) -> Self {
         match error {
             DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
-                Self::InUse { path: path.to_owned() }
+                Self::InUse { path: path.to_owned(), user: DirectoryUser::Unknown }
             }
             DatabaseError::Storage(StorageError::Io(source)) => Self::of(path, source),
             error => Self::Damaged { path: path.to_owned(), what: error.to_string() },

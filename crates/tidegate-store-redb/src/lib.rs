@@ -34,6 +34,7 @@ pub mod stats;
 pub mod store;
 
 mod directory;
+mod directory_user;
 mod disk;
 mod format;
 mod shared;
@@ -43,6 +44,7 @@ mod writer;
 mod tests;
 
 pub use config::{Durability, RedbConfig};
+pub use directory_user::DirectoryUser;
 pub use error::OpenError;
 pub use stats::RedbStats;
 pub use store::RedbStore;

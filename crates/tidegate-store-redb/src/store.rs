@@ -1,6 +1,7 @@
 //! The store itself: opening it, asking it, closing it.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -42,6 +43,11 @@ impl RedbStore {
         let epoch = u128::from(first) << 64 | u128::from(second);
         let directory = Directory::take(&config.path, epoch)?;
         Self::open_on(Box::new(directory), config, MIGRATIONS, clock)
+    }
+
+    /// Whether a store is kept in the directory at `path`, which need not exist.
+    pub fn is_at(path: &Path) -> bool {
+        Directory::has_store(path)
     }
 
     pub(crate) fn open_on(

@@ -7,6 +7,7 @@ use tidegate_policy::envoy::{Files, Read, Settings, is_such_a_file};
 use tidegate_policy::{Policy, Problems};
 use tidegate_server::EnvoySource;
 
+use super::store::StoreUse;
 use super::{Verdict, counted, write_json, write_problems};
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
@@ -57,20 +58,20 @@ pub(super) fn run(arguments: &Validate, sources: &[EnvoySource]) -> Exit {
     }
 }
 
-/// Checks the files that a policy names, if they are where it says.
-pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> Result<(), Problems> {
-    let Some(envoy) = &policy.envoy_ratelimit else { return Ok(()) };
+/// Checks the files that a policy names; `None` if there are none where it says.
+pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> Result<Option<Files>, Problems> {
+    let Some(envoy) = &policy.envoy_ratelimit else { return Ok(None) };
     let path = Path::new(&envoy.path);
     let found = if path.is_dir() { sources(path) } else { EnvoySource::read(path).map(|one| vec![one]) };
     match found {
-        Ok(sources) => read(&sources, envoy.settings.clone()).map(drop),
+        Ok(sources) => read(&sources, envoy.settings.clone()).map(|read| Some(read.files)),
         Err(error) => {
             let of = arguments.file.display();
             complain(format_args!(
                 "cannot read {}, which {of} names: {error}; its files were not checked",
                 envoy.path
             ));
-            Ok(())
+            Ok(None)
         }
     }
 }
@@ -78,8 +79,8 @@ pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> Result<(), Pro
 fn write(arguments: &Validate, read: &Read) -> io::Result<()> {
     let Read { files, warnings, differences, .. } = read;
     if arguments.json {
-        let differences = Some(differences.as_slice());
-        return write_json(&Verdict { valid: true, warnings, differences, ..Verdict::default() });
+        let (differences, store) = (Some(differences.as_slice()), Some(StoreUse::of_files(files)));
+        return write_json(&Verdict { valid: true, warnings, differences, store, ..Verdict::default() });
     }
     let mut out = io::stdout().lock();
     for warning in warnings {
@@ -95,5 +96,6 @@ fn write(arguments: &Validate, read: &Read) -> io::Result<()> {
         out,
         "{}: valid: {domains} domains, {limits} limits{warnings}{differences}",
         arguments.file.display()
-    )
+    )?;
+    write!(out, "{}", StoreUse::of_files(files))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::command::{TemporaryFile, TemporaryFolder, run, tidegate};
 use crate::process::Daemon;
 
-const LIMITS: &str = "namespaces: { api: { limits: [\
+const LIMITS: &str = "store: { kind: memory }\nnamespaces: { api: { limits: [\
     { name: reads, key: [user], match: { method: [GET, HEAD] }, rate: 1/s, burst: 3 }, \
     { name: per-user, key: [user], missing: group, fixed: { limit: 6, window: 365d } }] } }\n";
 
@@ -286,8 +286,8 @@ per-user  admit     0     6  0 ms      user=ada
 fn a_file_with_a_store_says_what_is_decided_there_and_touches_nothing() {
     let folder = TemporaryFolder::new();
     let data = folder.path().join("data");
-    let file =
-        TemporaryFile::new(&format!("store: {{ kind: embedded, path: {} }}\n{LIMITS}", data.display()));
+    let files = format!("store: {{ kind: embedded, path: {} }}", data.display());
+    let file = TemporaryFile::new(&LIMITS.replace("store: { kind: memory }", &files));
     let (code, out, err) = run(&["explain", "--config", file.as_str(), "api", "user=ada"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("6 of 6 left; fixed 6 in 365d; decided in the store"), "{out}");

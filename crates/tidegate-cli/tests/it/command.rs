@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env_remove("TIDEGATE_LOG");
+    // The test may itself run as a service.
+    command.env_remove("TIDEGATE_LOG").env_remove("STATE_DIRECTORY");
     command
 }
 

@@ -69,10 +69,11 @@ fn image_policy(folder: &TemporaryFolder) -> String {
 }
 
 #[test]
-fn the_policy_of_the_image_is_valid_without_a_warning() {
+fn the_policy_of_the_image_is_valid_without_a_warning_and_keeps_quotas_on_the_volume() {
     let file = deploy("docker/tidegate.yaml");
     let (code, out, _) = run(&["validate", file.to_str().unwrap()]);
-    assert_eq!((code, out.lines().count()), (0, 1), "{out}");
+    assert_eq!((code, out.lines().count()), (0, 2), "{out}");
+    assert!(out.ends_with("quotas are kept in /var/lib/tidegate/store: api/per-user-daily\n"), "{out}");
 }
 
 #[test]
@@ -106,8 +107,14 @@ fn what_must_not_be_missing_is_in_the_unit_and_in_the_image() {
         assert_eq!(unit_setting(name), value, "{name}");
     }
     let image = text("docker/Dockerfile");
-    for line in ["FROM scratch", "USER 65532:65532", "STOPSIGNAL SIGTERM", r#"VOLUME ["/var/lib/tidegate"]"#]
-    {
+    for line in [
+        "FROM scratch",
+        "USER 65532:65532",
+        "STOPSIGNAL SIGTERM",
+        r#"VOLUME ["/var/lib/tidegate"]"#,
+        // A policy without a store keeps quotas in the working directory.
+        "WORKDIR /var/lib/tidegate",
+    ] {
         assert!(image.lines().any(|other| other == line), "{line}");
     }
     assert!(image.contains("--target x86_64-unknown-linux-musl"));

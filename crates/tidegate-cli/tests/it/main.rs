@@ -7,6 +7,7 @@ mod asking;
 mod command;
 mod deploy;
 mod draws;
+mod durable;
 mod fleet;
 mod gateways;
 mod kill;

@@ -16,8 +16,13 @@ pub(crate) struct Daemon {
 impl Daemon {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = tidegate();
-        command.arg("serve").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        command.arg("serve").args(arguments);
+        Self::spawn(command)
+    }
+
+    /// Starts `command`, which serves.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         Self { child, out, printed: String::new() }
     }

@@ -17,13 +17,14 @@ fn a_file_of_envoyproxy_ratelimit_is_known_by_its_domain_and_what_differs_is_sai
     let (code, out, err) = run(&["validate", file.as_str()]);
     assert_eq!((code, err.as_str()), (0, ""));
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines.len(), 5, "{out}");
+    assert_eq!(lines.len(), 6, "{out}");
     for (line, hint) in lines.iter().zip([
         ":1:9: domain: under `semantics: tidegate` a refused hit consumes nothing",
         ":3:5: descriptors[0]: the peer also matches this with key \"a_b\" and value \"c\"",
         ":5:25: descriptors[0].rate_limit.unit: weeks begin on Thursday",
         ":6:5: descriptors[1]: the peer also matches this with key \"a\" and value \"b\"",
         ": valid: 1 domains, 1 limits, 4 differences",
+        "quotas are kept in ./tidegate-data: shop.a_b_c",
     ]) {
         assert!(line.contains(hint), "{line}");
     }

@@ -92,7 +92,7 @@ fn a_second_signal_ends_it_at_once() {
 #[test]
 fn a_configuration_is_served_and_an_address_in_use_is_said_to_be() {
     let file = TemporaryFile::new(concat!(
-        "listen: { http: 127.0.0.1:0, admin: 127.0.0.1:0 }\n",
+        "listen: { http: 127.0.0.1:0, admin: 127.0.0.1:0 }\nstore: { kind: memory }\n",
         "namespaces: { api: { limits: [{ name: per-user, key: [user], missing: group, fixed: { limit: 1, window: 1h } }] } }\n",
     ));
     assert!(file.path().exists());
@@ -114,7 +114,7 @@ fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_
     let log = std::env::temp_dir().join(format!("tidegate-decisions-{}.jsonl", std::process::id()));
     let moved = log.with_extension("old");
     let file = TemporaryFile::new(&format!(
-        "listen: {{ http: 127.0.0.1:0 }}\nlog: {{ decisions: {} }}\n\
+        "listen: {{ http: 127.0.0.1:0 }}\nstore: {{ kind: memory }}\nlog: {{ decisions: {} }}\n\
          namespaces: {{ api: {{ limits: [{{ name: per-user, key: [user], fixed: {{ limit: 1, window: 1h }} }}] }} }}\n",
         log.display()
     ));

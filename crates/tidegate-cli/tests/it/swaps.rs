@@ -122,7 +122,7 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
 }
 
 #[test]
-fn a_second_daemon_on_the_same_directory_is_told_who_has_it() {
+fn a_second_daemon_on_the_same_directory_names_the_first_and_the_ways_out() {
     let folder = Folder(TemporaryFolder::new());
     let path = folder.0.path().join("policy.yaml");
     std::fs::write(&path, folder.policy(0)).unwrap();
@@ -131,5 +131,12 @@ fn a_second_daemon_on_the_same_directory_is_told_who_has_it() {
     let second = tidegate().args(["serve", "--config", path.to_str().unwrap()]).output().unwrap();
     let err = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(4), "{err}");
-    assert!(err.contains("is in use by another process") && err.contains("data"), "{err}");
+    let expected = format!(
+        "tidegate: the store is kept in {}/data, which process {} uses; stop that one, let the daemons share a store with \
+         `store: {{ kind: redis, urls: [..] }}`, set `store.path` to another directory, or set `store: {{ kind: memory }}`, \
+         with which a restart forgets quotas\n",
+        folder.0.path().display(),
+        first.child.id(),
+    );
+    assert!(err.ends_with(&expected), "{err}");
 }

@@ -14,7 +14,7 @@ use super::matching::matcher;
 use super::service::ATTRIBUTE_NAME_BYTES_MAX;
 use crate::measure::span;
 use crate::path::Path;
-use crate::policy::{NamespacePolicy, StoreKind};
+use crate::policy::NamespacePolicy;
 use crate::problem::{Report, shown};
 use crate::raw::limit::{
     ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
@@ -25,10 +25,11 @@ use crate::suggestion::{listed, nearest};
 /// The largest `n` of a `share: 1/n`.
 const SHARE_MAX: u32 = 10_000;
 
-/// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that.
+/// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that. `is_shared` tells whether
+/// members share the store.
 pub(super) fn check(
     raw: &LimitConfig,
-    store: &StoreKind,
+    is_shared: bool,
     path: &Path,
     namespace: &mut NamespacePolicy,
     report: &mut Report<'_>,
@@ -45,7 +46,6 @@ pub(super) fn check(
     let matches = matches(raw, &path.key("match"), report);
     let block = raw.on_exceed.as_ref().and_then(|raw| block(raw, &path.key("on_exceed"), report));
     let mut written = Written::new(raw, path, report);
-    let is_shared = matches!(store, StoreKind::Redis(_));
     let share = share(raw, is_shared, path, report);
     if let Some(written) = &mut written {
         written.share = share;

@@ -5,17 +5,22 @@ use tidegate::limit::{Consistency, Limit};
 use super::service::{check_file, check_path};
 use crate::measure::{size, span};
 use crate::path::Path;
-use crate::policy::{Durability, Embedded, NamespacePolicy, Redis, RedisTls, StoreKind};
+use crate::policy::{Durability, Embedded, NamespacePolicy, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::problem::{Report, shown};
+use crate::raw::Config;
 use crate::raw::limit::LimitConfig;
 use crate::raw::store::{DurabilityConfig, Store, StoreKindConfig, StoreTls};
 
-/// How many limits one warning names.
-const NAMED_MAX: usize = 3;
-
-/// The store that `raw` asks for.
-pub(super) fn store(raw: &Store, path: &Path, report: &mut Report<'_>) -> StoreKind {
-    let kind = raw.kind.unwrap_or_default();
+/// The store that `raw` asks for. `env` reads environment variables.
+pub(super) fn store(
+    raw: Option<&Store>,
+    env: &dyn Fn(&str) -> Option<String>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> StoreChoice {
+    let none = Store::default();
+    let raw = raw.unwrap_or(&none);
+    let kind = raw.kind;
     let of_embedded = [
         ("path", raw.path.is_some()),
         ("durability", raw.durability.is_some()),
@@ -30,20 +35,22 @@ pub(super) fn store(raw: &Store, path: &Path, report: &mut Report<'_>) -> StoreK
         ("tls", raw.tls.is_some()),
         ("prefix", raw.prefix.is_some()),
         ("deadline", raw.deadline.is_some()),
+        ("members", raw.members.is_some()),
     ];
     let mut belongs = |keys: &[(&str, bool)], to: StoreKindConfig, name: &str| {
-        for (key, _) in keys.iter().filter(|(_, is_given)| *is_given && kind != to) {
+        for (key, _) in keys.iter().filter(|(_, is_given)| *is_given && kind != Some(to)) {
             let fix = format!("use `kind: {name}`, or remove `{key}`");
             report.key(&path.key(key), format!("`{key}` belongs to `kind: {name}`"), fix);
         }
     };
     belongs(&of_embedded, StoreKindConfig::Embedded, "embedded");
     belongs(&of_redis, StoreKindConfig::Redis, "redis");
-    match kind {
-        StoreKindConfig::Memory => StoreKind::Memory,
-        StoreKindConfig::Embedded => StoreKind::Embedded(embedded(raw, path, report)),
-        StoreKindConfig::Redis => StoreKind::Redis(redis(raw, path, report)),
-    }
+    StoreChoice::Named(match kind {
+        None => return StoreChoice::ForQuotas(embedded(raw, env, path, report)),
+        Some(StoreKindConfig::Memory) => StoreKind::Memory,
+        Some(StoreKindConfig::Embedded) => StoreKind::Embedded(embedded(raw, env, path, report)),
+        Some(StoreKindConfig::Redis) => StoreKind::Redis(redis(raw, path, report)),
+    })
 }
 
 fn redis(raw: &Store, path: &Path, report: &mut Report<'_>) -> Redis {
@@ -96,6 +103,7 @@ fn redis(raw: &Store, path: &Path, report: &mut Report<'_>) -> Redis {
         tls: raw.tls.as_ref().map(|tls| redis_tls(tls, &path.key("tls"), report)).unwrap_or_default(),
         prefix: raw.prefix.as_deref().unwrap_or(Redis::PREFIX_DEFAULT).to_owned(),
         deadline: deadline(raw.deadline.as_deref(), &path.key("deadline"), report),
+        members: raw.members.unwrap_or(1),
     }
 }
 
@@ -147,13 +155,24 @@ fn deadline(text: Option<&str>, at: &Path, report: &mut Report<'_>) -> core::tim
     Redis::DEADLINE_DEFAULT
 }
 
-fn embedded(raw: &Store, path: &Path, report: &mut Report<'_>) -> Embedded {
+fn embedded(
+    raw: &Store,
+    env: &dyn Fn(&str) -> Option<String>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Embedded {
     let mut embedded = Embedded {
-        path: raw.path.as_deref().unwrap_or(Embedded::PATH_DEFAULT).to_owned(),
+        path: Embedded::PATH_DEFAULT.to_owned(),
+        earlier_path: None,
         durability: durability(raw, path, report),
         memory_bytes: Embedded::MEMORY_BYTES_DEFAULT,
     };
-    check_path("the store", &embedded.path, &path.key("path"), report);
+    if let Some(directory) = &raw.path {
+        embedded.path.clone_from(directory);
+        check_path("the store", directory, &path.key("path"), report);
+    } else if let Some(directory) = state_directory(env) {
+        embedded.earlier_path = Some(core::mem::replace(&mut embedded.path, directory));
+    }
     if let Some(text) = &raw.memory {
         match size("memory", text, Embedded::MEMORY_BYTES_MIN, Embedded::MEMORY_BYTES_MAX) {
             Ok(bytes) => embedded.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
@@ -161,6 +180,12 @@ fn embedded(raw: &Store, path: &Path, report: &mut Report<'_>) -> Embedded {
         }
     }
     embedded
+}
+
+/// The first directory that systemd has made for the service.
+fn state_directory(env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let directories = env(Embedded::STATE_DIRECTORY)?;
+    directories.split(':').find(|directory| !directory.is_empty()).map(str::to_owned)
 }
 
 fn durability(raw: &Store, path: &Path, report: &mut Report<'_>) -> Durability {
@@ -196,57 +221,53 @@ fn durability(raw: &Store, path: &Path, report: &mut Report<'_>) -> Durability {
     }
 }
 
-/// Checks that the limits of a namespace fit the store, and warns about promises that a restart forgets.
+/// Checks that the limits of each namespace fit the store, and warns about quotas that it does not keep.
 pub(super) fn check(
-    namespace: &NamespacePolicy,
-    raw: &[LimitConfig],
-    store: &StoreKind,
+    config: &Config,
+    namespaces: &[NamespacePolicy],
+    store: &StoreChoice,
     path: &Path,
     report: &mut Report<'_>,
 ) {
-    let quotas = || namespace.limits.iter().filter(|limit| limit.algorithm.is_quota());
-    match store {
-        StoreKind::Memory => {
-            if let Some(names) = named(quotas()) {
-                let fix = "use `store: { kind: embedded }`";
-                report.warn(&path.key("limits"), format!("a restart forgets {names}"), fix);
-            }
+    // Files of `envoy_ratelimit` may have quotas; they are read later.
+    let mut stored = namespaces.iter().flat_map(NamespacePolicy::stored_limits);
+    let has_quotas = stored.any(|limit| limit.algorithm.is_quota());
+    if store.kind(has_quotas || config.envoy_ratelimit.is_some()) == StoreKind::Memory {
+        return;
+    }
+    for namespace in namespaces {
+        let path = path.key(&namespace.name).key("limits");
+        let exact = namespace.limits.iter().filter(|limit| limit.consistency == Consistency::Exact).count();
+        if exact > StoreKind::EXACT_LIMITS_MAX {
+            let what = format!("{exact} limits of one namespace are exact");
+            let fix = format!(
+                "use at most {}, since a request may ask for all of them at once; make some `consistency: local`, or split the namespace",
+                StoreKind::EXACT_LIMITS_MAX
+            );
+            report.value(&path, what, fix);
         }
-        StoreKind::Embedded(_) | StoreKind::Redis(_) => {
-            let exact =
-                namespace.limits.iter().filter(|limit| limit.consistency == Consistency::Exact).count();
-            if exact > StoreKind::EXACT_LIMITS_MAX {
-                let what = format!("{exact} limits of one namespace are exact");
-                let fix = format!(
-                    "use at most {}, since a request may ask for all of them at once; make some `consistency: local`, or split the namespace",
-                    StoreKind::EXACT_LIMITS_MAX
-                );
-                report.value(&path.key("limits"), what, fix);
-            }
-            for limit in quotas().filter(|limit| limit.consistency == Consistency::Local) {
-                let index = raw.iter().position(|one| one.name == limit.name).unwrap_or_default();
-                let at = path.key("limits").index(index);
-                let (name, fix) = match raw.get(index) {
-                    Some(one) if one.consistency.is_none() => ("share", "remove `share`"),
-                    _ => ("consistency", "use `consistency: exact`"),
-                };
-                let what =
-                    format!("a restart forgets quota \"{}\", because no store keeps it", shown(&limit.name));
-                report.warn(&at.key(name), what, fix);
-            }
-        }
+        let raw = config.namespaces.as_ref().and_then(|all| all.get(&namespace.name));
+        let raw = raw.and_then(|raw| raw.limits.as_deref()).unwrap_or_default();
+        warn_of_local_quotas(namespace, raw, &path, report);
     }
 }
 
-/// `quota "a"`, or `quotas "a", "b", "c" and 4 more`.
-fn named<'a>(limits: impl Iterator<Item = &'a Limit>) -> Option<String> {
-    let names: Vec<&str> = limits.map(|limit| limit.name.as_str()).collect();
-    let quoted: Vec<String> =
-        names.iter().take(NAMED_MAX).map(|name| format!("\"{}\"", shown(name))).collect();
-    match names.len() {
-        0 => None,
-        1 => Some(format!("quota {}", quoted[0])),
-        count if count <= NAMED_MAX => Some(format!("quotas {}", quoted.join(", "))),
-        count => Some(format!("quotas {} and {} more", quoted.join(", "), count - NAMED_MAX)),
+/// Warns about quotas that are decided in this process while there is a store that would keep them.
+fn warn_of_local_quotas(
+    namespace: &NamespacePolicy,
+    raw: &[LimitConfig],
+    path: &Path,
+    report: &mut Report<'_>,
+) {
+    let is_local_quota =
+        |limit: &&Limit| limit.algorithm.is_quota() && limit.consistency == Consistency::Local;
+    for limit in namespace.limits.iter().filter(is_local_quota) {
+        let index = raw.iter().position(|one| one.name == limit.name).unwrap_or_default();
+        let (name, fix) = match raw.get(index) {
+            Some(one) if one.consistency.is_none() => ("share", "remove `share`"),
+            _ => ("consistency", "use `consistency: exact`"),
+        };
+        let what = format!("a restart forgets quota \"{}\", because no store keeps it", shown(&limit.name));
+        report.warn(&path.index(index).key(name), what, fix);
     }
 }

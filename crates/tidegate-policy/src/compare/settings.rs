@@ -70,7 +70,9 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
         ("listen.grpc", listen.grpc.as_ref().map_or_else(none, listener)),
         ("listen.resp", listen.resp.as_ref().map_or_else(none, listener)),
     ];
-    all.extend(store_settings(store));
+    // Files of `envoy_ratelimit` are not read here: without quotas of its own, a policy that names no store counts as one that
+    // keeps everything in memory.
+    all.extend(store_settings(&store.kind(policy.quotas().next().is_some())));
     all.push(("memory.keys", size(memory.keys_bytes)));
     let when_full = match memory.when_full {
         WhenFull::Refuse => "refuse",
@@ -117,7 +119,7 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
     all
 }
 
-fn store_settings(store: &StoreKind) -> [(&'static str, String); 14] {
+fn store_settings(store: &StoreKind) -> [(&'static str, String); 15] {
     let (kind, embedded, redis) = match store {
         StoreKind::Memory => ("memory", None, None),
         StoreKind::Embedded(embedded) => ("embedded", Some(embedded), None),
@@ -144,6 +146,7 @@ fn store_settings(store: &StoreKind) -> [(&'static str, String); 14] {
         ("store.tls.key", said(&|redis| redis.tls.client.as_ref().map(|(_, key)| key.clone()))),
         ("store.prefix", said(&|redis| Some(redis.prefix.clone()))),
         ("store.deadline", said(&|redis| Some(span(redis.deadline)))),
+        ("store.members", said(&|redis| Some(redis.members.to_string()))),
     ]
 }
 

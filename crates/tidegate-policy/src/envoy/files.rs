@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::answer;
 use super::request::{Descriptor, RequestError};
 use super::resolve::Resolved;
-use super::tree::Domain;
+use super::tree::{Domain, Rule};
 use super::{Settings, difference, read};
 use crate::parse::{failed, text_of};
 use crate::path::Path;
@@ -77,6 +77,14 @@ impl Files {
     /// How many limits there are, unlimited ones included.
     pub fn count(&self) -> usize {
         self.domains.values().flat_map(Domain::rules).map(|rule| rule.limits.len().max(1)).sum()
+    }
+
+    /// The quotas, each by the key of its metrics: limits over an hour or longer, which a store keeps where there is one.
+    ///
+    /// Limits that requests bring are not among them.
+    pub fn quotas(&self) -> impl Iterator<Item = &str> {
+        let is_quota = |rule: &&Rule| rule.limits.iter().any(|limit| limit.algorithm.is_quota());
+        self.domains.values().flat_map(Domain::rules).filter(is_quota).map(|rule| rule.metric_key.as_str())
     }
 
     /// Finds the limits of a request. `hits` is the request's own number, 0 if it has none, and holds for descriptors

@@ -2,12 +2,38 @@
 
 use core::time::Duration;
 
+/// The store that a policy asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreChoice {
+    /// The policy names this one.
+    Named(StoreKind),
+    /// The policy names none: this one if there is a quota to keep, otherwise memory.
+    ForQuotas(Embedded),
+}
+
+impl StoreChoice {
+    /// The store to use, by whether there is a quota to keep: see [`super::Policy::quotas`] and
+    /// [`crate::envoy::Files::quotas`].
+    pub fn kind(&self, has_quotas: bool) -> StoreKind {
+        match self {
+            Self::Named(kind) => kind.clone(),
+            Self::ForQuotas(embedded) if has_quotas => StoreKind::Embedded(embedded.clone()),
+            Self::ForQuotas(_) => StoreKind::Memory,
+        }
+    }
+
+    /// Whether the policy says that counters are kept in memory, whatever is counted.
+    pub fn is_memory(&self) -> bool {
+        *self == Self::Named(StoreKind::Memory)
+    }
+}
+
 /// Where the counters of exact limits are kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreKind {
     /// In the memory of this process.
-    #[default]
     Memory,
     /// In files of this machine.
     Embedded(Embedded),
@@ -24,8 +50,12 @@ impl StoreKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Embedded {
-    /// The directory, 1 to [`super::PATH_BYTES_MAX`] bytes; default [`Embedded::PATH_DEFAULT`].
+    /// The directory, 1 to [`super::PATH_BYTES_MAX`] bytes; default the first of [`Embedded::STATE_DIRECTORY`], and
+    /// [`Embedded::PATH_DEFAULT`] where that variable is not set.
     pub path: String,
+    /// Where the store of this policy was kept before [`Embedded::STATE_DIRECTORY`] was read, if that is not `path`. A store
+    /// that is there goes on being used.
+    pub earlier_path: Option<String>,
     /// When a charge is on disk; default [`Durability::Sync`].
     pub durability: Durability,
     /// The memory for counters that are in use in bytes, [`Embedded::MEMORY_BYTES_MIN`] to
@@ -34,8 +64,10 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// The directory unless told otherwise.
+    /// The directory where neither the policy nor the environment names one.
     pub const PATH_DEFAULT: &'static str = "./tidegate-data";
+    /// The variable in which systemd names the directories of a service, separated by colons.
+    pub const STATE_DIRECTORY: &'static str = "STATE_DIRECTORY";
     /// The memory for counters unless told otherwise: 64 MiB.
     pub const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
     /// The least memory for counters: 1 MiB.
@@ -85,6 +117,9 @@ pub struct Redis {
     /// How long a request waits for the answer, [`Redis::DEADLINE_MIN`] to [`Redis::DEADLINE_MAX`]; default
     /// [`Redis::DEADLINE_DEFAULT`].
     pub deadline: Duration,
+    /// How many members to assume until the store has reported how many there are, 1 to [`Redis::MEMBERS_MAX`]; default
+    /// 1.
+    pub members: u32,
 }
 
 impl Redis {
@@ -102,6 +137,8 @@ impl Redis {
     pub const DEADLINE_MIN: Duration = Duration::from_millis(1);
     /// The longest wait: 10 s.
     pub const DEADLINE_MAX: Duration = Duration::from_secs(10);
+    /// The most members.
+    pub const MEMBERS_MAX: u32 = 10_000;
 }
 
 /// The files of TLS to Redis, each a path of 1 to [`super::PATH_BYTES_MAX`] bytes.

@@ -8,11 +8,14 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store")]
 pub(crate) struct Store {
-    /// Which store. Default: `memory`.
+    /// Which store. Default: `embedded` if there is a quota to keep, otherwise `memory`. A quota to keep is a limit over an hour
+    /// or longer that is not `consistency: local`, in `namespaces` or in a file of `envoy_ratelimit`. Danger: `memory`
+    /// forgets quotas at each restart.
     pub(crate) kind: Option<StoreKindConfig>,
     /// For `kind: embedded`: the directory of its files, relative to where the daemon is started. It is made if only
-    /// its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`. Danger: one process at a time; another
-    /// directory is another store, in which nothing is used.
+    /// its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`; under systemd with `StateDirectory=`, the first
+    /// directory of `$STATE_DIRECTORY`. Danger: one process at a time; another directory is another store, in which nothing
+    /// is used.
     pub(crate) path: Option<String>,
     /// For `kind: embedded`: when a charge is on disk. Default: `sync`.
     pub(crate) durability: Option<DurabilityConfig>,
@@ -41,6 +44,12 @@ pub(crate) struct Store {
     /// For `kind: redis`: how long a request waits for the answer, 1ms to 10s; then `on_store_failure` of its limits says
     /// what happens. Default: `50ms`.
     pub(crate) deadline: Option<String>,
+    /// For `kind: redis`: how many members to assume until the store has reported how many there are, 1 to 10000. A member
+    /// that cannot reach the store divides the rate and the burst of its limits by the number it was last told, otherwise
+    /// by this one. Danger: with 1, each member of a fleet that starts while the store is away admits whole limits.
+    /// Default: `1`.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) members: Option<u32>,
 }
 
 /// TLS to a store. The files are in PEM and read at the start.
@@ -57,12 +66,11 @@ pub(crate) struct StoreTls {
 }
 
 /// A kind of store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "store_kind")]
 pub(crate) enum StoreKindConfig {
     /// In the memory of this process: gone when it ends, shared with nobody.
-    #[default]
     Memory,
     /// In files of this machine: kept when the process ends or crashes, shared with nobody.
     Embedded,

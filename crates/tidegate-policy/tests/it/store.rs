@@ -4,13 +4,13 @@ use core::fmt::Write as _;
 use core::time::Duration;
 
 use tidegate::limit::Consistency;
-use tidegate_policy::policy::{Durability, Embedded, Redis, RedisTls, StoreKind};
+use tidegate_policy::policy::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 
 use crate::{assert_files, problems, settings, warnings};
 
 fn embedded(text: &str) -> Embedded {
     match settings(&format!("store: {{ kind: embedded{text} }}")).store {
-        StoreKind::Embedded(embedded) => embedded,
+        StoreChoice::Named(StoreKind::Embedded(embedded)) => embedded,
         other => panic!("{other:?}"),
     }
 }
@@ -29,13 +29,113 @@ fn the_embedded_store_is_in_a_directory_and_syncs_unless_told_otherwise() {
         embedded(", durability: interval").durability,
         Durability::Interval(Duration::from_millis(100))
     );
-    assert_eq!(settings("store: {}\nlog: {}").store, StoreKind::Memory);
-    assert_eq!(settings("store: { kind: memory }").store, StoreKind::Memory);
+}
+
+/// The store that `text` leads to where no file of `envoy_ratelimit` has a quota.
+fn kind(text: &str) -> StoreKind {
+    let policy = settings(text);
+    policy.store.kind(policy.quotas().next().is_some())
+}
+
+#[test]
+fn a_policy_with_quotas_that_names_no_store_keeps_them_in_files() {
+    for limit in [
+        "rate: 1/h",
+        "fixed: { limit: 1, window: 1h }",
+        "rolling: { limit: 1, window: 1d }",
+        "rolling: { limit: 1, window: 1h, accuracy: approximate }",
+        "calendar: { limit: 1, unit: hour }",
+        "calendar: { limit: 1, unit: year }",
+        "calendar: { limit: 1, unit: day }, mode: shadow",
+        "rate: 1/h, consistency: leased",
+    ] {
+        let text = file("", &format!("{{ name: a, {limit} }}"));
+        let StoreKind::Embedded(embedded) = kind(&text) else { panic!("{limit} is kept in memory") };
+        assert_eq!(embedded, self::embedded(""), "{limit}");
+        assert_eq!(kind(&format!("store: {{}}\n{text}")), StoreKind::Embedded(embedded), "{limit}");
+        assert_eq!(kind(&format!("store: {{ kind: memory }}\n{text}")), StoreKind::Memory, "{limit}");
+        assert_eq!(warnings(&text), Vec::<String>::new(), "{limit}");
+    }
+}
+
+#[test]
+fn a_policy_without_a_quota_that_a_store_would_keep_is_kept_in_memory() {
+    for limit in [
+        "rate: 1000/59m",
+        "rate: 1/s, consistency: exact",
+        "fixed: { limit: 1, window: 1m }",
+        "concurrency: { limit: 1, hold: 2h }",
+        "rate: 1/h, consistency: local",
+        "rate: 10/h, share: 1/2",
+    ] {
+        assert_eq!(kind(&file("", &format!("{{ name: a, {limit} }}"))), StoreKind::Memory, "{limit}");
+    }
+    assert_eq!(kind("log: {}"), StoreKind::Memory);
+    let choice = settings("envoy_ratelimit: { path: ./limits }").store;
+    assert_eq!(choice.kind(false), StoreKind::Memory);
+    assert_eq!(choice.kind(true), StoreKind::Embedded(embedded("")), "its files have quotas");
+}
+
+#[test]
+fn the_default_directory_is_the_first_that_systemd_has_made() {
+    for (variable, expected) in [
+        (None, "./tidegate-data"),
+        (Some(""), "./tidegate-data"),
+        (Some(":"), "./tidegate-data"),
+        (Some("/var/lib/tidegate"), "/var/lib/tidegate"),
+        (Some("/var/lib/a:/var/lib/b"), "/var/lib/a"),
+    ] {
+        let parse = |text: &str| {
+            let env = |name: &str| variable.filter(|_| name == "STATE_DIRECTORY").map(str::to_owned);
+            tidegate_policy::parse("t.yaml", text, &env).unwrap().policy
+        };
+        for store in ["", "store: { kind: embedded }\n"] {
+            let policy = parse(&file(store, "{ name: a, rate: 1/h }"));
+            let StoreKind::Embedded(embedded) = policy.store.kind(true) else { panic!("{store}") };
+            assert_eq!(embedded.path, expected, "{variable:?}");
+            let earlier = (expected != "./tidegate-data").then(|| "./tidegate-data".to_owned());
+            assert_eq!(embedded.earlier_path, earlier, "{variable:?}");
+        }
+        let StoreKind::Embedded(named) = parse("store: { kind: embedded, path: d }").store.kind(false) else {
+            panic!("it names a directory")
+        };
+        assert_eq!((named.path.as_str(), named.earlier_path), ("d", None), "{variable:?}");
+    }
+}
+
+#[test]
+fn the_members_to_assume_are_one_to_ten_thousand() {
+    assert_eq!(redis("urls: [redis://h]").members, 1);
+    for members in [1, 2, 10_000] {
+        assert_eq!(redis(&format!("urls: [redis://h], members: {members}")).members, members);
+    }
+    assert_files(&[
+        (
+            "store: { kind: redis, urls: [redis://h], members: 0 }",
+            &["t.yaml:1:51: store.members: 0 is out of range; use a whole number from 1 to 10000"],
+        ),
+        (
+            "store: { kind: redis, urls: [redis://h], members: 10001 }",
+            &["t.yaml:1:51: store.members: 10001 is out of range; use a whole number from 1 to 10000"],
+        ),
+        (
+            "store: { kind: embedded, members: 3 }",
+            &[
+                "t.yaml:1:26: store.members: `members` belongs to `kind: redis`; use `kind: redis`, or remove `members`",
+            ],
+        ),
+        (
+            "store: { members: 3 }",
+            &[
+                "t.yaml:1:10: store.members: `members` belongs to `kind: redis`; use `kind: redis`, or remove `members`",
+            ],
+        ),
+    ]);
 }
 
 fn redis(text: &str) -> Redis {
     match settings(&format!("store: {{ kind: redis, {text} }}")).store {
-        StoreKind::Redis(redis) => redis,
+        StoreChoice::Named(StoreKind::Redis(redis)) => redis,
         other => panic!("{other:?}"),
     }
 }
@@ -236,25 +336,8 @@ fn a_limit_over_an_hour_or_longer_is_exact_unless_told_otherwise() {
 }
 
 #[test]
-fn a_quota_that_a_restart_forgets_is_warned_about() {
-    let day = |name: &str| format!("{{ name: {name}, calendar: {{ limit: 1, unit: day }} }}");
-    let many = [day("a"), day("b"), day("c"), day("d"), day("e")].join(", ");
+fn a_quota_that_a_restart_forgets_although_there_is_a_store_is_warned_about() {
     for (store, limits, expected) in [
-        (
-            "",
-            day("a"),
-            "t.yaml:1:30: namespaces.api.limits: a restart forgets quota \"a\"; use `store: { kind: embedded }`",
-        ),
-        (
-            "",
-            [day("a"), day("b")].join(", "),
-            "t.yaml:1:30: namespaces.api.limits: a restart forgets quotas \"a\", \"b\"; use `store: { kind: embedded }`",
-        ),
-        (
-            "",
-            many,
-            "t.yaml:1:30: namespaces.api.limits: a restart forgets quotas \"a\", \"b\", \"c\" and 2 more; use `store: { kind: embedded }`",
-        ),
         (
             EMBEDDED,
             "{ name: a, rate: 1/h, consistency: local }".to_owned(),
@@ -268,7 +351,10 @@ fn a_quota_that_a_restart_forgets_is_warned_about() {
     ] {
         assert_eq!(warnings(&file(store, &limits)), [expected], "{store}{limits}");
     }
-    assert_eq!(warnings(&file(EMBEDDED, &day("a"))), Vec::<String>::new());
+    let day = "{ name: a, calendar: { limit: 1, unit: day } }";
+    for store in ["", EMBEDDED, "store: { kind: memory }\n"] {
+        assert_eq!(warnings(&file(store, day)), Vec::<String>::new(), "{store}");
+    }
     assert_eq!(warnings(&file("", "{ name: a, rate: 1/m }")), Vec::<String>::new());
 }
 
@@ -288,5 +374,7 @@ fn a_request_never_asks_the_store_for_more_than_one_batch_holds() {
             "t.yaml:2:30: namespaces.api.limits: 65 limits of one namespace are exact; use at most 64, since a request may ask for all of them at once; make some `consistency: local`, or split the namespace"
         ]
     );
-    assert_eq!(settings(&file("", &exact(65))).namespaces[0].limits.len(), 66, "memory needs no batch");
+    assert_eq!(problems(&file("", &exact(65))).len(), 1, "quotas are kept in files");
+    let memory = file("store: { kind: memory }\n", &exact(65));
+    assert_eq!(settings(&memory).namespaces[0].limits.len(), 66, "memory needs no batch");
 }

@@ -19,7 +19,8 @@ use crate::world::START;
 pub(crate) const CHECKOUT: &str = "checkout-token-0123456789";
 pub(crate) const OPS: &str = "operators-token-0123456789";
 
-const NAMESPACES: &str = "namespaces:
+const NAMESPACES: &str = "store: { kind: memory }
+namespaces:
   api: { limits: [{ name: per-user, key: [user], fixed: { limit: 100, window: 1h } }] }
   web: { limits: [{ name: per-user, key: [user], fixed: { limit: 100, window: 1h } }] }
 ";

@@ -38,6 +38,8 @@ impl Drop for Folder {
 /// Where counters are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
+    /// Where it is when the policy names no store.
+    Unnamed,
     Memory,
     Files,
 }
@@ -45,15 +47,20 @@ pub(crate) enum Kept {
 pub(crate) struct Lasting {
     pub(crate) folder: Folder,
     pub(crate) clock: Arc<ManualClock>,
-    kept: Kept,
+    /// What the next policy that is written says.
+    pub(crate) kept: Kept,
     handle: Option<Handle>,
 }
 
 impl Lasting {
     /// A daemon with these namespaces, as they stand in a policy.
     pub(crate) async fn start(kept: Kept, namespaces: &str, now: Timestamp) -> Self {
-        let mut this =
-            Self { folder: Folder::new(), clock: Arc::new(ManualClock::new(now)), kept, handle: None };
+        Self::start_in(Folder::new(), kept, namespaces, now).await
+    }
+
+    /// As [`Lasting::start`], in a folder that may have something in it.
+    pub(crate) async fn start_in(folder: Folder, kept: Kept, namespaces: &str, now: Timestamp) -> Self {
+        let mut this = Self { folder, clock: Arc::new(ManualClock::new(now)), kept, handle: None };
         this.write(namespaces);
         this.open().await;
         this
@@ -66,7 +73,8 @@ impl Lasting {
     /// Puts another policy in the place of the one there is, whole.
     fn write(&self, namespaces: &str) {
         let store = match self.kept {
-            Kept::Memory => String::new(),
+            Kept::Unnamed => String::new(),
+            Kept::Memory => "store: { kind: memory }\n".to_owned(),
             Kept::Files => {
                 format!("store: {{ kind: embedded, path: {} }}\n", self.folder.path().join("data").display())
             }
@@ -102,7 +110,8 @@ impl Lasting {
         self.open().await;
     }
 
-    /// Has it take over another policy, and waits until it has said what it makes of it: the problems, if any.
+    /// Has it take over another policy, and waits until it has reported what came of it: the problems, if any, which must be
+    /// others than those of the policy before.
     pub(crate) async fn reload(&self, namespaces: &str) -> Option<String> {
         let before = self.policy_in_force().await;
         self.write(namespaces);
@@ -113,7 +122,8 @@ impl Lasting {
             if now["version"] != before["version"] {
                 return None;
             }
-            if let Some(error) = now["last_error"]["problems"].as_str() {
+            let error = &now["last_error"]["problems"];
+            if let Some(error) = error.as_str().filter(|_| *error != before["last_error"]["problems"]) {
                 return Some(error.to_owned());
             }
         }

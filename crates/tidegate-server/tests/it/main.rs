@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
 mod answers;
+mod assumed_members;
 mod authority;
 mod authorization;
 mod authorize;
@@ -13,6 +14,7 @@ mod daily_queue;
 mod decisions;
 mod documents;
 mod drain;
+mod earlier_data;
 mod explain;
 mod grpc;
 mod lasting;
@@ -20,6 +22,7 @@ mod locks;
 mod metrics;
 mod operations;
 mod proxy;
+mod quota_store;
 mod reload;
 mod resp;
 mod restart;

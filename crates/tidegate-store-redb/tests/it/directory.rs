@@ -40,11 +40,9 @@ fn a_directory_in_use_is_an_error_until_it_is_given_back() {
     let error = place.open_with(&place.config()).unwrap_err();
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
     let text = error.to_string();
-    assert!(
-        text.ends_with(
-            "store is in use by another process; stop that one, or give each a directory of its own"
-        )
-    );
+    assert!(text.ends_with(
+        "store is in use by another store of this process; stop that one, or give each a directory of its own"
+    ));
     store.close().unwrap();
     let store = place.open();
     drop(store);

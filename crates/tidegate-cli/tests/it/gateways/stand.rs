@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::service::Service;
-use crate::command::TemporaryFolder;
+use crate::command::{TemporaryFolder, tidegate};
 use crate::process::Daemon;
 
 /// After this long without what it waits for a test fails rather than hangs.
@@ -76,8 +76,10 @@ impl Stand {
     }
 
     pub(crate) fn start_daemon(&mut self) {
-        let policy = self.file("tidegate.yaml");
-        let mut daemon = Daemon::start(&["--config", policy.to_str().unwrap()]);
+        let mut command = tidegate();
+        // Where it keeps the quotas of the recipe.
+        command.args(["serve", "--config", "tidegate.yaml"]).current_dir(self.folder.path());
+        let mut daemon = Daemon::spawn(command);
         assert_eq!(daemon.address(), self.api);
         self.daemon = Some(daemon);
         // The first request finds memory that nobody has touched; on a busy machine a gateway might not wait for that.

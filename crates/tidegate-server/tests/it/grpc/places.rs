@@ -70,6 +70,7 @@ async fn a_policy_opens_it_and_says_who_may_ask_charge_and_give_back() {
     const TOKEN: &str = "checkout-token-0123456789";
     let text = format!(
         "memory: {{ keys: 1MiB }}
+store: {{ kind: memory }}
 listen: {{ grpc: '127.0.0.1:0', http: '127.0.0.1:0' }}
 authorization:
   - {{ name: checkout, token: {TOKEN}, namespaces: [api], verbs: [check, report] }}
