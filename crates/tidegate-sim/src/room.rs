@@ -61,7 +61,8 @@ impl Room {
             Chaos::Some => Clock::drawn(&mut chance),
         };
         let config = MemoryConfig { bytes: BYTES, ..MemoryConfig::new(chance.seeds()) };
-        let epoch = Keeper::FIRST_EPOCH;
+        // The store is new: nothing was there before the world began.
+        let epoch = Epoch { number: 1, began: clock.at(0), is_after_loss: false };
         let made = |_| keeper_of(config, epoch);
         Self {
             config,
@@ -143,6 +144,11 @@ impl Room {
         }
         self.log.clear();
         self.begin_epoch(now);
+    }
+
+    /// The number of the epoch.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.number
     }
 
     fn begin_epoch(&mut self, now: u64) {

@@ -5,12 +5,13 @@ use core::time::Duration;
 use tidegate::lease::HolderName;
 
 use super::*;
+use crate::clock::BEGIN;
 
 fn watch(consistency: Where) -> Watch {
     let mut scenario = Scenario::new(9);
     scenario.consistency = consistency;
     scenario.members = 4;
-    scenario.limit = Numbers::Bucket { per_second: 1000, burst: 100 };
+    scenario.limit = Numbers::per_second(1000, 100);
     Watch::new(&scenario)
 }
 
@@ -42,7 +43,8 @@ fn grant(lump: u32, rate: u32, ttl: Duration) -> Grant {
 const LEASE: Duration = Duration::from_secs(5);
 
 fn admitted(run: u64, cost: u64) -> Admitted {
-    Admitted { member: 0, run, key: 0, cost }
+    let attempt = Attempt { key: 0, cost, made: 0, is_first: true, is_steady: true };
+    Admitted { member: 0, run, cost, source: None, member_now: BEGIN, attempt }
 }
 
 #[test]
@@ -146,9 +148,9 @@ fn a_member_that_gets_less_than_the_others_is_seen() {
 }
 
 #[test]
-fn violations_beyond_twenty_are_only_counted() {
+fn violations_of_a_rule_beyond_five_are_only_counted() {
     let mut watch = watch(Where::Exact);
     (0..30).for_each(|_| watch.decided_in_store(0, 101, true, 0, 0));
-    assert_eq!((watch.violations.len(), watch.count), (20, 30));
+    assert_eq!((watch.violations.len(), watch.counts[&Rule::OverAdmission]), (5, 30));
     assert_eq!(watch.violations[0].seed, 9);
 }

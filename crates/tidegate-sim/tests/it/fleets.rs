@@ -6,7 +6,7 @@ fn scenario(consistency: Where) -> Scenario {
     let mut scenario = Scenario::new(11);
     scenario.consistency = consistency;
     scenario.seconds = 30;
-    scenario.limit = Numbers::Bucket { per_second: 200, burst: 100 };
+    scenario.limit = Numbers::per_second(200, 100);
     scenario.requests_per_second = 600;
     scenario
 }
@@ -56,7 +56,7 @@ fn a_leased_limit_is_used_in_full_within_its_bound() {
         let mut scenario = scenario(Where::Leased);
         scenario.seconds = 60;
         scenario.load = load;
-        scenario.limit = Numbers::Bucket { per_second: 1000, burst: 1000 };
+        scenario.limit = Numbers::per_second(1000, 1000);
         scenario.requests_per_second = 3000;
         let report = simulate(&scenario).unwrap();
         assert_eq!(report.violations, []);
