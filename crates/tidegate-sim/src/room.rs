@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate::Timestamp;
 use tidegate::lease::Epoch;
-use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, StoreError};
+use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, RequestId, StoreError};
 
 use crate::chance::Chance;
 use crate::clock::{Clock, MS};
@@ -31,11 +31,10 @@ pub(crate) struct Room {
 
 /// A batch that was carried out.
 #[derive(Debug)]
-pub(crate) struct Written {
+struct Written {
     at: u64,
     store_now: Timestamp,
-    pub(crate) batch: Batch,
-    pub(crate) answer: Answer,
+    batch: Batch,
 }
 
 /// What became of a batch that reached the store.
@@ -105,8 +104,7 @@ impl Room {
             Ok(ran) => {
                 if !self.spares.is_empty() {
                     self.replicate(now);
-                    let (batch, answer) = (batch.clone(), ran.answer.clone());
-                    self.log.push_back(Written { at: now, store_now, batch, answer });
+                    self.log.push_back(Written { at: now, store_now, batch: batch.clone() });
                 }
                 Served::Done { answer: Box::new(Ok(ran.answer)), at: store_now, again: ran.again }
             }
@@ -125,14 +123,14 @@ impl Room {
         }
     }
 
-    /// The next spare takes over. What it lacks of what was written.
-    pub(crate) fn fail_over(&mut self, now: u64) -> Vec<Written> {
+    /// The next spare takes over. The batches that it lacks.
+    pub(crate) fn fail_over(&mut self, now: u64) -> Vec<RequestId> {
         self.replicate(now);
         if let Some(spare) = self.spares.pop_front() {
             self.keeper = spare;
         }
         self.begin_epoch(now);
-        self.log.drain(..).collect()
+        self.log.drain(..).map(|written| written.batch.id).collect()
     }
 
     /// Everything is lost.

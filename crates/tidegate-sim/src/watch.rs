@@ -206,7 +206,9 @@ impl Watch {
                 }
             }
             // Decided in the store, and counted there.
-            Where::Exact if source == Some(Source::Alone) => self.admitted_alone(run, key, cost, now, member_now),
+            Where::Exact if source == Some(Source::Alone) => {
+                self.admitted_alone(run, key, cost, now, member_now);
+            }
             Where::Local | Where::Exact => {}
             Where::Leased => {
                 let is_silent = self.silences.since(run, key).is_some();
@@ -215,7 +217,8 @@ impl Watch {
                 if key >= self.looked_at {
                     if !is_silent && let Some(over) = leased.epochs.admit_unseen(key, cost, at) {
                         let most = self.most();
-                        let what = format!("member {member} admitted {cost}, which is {over} more than {most}");
+                        let what =
+                            format!("member {member} admitted {cost}, which is {over} more than {most}");
                         self.violate(Rule::OverAdmission, key, now, what);
                     }
                     return;
@@ -309,17 +312,10 @@ impl Watch {
         self.bound.forgive(key, cost);
     }
 
-    /// The store has lost a grant that it made.
-    pub(crate) fn lost_grant(&mut self, key: u32, grant: &Grant) {
+    /// The store has begun another epoch.
+    pub(crate) fn epoch_began(&mut self, number: u32, now: u64) {
         if let Some(leased) = &mut self.leased {
-            leased.epochs.lost_grant(key, grant, Terms::PERIOD);
-        }
-    }
-
-    /// The store has begun another epoch, with its records or without any.
-    pub(crate) fn epoch_began(&mut self, number: u32, is_empty: bool, now: u64) {
-        if let Some(leased) = &mut self.leased {
-            leased.epochs.begin(number, is_empty, now);
+            leased.epochs.begin(number, now);
         }
     }
 
@@ -357,7 +353,8 @@ impl Watch {
         }
         let Some(leased) = &mut self.leased else { return };
         let Some(grant) = grant else { return self.silences.unanswered(run, key, now) };
-        self.silences.answered(run, key, Some(grant.members));
+        // An answer that grants nothing says nothing of holders either.
+        self.silences.answered(run, key, (!grant.ttl.is_zero()).then_some(grant.members));
         leased.lent.arrived(key, run, grant, now);
     }
 
@@ -393,7 +390,10 @@ impl Watch {
     pub(crate) fn finish(&mut self, measured: &Measured, now: u64) {
         let seen = self.liveness.seen;
         let is_answered = self.scenario.chaos == Chaos::None;
-        if is_answered && seen.steady_attempts >= 100 && seen.steady_admitted * 100 < seen.steady_attempts * 99 {
+        if is_answered
+            && seen.steady_attempts >= 100
+            && seen.steady_admitted * 100 < seen.steady_attempts * 99
+        {
             let what = format!(
                 "{} of {} first attempts of steady callers within their limit admitted",
                 seen.steady_admitted, seen.steady_attempts
@@ -460,7 +460,10 @@ impl Watch {
     /// the store lends one by one. 0 for quotas.
     fn gathered(&self) -> f64 {
         let Numbers::Bucket { .. } = self.scenario.limit else { return 0.0 };
-        self.scenario.limit.rate() / f64::from(self.scenario.members) / 10.0 / f64::from(self.scenario.cost_max)
+        self.scenario.limit.rate()
+            / f64::from(self.scenario.members)
+            / 10.0
+            / f64::from(self.scenario.cost_max)
     }
 
     /// The promise in words.
@@ -501,14 +504,8 @@ impl Watch {
         let most = self.most();
         let (rule, what) = match wrong {
             EpochWrong::Over { epoch, over } => {
-                let what =
-                    format!("member {member} spent {cost} of epoch {epoch}, which is {over} more than {most}");
-                (Rule::OverAdmission, what)
-            }
-            EpochWrong::OverSinceLoss { over } => {
                 let what = format!(
-                    "member {member} spent {cost}, which is {over} more than {most} and what a failover has lost: the \
-                     record was still there"
+                    "member {member} spent {cost} of epoch {epoch}, which is {over} more than {most}"
                 );
                 (Rule::OverAdmission, what)
             }

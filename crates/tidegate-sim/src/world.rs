@@ -369,7 +369,10 @@ impl Simulation {
             Served::Done { answer, at, again } => {
                 if let Ok(answer) = &*answer {
                     watch_served(&mut self.watch, batch, answer, again, self.now, at);
-                    if self.scenario.chaos == Chaos::Some && self.scenario.consistency == Where::Exact && !again {
+                    if self.scenario.chaos == Chaos::Some
+                        && self.scenario.consistency == Where::Exact
+                        && !again
+                    {
                         for (key, cost) in keep_charges(&mut self.charged, batch, answer) {
                             self.watch.lost_charge(key, cost);
                         }
@@ -464,26 +467,17 @@ impl Simulation {
             Trouble::AnswersLate => self.network.set_answers_late(ANSWERS_LATE),
             Trouble::FailedOver => {
                 self.room.set_away(true);
-                let lost = self.room.fail_over(self.now);
-                lost.iter().for_each(|written| self.lost(&written.batch, &written.answer));
-                self.watch.epoch_began(self.room.epoch(), false, self.now);
+                for batch in self.room.fail_over(self.now) {
+                    if let Some((key, cost)) = self.charged.remove(&batch) {
+                        self.watch.lost_charge(key, cost);
+                    }
+                }
+                self.watch.epoch_began(self.room.epoch(), self.now);
             }
             Trouble::Emptied => {
                 self.room.set_away(true);
                 self.room.empty(self.now);
-                self.watch.epoch_began(self.room.epoch(), true, self.now);
-            }
-        }
-    }
-
-    /// The store has lost what it did with a batch.
-    fn lost(&mut self, batch: &Batch, answer: &Answer) {
-        if let Some((key, cost)) = self.charged.remove(&batch.id) {
-            self.watch.lost_charge(key, cost);
-        }
-        for (operation, grant) in batch.operations.iter().zip(&answer.grants) {
-            if let Some(grant) = grant {
-                self.watch.lost_grant(KeyName::read(operation.key.as_bytes()), grant);
+                self.watch.epoch_began(self.room.epoch(), self.now);
             }
         }
     }

@@ -49,7 +49,7 @@ struct Caller {
 #[derive(Debug)]
 pub(super) struct Callers {
     chance: Chance,
-    callers: Vec<Caller>,
+    all: Vec<Caller>,
     /// When each caller asks next, the earliest first.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     members: u64,
@@ -66,7 +66,7 @@ impl Callers {
         let (members, burst) = (scenario.members.into(), scenario.limit.burst());
         let end = u64::from(scenario.seconds) * SECOND;
         let mut next = BinaryHeap::new();
-        let callers = (0..scenario.keys).map(|key| {
+        let all = (0..scenario.keys).map(|key| {
             let habit = habit_of(key);
             let member = (key % 2 == 0).then(|| chance.below(members) as u32);
             // Every fourth caller begins later, whatever the state of the store is then.
@@ -75,8 +75,8 @@ impl Callers {
             next.push(Reverse((begins + phase, key)));
             Caller { habit, member, left: burst }
         });
-        let callers = callers.collect();
-        Self { chance, callers, next, members, burst, unit_ns }
+        let all = all.collect();
+        Self { chance, all, next, members, burst, unit_ns }
     }
 
     /// The next request. There is always one.
@@ -89,12 +89,12 @@ impl Callers {
 
     /// The member that a caller asks now.
     pub(super) fn member(&mut self, key: u32) -> u32 {
-        let stays = self.callers[key as usize].member;
+        let stays = self.all[key as usize].member;
         stays.unwrap_or_else(|| self.chance.below(self.members) as u32)
     }
 
     fn gap(&mut self, key: u32) -> u64 {
-        let caller = &mut self.callers[key as usize];
+        let caller = &mut self.all[key as usize];
         let gap = match caller.habit {
             Habit::Steady => {
                 let mean = self.unit_ns * 5 / 4;

@@ -95,6 +95,12 @@ impl fmt::Display for Report {
                 seconds(one.until_ms)
             )?;
         }
+        self.show_violations(f)
+    }
+}
+
+impl Report {
+    fn show_violations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.violations_total == 0 {
             return writeln!(f, "  violations      none");
         }
@@ -118,7 +124,9 @@ impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bucket { units, seconds: 1, burst } => write!(f, "{units}/s and {burst} at once"),
-            Self::Bucket { units, seconds, burst } => write!(f, "{units} each {seconds} s and {burst} at once"),
+            Self::Bucket { units, seconds, burst } => {
+                write!(f, "{units} each {seconds} s and {burst} at once")
+            }
             Self::Window { units, seconds } => write!(f, "{units} in {seconds} s"),
         }
     }

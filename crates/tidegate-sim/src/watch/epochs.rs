@@ -1,12 +1,7 @@
 //! What was spent from grants, epoch by epoch of the store.
 //!
-//! The bounds of DESIGN, section 8, for a whole run follow from those of its epochs: each loss adds the burst and what the
-//! leases of the epoch before still spend.
-
-use core::time::Duration;
-use std::collections::BTreeMap;
-
-use tidegate::lease::Grant;
+//! The bounds of DESIGN, section 8, for a whole run follow from those of its epochs: each loss or failover adds what one
+//! record that begins full may grant, while leases of the epoch before run out beside it.
 
 use super::bound::{Bound, Fullest};
 use crate::clock::MS;
@@ -23,11 +18,7 @@ pub(crate) struct Epochs {
     keys: u32,
     drift: u64,
     outlives: u64,
-    epochs: Vec<Epoch>,
-    /// All that was spent since the records were lost last, across failovers, after which the records are still there.
-    since_loss: Epoch,
-    /// Units of grants that a failover has lost, by key: they may be granted once more.
-    lost: BTreeMap<u32, u64>,
+    all: Vec<Epoch>,
 }
 
 #[derive(Debug)]
@@ -44,88 +35,70 @@ struct Epoch {
 pub(crate) enum EpochWrong {
     /// More was spent of an epoch than the limit allows.
     Over { epoch: u32, over: u64 },
-    /// More was spent across failovers than the limit allows and they have lost.
-    OverSinceLoss { over: u64 },
     /// Something was spent of an epoch too long after the next one began.
     After { epoch: u32, late_ms: u64 },
 }
 
 impl Epochs {
     pub(crate) fn new(limit: Numbers, keys: u32, drift: u64) -> Self {
-        let bound = || Bound::new(limit, keys as usize, drift, true);
-        let first = || Epoch { number: 1, began: 0, ended: None, spent: bound() };
+        let first =
+            Epoch { number: 1, began: 0, ended: None, spent: Bound::new(limit, keys as usize, drift, true) };
         let period = tidegate::lease::Terms::PERIOD.as_nanos() as u64;
-        Self {
-            limit,
-            keys,
-            drift,
-            outlives: period * OUTLIVES.0 / OUTLIVES.1,
-            epochs: vec![first()],
-            since_loss: first(),
-            lost: BTreeMap::new(),
-        }
+        Self { limit, keys, drift, outlives: period * OUTLIVES.0 / OUTLIVES.1, all: vec![first] }
     }
 
-    /// The store has begun an epoch: without any record, or with those it has.
-    pub(crate) fn begin(&mut self, number: u32, is_empty: bool, now: u64) {
-        if let Some(last) = self.epochs.last_mut() {
+    /// The store has begun an epoch.
+    pub(crate) fn begin(&mut self, number: u32, now: u64) {
+        if let Some(last) = self.all.last_mut() {
             last.ended = Some(now);
         }
-        let bound = Bound::new(self.limit, self.keys as usize, self.drift, true);
-        if is_empty {
-            self.since_loss = Epoch { number, began: now, ended: None, spent: bound.clone() };
-            self.lost.clear();
-        }
-        self.epochs.push(Epoch { number, began: now, ended: None, spent: bound });
+        let spent = Bound::new(self.limit, self.keys as usize, self.drift, true);
+        self.all.push(Epoch { number, began: now, ended: None, spent });
     }
 
     /// The number of the last epoch, and when it began.
     pub(crate) fn last(&self) -> (u32, u64) {
-        self.epochs.last().map_or((1, 0), |epoch| (epoch.number, epoch.began))
-    }
-
-    /// A failover has lost a grant. All of it may be granted again.
-    pub(crate) fn lost_grant(&mut self, key: u32, grant: &Grant, period: Duration) {
-        let to_come = u128::from(grant.rate) * grant.ttl.as_nanos() / period.as_nanos().max(1);
-        *self.lost.entry(key).or_default() += u64::from(grant.lump) + to_come as u64 + 1;
+        self.all.last().map_or((1, 0), |epoch| (epoch.number, epoch.began))
     }
 
     /// Units granted in an epoch were spent at `now`, which is `at` by the clock that the limit is counted by.
-    pub(crate) fn admit(&mut self, number: u32, key: u32, cost: u64, now: u64, at: u64) -> Option<EpochWrong> {
-        let epoch = self.epochs.iter_mut().rev().find(|epoch| epoch.number == number)?;
+    pub(crate) fn admit(
+        &mut self,
+        number: u32,
+        key: u32,
+        cost: u64,
+        now: u64,
+        at: u64,
+    ) -> Option<EpochWrong> {
+        let epoch = self.all.iter_mut().rev().find(|epoch| epoch.number == number)?;
         let over = epoch.spent.admit(key, cost, at);
         let latest = epoch.ended.map_or(u64::MAX, |ended| ended + self.outlives);
         if let Some(over) = over {
             return Some(EpochWrong::Over { epoch: number, over });
         }
-        if now > latest {
-            return Some(EpochWrong::After { epoch: number, late_ms: (now - latest + self.outlives) / MS });
-        }
-        if number < self.since_loss.number {
-            return None;
-        }
-        let over = self.since_loss.spent.admit(key, cost, at)?;
-        let lost = self.lost.entry(key).or_default();
-        let is_lost = over.min(*lost);
-        *lost -= is_lost;
-        (over > is_lost).then_some(EpochWrong::OverSinceLoss { over: over - is_lost })
+        (now > latest)
+            .then(|| EpochWrong::After { epoch: number, late_ms: (now - latest + self.outlives) / MS })
     }
 
     /// Units were spent of a key whose grants are not looked at: as long as there is one epoch only, they are of that.
     pub(crate) fn admit_unseen(&mut self, key: u32, cost: u64, at: u64) -> Option<u64> {
-        match self.epochs.as_mut_slice() {
+        match self.all.as_mut_slice() {
             [only] => only.spent.admit(key, cost, at),
             _ => None,
         }
     }
 
     pub(crate) fn fullest(&self) -> Fullest {
-        self.epochs.iter().map(|epoch| epoch.spent.fullest).max_by_key(|fullest| fullest.units).unwrap_or_default()
+        self.all
+            .iter()
+            .map(|epoch| epoch.spent.fullest)
+            .max_by_key(|fullest| fullest.units)
+            .unwrap_or_default()
     }
 
     /// Starts loading what is known of a key.
     pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.epochs.last().map_or(0, |epoch| epoch.spent.touch(key))
+        self.all.last().map_or(0, |epoch| epoch.spent.touch(key))
     }
 }
 
@@ -143,21 +116,10 @@ mod tests {
         let mut epochs = epochs();
         assert_eq!(epochs.admit(1, 0, 60, 0, 0), None);
         assert_eq!(epochs.admit(1, 0, 1, 0, 0), Some(EpochWrong::Over { epoch: 1, over: 1 }));
-        epochs.begin(7, true, SECOND);
+        epochs.begin(7, SECOND);
         assert_eq!((epochs.last(), epochs.admit(7, 0, 60, SECOND, SECOND)), ((7, SECOND), None));
         assert_eq!(epochs.admit(1, 0, 1, 6 * SECOND, 6 * SECOND), None);
         let late = 7 * SECOND;
         assert_eq!(epochs.admit(1, 0, 1, late, late), Some(EpochWrong::After { epoch: 1, late_ms: 6000 }));
-    }
-
-    #[test]
-    fn records_that_a_failover_keeps_give_no_second_burst_but_what_was_lost() {
-        let mut epochs = epochs();
-        assert_eq!(epochs.admit(1, 0, 60, 0, 0), None);
-        epochs.begin(2, false, 0);
-        assert_eq!(epochs.admit(2, 0, 5, 0, 0), Some(EpochWrong::OverSinceLoss { over: 5 }));
-        *epochs.lost.entry(0).or_default() += 8;
-        assert_eq!(epochs.admit(2, 0, 8, 0, 0), None);
-        assert_eq!(epochs.admit(2, 0, 1, 0, 0), Some(EpochWrong::OverSinceLoss { over: 1 }));
     }
 }

@@ -22,7 +22,7 @@ struct RunLease {
     epoch: u32,
     /// When the last of all grants that left the store ends, in the store's time.
     ends: u64,
-    /// The epoch of the last grant that arrived.
+    /// The epoch of the lease that arrived last.
     own_epoch: u32,
     /// The upper balance, in parts of a unit: a nanosecond of a rate of one unit a period. Below zero by what rounding took.
     upper: i128,
@@ -40,6 +40,7 @@ struct RunLease {
     /// Units granted to requests that wait, good for the instant at which they arrive and for nothing else.
     spot: u64,
     spot_at: u64,
+    spot_epoch: u32,
 }
 
 /// What is lent of some keys.
@@ -110,12 +111,12 @@ impl LentTokens {
 
     /// The store granted at `store_now`.
     pub(crate) fn granted(&mut self, key: u32, ask: &Ask, grant: &Grant, store_now: u64) -> Option<Wrong> {
-        if grant.ttl.is_zero() {
-            return None;
-        }
         let lease = self.leases.entry((key, ask.holder.member)).or_default();
         lease.held = grant.held.into();
         lease.rate = grant.rate.into();
+        if is_spot(grant) {
+            return None;
+        }
         lease.epoch = grant.epoch;
         lease.until = store_now + grant.ttl.as_nanos() as u64;
         lease.ends = lease.ends.max(lease.until);
@@ -153,15 +154,16 @@ impl LentTokens {
     pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) {
         let period = self.period;
         let lease = self.leases.entry((key, run)).or_default();
-        if grant.epoch < lease.own_epoch {
+        if grant.epoch < lease.own_epoch.max(lease.spot_epoch) {
             return;
         }
         lease.trickle_in(now);
-        lease.own_epoch = grant.epoch;
-        if grant.ttl.is_zero() {
-            (lease.spot, lease.spot_at) = (grant.lump.into(), now);
+        if is_spot(grant) {
+            // A lease that the run has beside it is as it was.
+            (lease.spot, lease.spot_at, lease.spot_epoch) = (grant.lump.into(), now, grant.epoch);
             return;
         }
+        lease.own_epoch = grant.epoch;
         let ttl = grant.ttl.as_nanos() as u64;
         let unit = i128::from(period);
         // A tenth of a second of the rate at a clock that runs fast, and what rounding adds.
@@ -170,7 +172,8 @@ impl LentTokens {
         lease.upper = (lease.upper + i128::from(grant.lump) * unit).min(lease.upper_max);
         lease.trickle = grant.rate.into();
         lease.ends_by = lease.asked_at + ttl + ttl / 50;
-        lease.sure = (lease.sure + u64::from(grant.lump)).min(grant.held.into());
+        let kept = if now < lease.sure_until { lease.sure } else { 0 };
+        lease.sure = (kept + u64::from(grant.lump)).min(grant.held.into());
         // The holder's margin is a thirty-second, and its clock may run fast.
         lease.sure_until = lease.asked_at + ttl - ttl / 16;
     }
@@ -183,7 +186,7 @@ impl LentTokens {
         lease.trickle_in(now);
         if source != Some(Source::Alone) && lease.spot_at == now && lease.spot >= cost {
             lease.spot -= cost;
-            return (Origin::Epoch(lease.own_epoch), None);
+            return (Origin::Epoch(lease.spot_epoch), None);
         }
         let parts = i128::from(cost) * unit;
         let is_granted = match source {
@@ -219,6 +222,11 @@ impl LentTokens {
         let of_run = self.leases.iter_mut().filter(|((_, of), _)| *of == run);
         of_run.map(|((key, _), lease)| (*key, lease.end())).collect()
     }
+}
+
+/// Whether what is granted at once is for the requests that wait and for nothing else: the ledger does not count it as in hand.
+fn is_spot(grant: &Grant) -> bool {
+    grant.ttl.is_zero() || grant.held < grant.lump
 }
 
 impl RunLease {

@@ -144,7 +144,13 @@ impl Liveness {
 
     /// An attempt was refused; `is_excused` if its member decides alone and has no room left in its share. The caller retries
     /// by `retry_by` at the latest, if it does.
-    pub(crate) fn refused(&mut self, one: Attempt, reason: Reason, is_excused: bool, retry_by: u64) -> Refused {
+    pub(crate) fn refused(
+        &mut self,
+        one: Attempt,
+        reason: Reason,
+        is_excused: bool,
+        retry_by: u64,
+    ) -> Refused {
         let is_away = self.limit.is_quota() && reason == Reason::StoreUnavailable;
         let Some(caller) = self.callers.get_mut(one.key as usize) else { return Refused::default() };
         if one.made < caller.over_until || reason == Reason::CostExceedsLimit {
@@ -207,12 +213,9 @@ impl Caller {
     fn new(limit: Numbers) -> Self {
         let exact = match limit {
             Numbers::Bucket { .. } => Exact::Bucket { level: 0, at: 0 },
-            Numbers::Window { .. } => Exact::Window {
-                units: 0,
-                log: VecDeque::new(),
-                stranded: 0,
-                stranded_until: 0,
-            },
+            Numbers::Window { .. } => {
+                Exact::Window { units: 0, log: VecDeque::new(), stranded: 0, stranded_until: 0 }
+            }
         };
         Self {
             exact,
@@ -252,7 +255,10 @@ impl Exact {
                 *level = if has_room { charged } else { *level };
                 has_room
             }
-            (Self::Window { units, log, stranded, stranded_until }, Numbers::Window { units: most, seconds }) => {
+            (
+                Self::Window { units, log, stranded, stranded_until },
+                Numbers::Window { units: most, seconds },
+            ) => {
                 // A window as the slowest clock has it.
                 let window = u64::from(seconds) * SECOND * 102 / 100;
                 while let Some((at, cost)) = log.front()
@@ -301,7 +307,7 @@ mod tests {
         liveness.first_attempt(0, 1, 3 * SECOND);
         liveness.admitted(attempt(3 * SECOND));
         assert_eq!(refused(&mut liveness, 4 * SECOND).too_long, None);
-        assert_eq!((liveness.seen.first_attempts, liveness.seen.admitted), (9, 1));
+        assert_eq!((liveness.seen.first_attempts, liveness.seen.admitted), (10, 1));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::scenario::Numbers;
 /// The least burst of a member that decides alone.
 const UNITS_MIN: u32 = 10;
 
-/// By how much the rate of a share may be rounded, in parts of a thousand.
+/// By how much the rate of a share may be rounded, in parts of a thousand of it.
 const ROUNDED: u128 = 5;
 
 /// All silences of a fleet.
@@ -44,8 +44,9 @@ struct Silence {
 struct Share {
     /// Parts of a unit.
     unit: u128,
-    /// Parts that drain each nanosecond, before rounding, in thousandths.
-    drains: u128,
+    /// Parts that drain each nanosecond, at least and at most.
+    drains_least: u128,
+    drains_most: u128,
     /// Units at once: rounded down, and rounded up.
     least: u128,
     most: u128,
@@ -105,21 +106,29 @@ impl Silences {
     }
 
     fn share(&self, run: u64, key: u32) -> Share {
+        // A run that had no use for the key in the meantime may have forgotten how many holders there were.
         let holders = self.holders.get(&(run, key)).copied().unwrap_or(self.members);
+        let (fewest, most_holders) = (holders.min(self.members), holders.max(self.members));
         let whole = self.limit.burst();
         let floor = whole.min(UNITS_MIN);
         let least = (whole / self.members).max(floor).into();
         let most = whole.div_ceil(self.members).max(floor).into();
         match self.limit {
             Numbers::Bucket { units, seconds, .. } => Share {
-                unit: 1000 * u128::from(seconds) * u128::from(SECOND) * u128::from(holders),
-                drains: units.into(),
+                unit: 1000
+                    * u128::from(seconds)
+                    * u128::from(SECOND)
+                    * u128::from(fewest)
+                    * u128::from(most_holders),
+                drains_least: u128::from(units) * u128::from(fewest) * (1000 - ROUNDED),
+                drains_most: u128::from(units) * u128::from(most_holders) * (1000 + ROUNDED),
                 least,
                 most,
                 window: None,
             },
             Numbers::Window { seconds, .. } => {
-                Share { unit: 1, drains: 0, least, most, window: Some(u64::from(seconds) * SECOND) }
+                let window = Some(u64::from(seconds) * SECOND);
+                Share { unit: 1, drains_least: 0, drains_most: 0, least, most, window }
             }
         }
     }
@@ -135,8 +144,8 @@ impl Silence {
             return;
         }
         let passed = u128::from(member_now.saturating_sub(self.at.max(BEGIN / 2)));
-        self.slow = self.slow.saturating_sub(passed * share.drains * (1000 - ROUNDED));
-        self.fast = self.fast.saturating_sub(passed * share.drains * (1000 + ROUNDED));
+        self.slow = self.slow.saturating_sub(passed * share.drains_least);
+        self.fast = self.fast.saturating_sub(passed * share.drains_most);
         self.at = self.at.max(member_now);
     }
 }
@@ -158,9 +167,9 @@ mod tests {
         assert!(silences.has_room(1, 0, 25, NOW) && !silences.has_room(1, 0, 26, NOW));
         assert_eq!(silences.admitted(1, 0, 25, NOW), None);
         assert_eq!(silences.admitted(1, 0, 1, NOW), Some((1, 25)));
-        // Fifty a second, less and more what may be rounded.
+        // Fifty a second at most, and a fourth of the rate at least.
         let later = NOW + SECOND / 5;
-        assert!(silences.has_room(1, 0, 8, later) && !silences.has_room(1, 0, 10, later));
+        assert!(silences.has_room(1, 0, 3, later) && !silences.has_room(1, 0, 5, later));
         assert_eq!(silences.admitted(1, 0, 10, later), None);
         assert_eq!(silences.admitted(1, 0, 2, later), Some((2, 25)));
         silences.answered(1, 0, None);
