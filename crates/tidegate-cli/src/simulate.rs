@@ -61,8 +61,7 @@ fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     set(&mut scenario.deadline_ms, fleet.deadline_ms);
     set(&mut scenario.holders_max, fleet.holders_max);
     if let Some(units) = fleet.rate {
-        scenario.limit =
-            Numbers::Bucket { units, seconds: fleet.per, burst: fleet.burst.unwrap_or(units) };
+        scenario.limit = Numbers::Bucket { units, seconds: fleet.per, burst: fleet.burst.unwrap_or(units) };
     }
     if let Some(units) = fleet.quota {
         scenario.limit = Numbers::Window { units, seconds: fleet.window };

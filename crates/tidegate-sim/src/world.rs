@@ -36,7 +36,7 @@ const RETRY_AFTER: u64 = 100 * MS;
 const RETRIES_MAX: u32 = 15;
 
 /// After which time a batch without asks, which nobody waits for, is sent again if it was not answered.
-const RESEND_AFTER: u64 = SECOND / 2;
+const RESEND_AFTER: u64 = 2 * SECOND;
 
 /// From how many members on it pays to look ahead: what fewer need is near anyway.
 const MANY: u32 = 500;

@@ -21,19 +21,19 @@ impl fmt::Display for Report {
             Load::Zipf => "zipf",
             Load::Callers => "callers",
         };
+        // Callers ask as their limit allows.
+        let rate = match scenario.load {
+            Load::Callers => String::new(),
+            _ => format!(" of {}/s", scenario.requests_per_second),
+        };
         let chaos = match scenario.chaos {
             Chaos::None => "nothing goes wrong",
             Chaos::Some => "chaos",
         };
         writeln!(
             f,
-            "seed {}: {} members, {} keys, {} s, {}, {where_}, {load} load of {}/s, {chaos}",
-            scenario.seed,
-            scenario.members,
-            scenario.keys,
-            scenario.seconds,
-            scenario.limit,
-            scenario.requests_per_second,
+            "seed {}: {} members, {} keys, {} s, {}, {where_}, {load} load{rate}, {chaos}",
+            scenario.seed, scenario.members, scenario.keys, scenario.seconds, scenario.limit,
         )?;
         writeln!(f, "  decisions       {}", self.decisions)?;
         writeln!(f, "  admitted        {} ({} units)", self.admitted, self.admitted_units)?;
