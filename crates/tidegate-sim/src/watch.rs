@@ -14,8 +14,8 @@ use tidegate::lease::{Ask, Grant, Terms};
 
 use self::bound::{Bound, Fullest};
 use self::epochs::{EpochWrong, Epochs};
-use self::lent::{LentTokens, Origin, Spending, Wrong};
-use self::liveness::{Attempt, Liveness, Seen};
+use self::lent::{Arrival, LentTokens, Origin, Spending, Wrong};
+use self::liveness::{Attempt, Liveness, Refusing, Seen};
 use self::silence::Silences;
 use crate::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
 use crate::scenario::{Chaos, Load, Numbers, Scenario, Where};
@@ -195,7 +195,7 @@ impl Watch {
     pub(crate) fn admitted(&mut self, one: Admitted, now: u64, store_now: u64) {
         let Admitted { member, run, cost, source, member_now, attempt } = one;
         let key = attempt.key;
-        self.liveness.admitted(attempt);
+        self.liveness.admitted(attempt, now);
         match self.scenario.consistency {
             Where::Local if self.is_local => {
                 let place = member * self.scenario.keys + key;
@@ -262,7 +262,7 @@ impl Watch {
         let silent_since = self.silences.since(run, key);
         let is_excused =
             silent_since.is_some() && !self.silences.has_room(run, key, attempt.cost, member_now);
-        let refused = self.liveness.refused(attempt, reason, is_excused, retry_by);
+        let refused = self.liveness.refused(attempt, Refusing { reason, is_excused, retry_by }, now);
         if let Some(lasts) = refused.too_long {
             let store = match silent_since {
                 Some(since) => format!("the store has been silent to it for {} ms", (now - since) / MS),
@@ -353,15 +353,18 @@ impl Watch {
         }
         let Some(leased) = &mut self.leased else { return };
         let Some(grant) = grant else { return self.silences.unanswered(run, key, now) };
-        // An answer that grants nothing says nothing of holders either.
-        self.silences.answered(run, key, (!grant.ttl.is_zero()).then_some(grant.members));
-        leased.lent.arrived(key, run, grant, now);
+        // What has ended when it arrives says nothing of holders either.
+        match leased.lent.arrived(key, run, grant, now) {
+            Arrival::InTime => self.silences.answered(run, key, &[grant.members]),
+            Arrival::Doubtful => self.silences.answered_late(run, key, grant.members),
+            Arrival::TooLate => self.silences.answered(run, key, &[]),
+        }
     }
 
     /// The store has answered the request of a run itself, or has not.
     pub(crate) fn answered_request(&mut self, key: u32, run: u64, is_answered: bool, now: u64) {
         if is_answered {
-            self.silences.answered(run, key, None);
+            self.silences.answered(run, key, &[]);
         } else {
             self.silences.unanswered(run, key, now);
         }

@@ -68,6 +68,17 @@ pub(crate) enum Wrong {
     AloneWithTokens { run: u64, cost: u64, left: u64 },
 }
 
+/// Whether a lease that arrives has ended by then, as far as the clocks tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It lasts.
+    InTime,
+    /// It has ended by some clocks and lasts by others.
+    Doubtful,
+    /// It has ended, or nothing was granted.
+    TooLate,
+}
+
 /// Where an admission came from, as far as the wire and the engine tell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -150,32 +161,47 @@ impl LentTokens {
             .sum()
     }
 
-    /// A grant arrived.
-    pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) {
+    /// A grant arrived; whether the run can use it. A lease that has ended by then leaves the one before as it was.
+    pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) -> Arrival {
         let period = self.period;
         let lease = self.leases.entry((key, run)).or_default();
         if grant.epoch < lease.own_epoch.max(lease.spot_epoch) {
-            return;
+            return Arrival::TooLate;
         }
         lease.trickle_in(now);
+        let ttl = grant.ttl.as_nanos() as u64;
+        let arrival = match now {
+            // The holder's margin is a thirty-second, and its clock may run fast.
+            _ if now < lease.asked_at + ttl - ttl / 16 => Arrival::InTime,
+            _ if now < lease.asked_at + ttl => Arrival::Doubtful,
+            _ => Arrival::TooLate,
+        };
         if is_spot(grant) {
             // A lease that the run has beside it is as it was.
             (lease.spot, lease.spot_at, lease.spot_epoch) = (grant.lump.into(), now, grant.epoch);
-            return;
+            return arrival;
         }
-        lease.own_epoch = grant.epoch;
-        let ttl = grant.ttl.as_nanos() as u64;
+        if arrival == Arrival::TooLate {
+            return arrival;
+        }
         let unit = i128::from(period);
         // A tenth of a second of the rate at a clock that runs fast, and what rounding adds.
         let depth = i128::from(grant.rate) * i128::from(SECOND / 10) * 102 / 100 + unit;
-        lease.upper_max = i128::from(grant.held) * unit + depth;
-        lease.upper = (lease.upper + i128::from(grant.lump) * unit).min(lease.upper_max);
-        lease.trickle = grant.rate.into();
-        lease.ends_by = lease.asked_at + ttl + ttl / 50;
-        let kept = if now < lease.sure_until { lease.sure } else { 0 };
-        lease.sure = (kept + u64::from(grant.lump)).min(grant.held.into());
-        // The holder's margin is a thirty-second, and its clock may run fast.
-        lease.sure_until = lease.asked_at + ttl - ttl / 16;
+        let upper_max = i128::from(grant.held) * unit + depth;
+        let (upper, ends_by) = (lease.upper + i128::from(grant.lump) * unit, lease.asked_at + ttl + ttl / 50);
+        lease.own_epoch = grant.epoch;
+        if arrival == Arrival::Doubtful {
+            lease.upper_max = lease.upper_max.max(upper_max);
+            lease.trickle = lease.trickle.max(grant.rate.into());
+            lease.ends_by = lease.ends_by.max(ends_by);
+        } else {
+            (lease.upper_max, lease.trickle, lease.ends_by) = (upper_max, grant.rate.into(), ends_by);
+            let kept = if now < lease.sure_until { lease.sure } else { 0 };
+            lease.sure = (kept + u64::from(grant.lump)).min(grant.held.into());
+            lease.sure_until = lease.asked_at + ttl - ttl / 16;
+        }
+        lease.upper = upper.min(lease.upper_max);
+        arrival
     }
 
     /// Units were admitted: where they came from, and what was wrong about it.

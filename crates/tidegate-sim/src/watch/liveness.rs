@@ -48,10 +48,10 @@ struct Caller {
     over_until: u64,
     /// When it asked first.
     began: Option<u64>,
-    /// The attempt with which a row of refusals began, and whether the row was reported.
+    /// When the first refusal of a row was told, and whether the row was reported.
     refused_since: Option<u64>,
     is_reported: bool,
-    /// When the last of the attempts that were admitted was made.
+    /// When an attempt was admitted last.
     admitted_at: u64,
     /// Until when an attempt that was refused is being retried.
     retrying_until: u64,
@@ -82,6 +82,16 @@ pub(crate) struct Attempt {
     pub(crate) is_first: bool,
     /// Whether its caller asks steadily.
     pub(crate) is_steady: bool,
+}
+
+/// How an attempt was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusing {
+    pub(crate) reason: Reason,
+    /// Whether its member decides alone and has no room left in its share.
+    pub(crate) is_excused: bool,
+    /// When the caller has retried at the latest, if it does.
+    pub(crate) retry_by: u64,
 }
 
 /// What follows from a refusal.
@@ -129,28 +139,22 @@ impl Liveness {
         }
     }
 
-    pub(crate) fn admitted(&mut self, one: Attempt) {
+    pub(crate) fn admitted(&mut self, one: Attempt, now: u64) {
         let Some(caller) = self.callers.get_mut(one.key as usize) else { return };
         if one.made >= caller.over_until {
             self.seen.count(one, true);
         }
         caller.refused_since = None;
         caller.is_reported = false;
-        caller.admitted_at = caller.admitted_at.max(one.made);
+        caller.admitted_at = now;
         if !one.is_first {
             caller.retrying_until = 0;
         }
     }
 
-    /// An attempt was refused; `is_excused` if its member decides alone and has no room left in its share. The caller retries
-    /// by `retry_by` at the latest, if it does.
-    pub(crate) fn refused(
-        &mut self,
-        one: Attempt,
-        reason: Reason,
-        is_excused: bool,
-        retry_by: u64,
-    ) -> Refused {
+    /// An attempt was refused.
+    pub(crate) fn refused(&mut self, one: Attempt, refusing: Refusing, now: u64) -> Refused {
+        let Refusing { reason, is_excused, retry_by } = refusing;
         let is_away = self.limit.is_quota() && reason == Reason::StoreUnavailable;
         let Some(caller) = self.callers.get_mut(one.key as usize) else { return Refused::default() };
         if one.made < caller.over_until || reason == Reason::CostExceedsLimit {
@@ -171,8 +175,9 @@ impl Liveness {
             return refused;
         }
         self.seen.count(one, false);
-        if one.made > caller.admitted_at || caller.admitted_at == 0 {
-            let since = *caller.refused_since.get_or_insert(one.made);
+        // An attempt made before another was admitted is no part of a row.
+        if one.made >= caller.admitted_at {
+            let since = *caller.refused_since.get_or_insert(now);
             let lasts = one.made.saturating_sub(since);
             self.seen.longest = self.seen.longest.max(lasts);
             if lasts > REFUSED_MAX && !caller.is_reported {
@@ -290,9 +295,13 @@ mod tests {
         Attempt { key: 0, cost: 1, made, is_first: true, is_steady: true }
     }
 
+    fn refusing(is_excused: bool) -> Refusing {
+        Refusing { reason: Reason::RateExceeded, is_excused, retry_by: 0 }
+    }
+
     fn refused(liveness: &mut Liveness, at: u64) -> Refused {
         liveness.first_attempt(0, 1, at);
-        liveness.refused(attempt(at), Reason::RateExceeded, false, at)
+        liveness.refused(attempt(at), refusing(false), at)
     }
 
     #[test]
@@ -305,7 +314,7 @@ mod tests {
         assert_eq!(refused(&mut liveness, 2 * SECOND).too_long, None);
         assert_eq!(liveness.seen.longest, 2 * SECOND);
         liveness.first_attempt(0, 1, 3 * SECOND);
-        liveness.admitted(attempt(3 * SECOND));
+        liveness.admitted(attempt(3 * SECOND), 3 * SECOND);
         assert_eq!(refused(&mut liveness, 4 * SECOND).too_long, None);
         assert_eq!((liveness.seen.first_attempts, liveness.seen.admitted), (10, 1));
     }
@@ -335,7 +344,7 @@ mod tests {
         let mut liveness = Liveness::new(Numbers::per_second(10, 10), 1);
         assert!(refused(&mut liveness, 0).retries);
         liveness.first_attempt(0, 1, SECOND);
-        let excused = liveness.refused(attempt(SECOND), Reason::RateExceeded, true, SECOND);
+        let excused = liveness.refused(attempt(SECOND), refusing(true), SECOND);
         assert_eq!(excused.too_long, None);
         assert_eq!(refused(&mut liveness, SECOND + SECOND / 2).too_long, None);
     }

@@ -23,8 +23,8 @@ pub(crate) struct Silences {
     limit: Numbers,
     members: u32,
     silent: BTreeMap<(u64, u32), Silence>,
-    /// Holders that the last grant counted, where that is known and not one.
-    holders: BTreeMap<(u64, u32), u32>,
+    /// Holders that the last grant counted, fewest and most: it may be doubtful which grant was the last.
+    holders: BTreeMap<(u64, u32), (u32, u32)>,
 }
 
 /// One key at one run of a member.
@@ -65,12 +65,21 @@ impl Silences {
         self.silent.entry((run, key)).or_insert(silence);
     }
 
-    /// The store has answered, and counted that many holders if it has granted something.
-    pub(crate) fn answered(&mut self, run: u64, key: u32, holders: Option<u32>) {
+    /// The store has answered, and counted this many holders if it has granted something.
+    pub(crate) fn answered(&mut self, run: u64, key: u32, holders: &[u32]) {
         self.silent.remove(&(run, key));
-        if let Some(holders) = holders {
-            self.holders.insert((run, key), holders.max(1));
+        if let [holders, ..] = holders {
+            let holders = (*holders).max(1);
+            self.holders.insert((run, key), (holders, holders));
         }
+    }
+
+    /// The store has answered with a grant that may have ended before it arrived.
+    pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: u32) {
+        let members = (self.members, self.members);
+        let (fewest, most) = self.holders.get(&(run, key)).copied().unwrap_or(members);
+        self.silent.remove(&(run, key));
+        self.holders.insert((run, key), (fewest.min(holders.max(1)), most.max(holders)));
     }
 
     /// A run is over.
@@ -107,8 +116,9 @@ impl Silences {
 
     fn share(&self, run: u64, key: u32) -> Share {
         // A run that had no use for the key in the meantime may have forgotten how many holders there were.
-        let holders = self.holders.get(&(run, key)).copied().unwrap_or(self.members);
-        let (fewest, most_holders) = (holders.min(self.members), holders.max(self.members));
+        let members = (self.members, self.members);
+        let (fewest, most_holders) = self.holders.get(&(run, key)).copied().unwrap_or(members);
+        let (fewest, most_holders) = (fewest.min(self.members), most_holders.max(self.members));
         let whole = self.limit.burst();
         let floor = whole.min(UNITS_MIN);
         let least = (whole / self.members).max(floor).into();
@@ -160,7 +170,7 @@ mod tests {
     fn a_share_is_full_when_the_silence_begins_and_refills_by_the_rate_over_the_holders() {
         let mut silences = Silences::new(Numbers::per_second(100, 100), 4);
         assert!(!silences.has_room(1, 0, 1, NOW));
-        silences.answered(1, 0, Some(2));
+        silences.answered(1, 0, &[2]);
         silences.unanswered(1, 0, 5);
         silences.unanswered(1, 0, 9);
         assert_eq!(silences.since(1, 0), Some(5));
@@ -172,7 +182,7 @@ mod tests {
         assert!(silences.has_room(1, 0, 3, later) && !silences.has_room(1, 0, 5, later));
         assert_eq!(silences.admitted(1, 0, 10, later), None);
         assert_eq!(silences.admitted(1, 0, 2, later), Some((2, 25)));
-        silences.answered(1, 0, None);
+        silences.answered(1, 0, &[]);
         silences.unanswered(1, 0, 10);
         assert!(silences.has_room(1, 0, 25, later));
     }

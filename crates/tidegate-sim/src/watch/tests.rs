@@ -223,7 +223,7 @@ fn steady_callers_that_are_refused_more_than_one_in_a_hundred_first_attempts_are
                 let one = Refusal { member: 0, run: 1, reason, member_now: BEGIN, attempt };
                 watch.refused(one, step * MS, step * MS);
             } else {
-                watch.liveness.admitted(attempt);
+                watch.liveness.admitted(attempt, step * MS);
             }
         }
         watch.finish(&measured(Used::default(), [2500.0; 4]), SECOND);
