@@ -35,8 +35,10 @@ struct RunLease {
     sure_until: u64,
     /// The sure balance, in units.
     sure: u64,
-    /// When the run asked last.
+    /// When the run asked last, and what it had given back by then, in total.
     asked_at: u64,
+    incarnation: u32,
+    returned: u32,
     /// Units granted to requests that wait, good for the instant at which they arrive and for nothing else.
     spot: u64,
     spot_at: u64,
@@ -117,7 +119,11 @@ impl LentTokens {
     pub(crate) fn asked(&mut self, key: u32, ask: &Ask, now: u64) {
         let lease = self.leases.entry((key, ask.holder.member)).or_default();
         lease.asked_at = now;
-        lease.sure = lease.sure.min(ask.left.into());
+        // The ask may be older than what was spent at this instant, so what it gives back is taken off, too.
+        let before = if lease.incarnation == ask.holder.incarnation { lease.returned } else { 0 };
+        (lease.incarnation, lease.returned) = (ask.holder.incarnation, ask.returned);
+        let returned = u64::from(ask.returned.wrapping_sub(before));
+        lease.sure = lease.sure.saturating_sub(returned).min(ask.left.into());
     }
 
     /// The store granted at `store_now`.
