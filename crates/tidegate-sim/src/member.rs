@@ -49,7 +49,7 @@ impl Member {
 
 /// Makes the engines of a fleet.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct MemberFactory {
     chance: Chance,
     scenario: Scenario,
     limit: Limit,
@@ -57,7 +57,7 @@ pub(crate) struct Maker {
     runs: u64,
 }
 
-impl Maker {
+impl MemberFactory {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
         let consistency = match scenario.consistency {
             Where::Local => tidegate::limit::Consistency::Local,

@@ -79,7 +79,8 @@ pub enum Where {
     Leased,
 }
 
-/// Who is asked when, and for what. Arrivals are a Poisson process: nobody waits for an answer before asking again.
+/// Which members are asked when, and for which keys. Arrivals are a Poisson process, except those of [`Load::Callers`]: no
+/// client waits for an answer before it asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {

@@ -459,7 +459,7 @@ impl Watch {
     }
 
     /// How many requests of the largest cost a member's part of the rate is in a tenth of a second: for so long it gathers what
-    /// trickles in. Where that are only a few, some of it finds nobody; and where it is not even one, requests wait for what
+    /// trickles in. Where those are only a few, some of it finds no request; and where it is not even one, requests wait for what
     /// the store lends one by one. 0 for quotas.
     fn gathered(&self) -> f64 {
         let Numbers::Bucket { .. } = self.scenario.limit else { return 0.0 };

@@ -15,19 +15,19 @@ use crate::chance::Chance;
 use crate::chaos::{Disturbance, Trouble, planned};
 use crate::clock::{MS, SECOND};
 use crate::load::{Arrival, Arrivals, is_steady};
-use crate::member::{ATTRIBUTE, KeyName, Maker, Member, NAMESPACE};
+use crate::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
 use crate::network::Network;
 use crate::queue::Queue;
 use crate::report::{Report, Tally};
-use crate::room::{Room, Served};
 use crate::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
+use crate::store::{Served, SimulatedStore};
 use crate::watch::liveness::Attempt;
 use crate::watch::{Admitted, Refusal, Source, Watch};
 
 /// How late answers are while the store answers late, at most.
 const ANSWERS_LATE: u64 = 900 * MS;
 
-/// The shortest time between two looks of a member at what is due. It only delays what nobody waits for, and by much less than
+/// The shortest time between two ticks of a member. It delays only renewals that no request waits for, and by much less than
 /// leases are renewed ahead of their end.
 const TICK_MIN: u64 = 200 * MS;
 
@@ -35,7 +35,7 @@ const TICK_MIN: u64 = 200 * MS;
 const RETRY_AFTER: u64 = 100 * MS;
 const RETRIES_MAX: u32 = 15;
 
-/// After which time a batch without asks, which nobody waits for, is sent again if it was not answered.
+/// After which time a batch without asks, for which no request waits, is sent again if it was not answered.
 const RESEND_AFTER: u64 = 2 * SECOND;
 
 /// From how many members on it pays to look ahead: what fewer need is near anyway.
@@ -58,11 +58,11 @@ pub struct Simulation {
     deadlines: VecDeque<(u64, CallName)>,
     calls: Calls,
     members: Vec<Member>,
-    /// Room for the requests of one member that go on; always empty in between.
+    /// Space for the requests of one member that go on; always empty in between.
     unparked: Vec<(Pending, Arrival)>,
-    maker: Maker,
+    factory: MemberFactory,
     network: Network,
-    room: Room,
+    store: SimulatedStore,
     plan: Vec<Disturbance>,
     chance: Chance,
     /// What the store charged, by batch, for as long as the charge may be undone. Only where something goes wrong.
@@ -105,8 +105,8 @@ impl Simulation {
         let _planted = Planted::new(scenario);
         let plan = planned(scenario);
         let failovers = plan.iter().filter(|one| one.trouble == Trouble::FailedOver).count();
-        let mut maker = Maker::new(scenario)?;
-        let members = (0..scenario.members).map(|_| maker.member()).collect::<Result<_, _>>()?;
+        let mut factory = MemberFactory::new(scenario)?;
+        let members = (0..scenario.members).map(|_| factory.member()).collect::<Result<_, _>>()?;
         let mut queue = Queue::new(REQUESTS_A_SLOT * SECOND / u64::from(scenario.requests_per_second.max(1)));
         for (at, one) in (0..).zip(&plan) {
             queue.plan(one.from, Event::Begins(at));
@@ -125,9 +125,9 @@ impl Simulation {
             calls: Calls::default(),
             members,
             unparked: Vec::new(),
-            maker,
+            factory,
             network: Network::new(scenario),
-            room: Room::new(scenario, failovers),
+            store: SimulatedStore::new(scenario, failovers),
             chance: Chance::new(scenario.seed, 7),
             charged: BTreeMap::new(),
             watch: Watch::new(scenario),
@@ -145,8 +145,8 @@ impl Simulation {
         while self.step(end)? {}
         self.now = end;
         self.seconds += 1;
-        let out = self.watch.out(0, self.room.clock.at(end).as_nanos());
-        self.tally.second(out, self.room.batches);
+        let out = self.watch.out(0, self.store.clock.at(end).as_nanos());
+        self.tally.second(out, self.store.batches);
         Ok(self.seconds < self.scenario.seconds)
     }
 
@@ -272,7 +272,7 @@ impl Simulation {
         match decision {
             Decision::Admit(permit) => {
                 self.tally.admitted(&arrival, self.now);
-                let store_now = self.room.clock.at(self.now).as_nanos();
+                let store_now = self.store.clock.at(self.now).as_nanos();
                 let source = source.or_else(|| source_of(&permit));
                 let one = Admitted { member, run, cost: cost.into(), source, member_now, attempt };
                 self.watch.admitted(one, self.now, store_now);
@@ -355,7 +355,7 @@ impl Simulation {
     fn serve(&mut self, name: CallName) {
         let Some((call, batch)) = self.calls.batch(name) else { return };
         let member = call.member;
-        match self.room.serve(batch, self.now) {
+        match self.store.serve(batch, self.now) {
             Served::Later(at) => {
                 // In some order.
                 let at = at + self.chance.below(MS);
@@ -399,7 +399,7 @@ impl Simulation {
         let Some((member, run, asked)) = self.calls.end(name) else { return };
         let one = &self.members[member as usize];
         let Some(engine) = one.engine.as_ref().filter(|_| one.run == run) else {
-            // Whoever asked is gone; what it asked for is not given back, as nobody is there to do so.
+            // The run that asked is over, so what it was granted is not given back.
             if let Asked::Request(..) = asked {
                 self.tally.cut_short(1);
             }
@@ -462,22 +462,22 @@ impl Simulation {
                 }
                 self.stop(member);
             }
-            Trouble::StoreAway => self.room.set_away(true),
-            Trouble::StorePaused => self.room.pause_until(one.until),
+            Trouble::StoreAway => self.store.set_away(true),
+            Trouble::StorePaused => self.store.pause_until(one.until),
             Trouble::AnswersLate => self.network.set_answers_late(ANSWERS_LATE),
             Trouble::FailedOver => {
-                self.room.set_away(true);
-                for batch in self.room.fail_over(self.now) {
+                self.store.set_away(true);
+                for batch in self.store.fail_over(self.now) {
                     if let Some((key, cost)) = self.charged.remove(&batch) {
                         self.watch.lost_charge(key, cost);
                     }
                 }
-                self.watch.epoch_began(self.room.epoch(), self.now);
+                self.watch.epoch_began(self.store.epoch(), self.now);
             }
             Trouble::Emptied => {
-                self.room.set_away(true);
-                self.room.empty(self.now);
-                self.watch.epoch_began(self.room.epoch(), self.now);
+                self.store.set_away(true);
+                self.store.empty(self.now);
+                self.watch.epoch_began(self.store.epoch(), self.now);
             }
         }
     }
@@ -498,10 +498,10 @@ impl Simulation {
             Trouble::Crashed { member } | Trouble::Stopped { member } => {
                 let crashed = &mut self.members[member as usize];
                 if crashed.engine.is_none() {
-                    self.maker.start(crashed)?;
+                    self.factory.start(crashed)?;
                 }
             }
-            Trouble::StoreAway | Trouble::FailedOver | Trouble::Emptied => self.room.set_away(false),
+            Trouble::StoreAway | Trouble::FailedOver | Trouble::Emptied => self.store.set_away(false),
             Trouble::StorePaused => {}
             Trouble::AnswersLate => self.network.set_answers_late(0),
         }

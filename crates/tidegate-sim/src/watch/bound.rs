@@ -92,7 +92,7 @@ impl Bound {
         level.saturating_add((cost + 1).saturating_mul(self.of.parts())) <= most
     }
 
-    /// Units that were admitted need not be counted any more: whoever counted has lost them.
+    /// Units that were admitted are not counted any more: the store has lost them, or undone the charge.
     pub(crate) fn forgive(&mut self, key: u32, cost: u64) {
         let parts = self.of.parts();
         let filled = &mut self.keys[key as usize];

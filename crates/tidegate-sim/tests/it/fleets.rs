@@ -13,8 +13,13 @@ fn scenario(consistency: Where) -> Scenario {
 
 #[test]
 fn the_same_seed_gives_the_same_report_byte_for_byte() {
-    for consistency in [Where::Local, Where::Exact, Where::Leased] {
+    let loads = [Load::Steady, Load::Callers];
+    for (consistency, load) in
+        [Where::Local, Where::Exact, Where::Leased].into_iter().flat_map(|one| loads.map(|load| (one, load)))
+    {
         let mut scenario = scenario(consistency);
+        scenario.load = load;
+        scenario.keys = 10;
         scenario.seconds = 40;
         scenario.chaos = Chaos::Some;
         scenario.retries = 2;

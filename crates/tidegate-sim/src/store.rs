@@ -12,7 +12,7 @@ use crate::scenario::{Chaos, Scenario};
 
 /// What stands behind the network.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct SimulatedStore {
     config: MemoryConfig,
     pub(crate) clock: Clock,
     keeper: Keeper,
@@ -51,7 +51,7 @@ pub(crate) enum Served {
 /// How much a keeper may hold: more than any scenario needs, so that it is never full.
 const BYTES: usize = 64 << 30;
 
-impl Room {
+impl SimulatedStore {
     /// A store with as many spares as it will fail over.
     pub(crate) fn new(scenario: &Scenario, failovers: usize) -> Self {
         let mut chance = Chance::new(scenario.seed, 5);
