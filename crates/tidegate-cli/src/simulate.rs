@@ -60,15 +60,15 @@ fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     set(&mut scenario.retries, fleet.retries);
     set(&mut scenario.deadline_ms, fleet.deadline_ms);
     set(&mut scenario.holders_max, fleet.holders_max);
-    if let Some(per_second) = fleet.rate {
-        scenario.limit = Numbers::Bucket { per_second, burst: fleet.burst.unwrap_or(per_second) };
+    if let Some(units) = fleet.rate {
+        scenario.limit = Numbers::Bucket { units, seconds: fleet.per, burst: fleet.burst.unwrap_or(units) };
     }
     if let Some(units) = fleet.quota {
-        scenario.limit = Numbers::Quota { units, seconds: fleet.window };
+        scenario.limit = Numbers::Window { units, seconds: fleet.window };
     }
     if fleet.rate.is_some() || fleet.quota.is_some() {
         #[expect(clippy::cast_sign_loss, reason = "a rate is never below zero")]
-        let offered = (scenario.limit.per_second() * 3.0).ceil() as u32;
+        let offered = (scenario.limit.rate() * 3.0).ceil() as u32;
         scenario.requests_per_second = offered.max(1);
     }
     set(&mut scenario.requests_per_second, fleet.requests_per_second);
@@ -79,6 +79,7 @@ fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
             Load::Skewed => tidegate_sim::Load::Skewed,
             Load::Moving => tidegate_sim::Load::Moving,
             Load::Zipf => tidegate_sim::Load::Zipf,
+            Load::Callers => tidegate_sim::Load::Callers,
         };
     }
     if let Some(consistency) = fleet.consistency {

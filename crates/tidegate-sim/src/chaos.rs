@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::chance::Chance;
 use crate::clock::{MS, SECOND};
-use crate::scenario::{Chaos, Scenario, Where};
+use crate::scenario::{Scenario, Where};
 
 /// Something that goes wrong for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,51 +49,68 @@ pub(crate) struct Disturbance {
 /// When the first thing may go wrong.
 const FIRST: u64 = 4 * SECOND;
 
-/// What goes wrong in a scenario, in the order in which it begins; nothing overlaps with its like.
+/// What goes wrong in a scenario, in the order in which it begins. Troubles of the store follow one another, and so do those
+/// of members; a member may crash, and start again, while the store is away.
 pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance> {
     let Some(calm_from) = scenario.calm_from() else { return Vec::new() };
-    if scenario.chaos == Chaos::None {
-        return Vec::new();
-    }
     let mut chance = Chance::new(scenario.seed, 3);
     let end = u64::from(calm_from) * SECOND;
     let mut plan = Vec::new();
-    let mut at = FIRST;
+    follow(&mut plan, &mut chance, end, |chance| store_trouble(scenario, end, chance));
+    follow(&mut plan, &mut chance, end, |chance| member_trouble(scenario, chance));
+    plan.sort_by_key(|one| (one.from, one.until));
+    plan
+}
+
+/// Adds troubles that follow one another until `end`.
+fn follow(
+    plan: &mut Vec<Disturbance>,
+    chance: &mut Chance,
+    end: u64,
+    mut draw: impl FnMut(&mut Chance) -> (Trouble, u64),
+) {
+    // The first may come at once, before any key has been asked for.
+    let mut at = chance.one_of(&[0, FIRST]);
     loop {
-        let trouble = drawn(scenario, &mut chance);
-        let lasts = match trouble {
-            Trouble::StorePaused | Trouble::FailedOver | Trouble::Emptied => chance.between(50, 2000),
-            Trouble::AnswersLate => chance.between(500, 3000),
-            _ => chance.between(300, 7000),
-        };
-        at += chance.between(0, 2500) * MS;
-        let until = at + lasts * MS;
+        let (trouble, lasts) = draw(chance);
+        let from = at + chance.between(0, 5000) * MS;
+        let until = from + lasts;
         if until > end {
-            return plan;
+            return;
         }
-        plan.push(Disturbance { trouble, from: at, until });
-        // Now and then the next begins while this one lasts; of the store's there is one at a time.
-        let is_of_a_member =
-            matches!(trouble, Trouble::CutOff { .. } | Trouble::Crashed { .. } | Trouble::Stopped { .. });
-        if !is_of_a_member || chance.below(2) == 0 {
-            at = until;
-        }
+        plan.push(Disturbance { trouble, from, until });
+        at = until;
     }
 }
 
-fn drawn(scenario: &Scenario, chance: &mut Chance) -> Trouble {
+/// Something that goes wrong with the store, and for how long.
+fn store_trouble(scenario: &Scenario, end: u64, chance: &mut Chance) -> (Trouble, u64) {
+    let trouble = match chance.below(6) {
+        0 | 1 => Trouble::StoreAway,
+        2 => Trouble::StorePaused,
+        3 => Trouble::AnswersLate,
+        4 if scenario.consistency == Where::Leased => Trouble::Emptied,
+        _ => Trouble::FailedOver,
+    };
+    let lasts = match trouble {
+        Trouble::StorePaused | Trouble::FailedOver | Trouble::Emptied => chance.between(50, 2000) * MS,
+        Trouble::AnswersLate => chance.between(500, 3000) * MS,
+        // Now and then for longer than any lease and what follows it.
+        _ if chance.below(4) == 0 => chance.between(end / 4, end / 2),
+        _ => chance.between(300, 7000) * MS,
+    };
+    (trouble, lasts)
+}
+
+/// Something that goes wrong with a member, and for how long.
+fn member_trouble(scenario: &Scenario, chance: &mut Chance) -> (Trouble, u64) {
     let member = chance.below(scenario.members.into()) as u32;
-    match chance.below(10) {
+    let trouble = match chance.below(5) {
         0 | 1 => Trouble::CutOff { member },
         2 | 3 => Trouble::Crashed { member },
-        4 => Trouble::StoreAway,
-        5 => Trouble::StorePaused,
-        6 => Trouble::AnswersLate,
-        7 => Trouble::FailedOver,
-        8 => Trouble::Stopped { member },
-        _ if scenario.consistency == Where::Leased => Trouble::Emptied,
-        _ => Trouble::FailedOver,
-    }
+        _ => Trouble::Stopped { member },
+    };
+    (trouble, chance.between(300, 7000) * MS)
 }
 
 impl Trouble {

@@ -36,7 +36,7 @@ mod load;
 mod member;
 mod network;
 mod queue;
-mod room;
+mod store;
 mod zipf;
 
 pub use chaos::Trouble;

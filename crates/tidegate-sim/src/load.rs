@@ -1,7 +1,11 @@
 //! Arrivals, made as they come: no list of them all, and no event for each.
 
+mod callers;
+
 use std::collections::VecDeque;
 
+use self::callers::Callers;
+pub(crate) use self::callers::is_steady;
 use crate::chance::Chance;
 use crate::clock::SECOND;
 use crate::scenario::{Load, Scenario};
@@ -10,7 +14,7 @@ use crate::zipf::Zipf;
 /// A request that a client makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// When it was first made.
+    /// When this attempt was made.
     pub(crate) at: u64,
     pub(crate) member: u32,
     pub(crate) key: u32,
@@ -39,6 +43,7 @@ pub(crate) struct Arrivals {
     /// Nanoseconds between two arrivals, on average.
     mean: f64,
     zipf: Option<Zipf>,
+    callers: Option<Callers>,
     at: u64,
     /// Those that were made before they come, and always the next one.
     near: VecDeque<Arrival>,
@@ -53,6 +58,7 @@ impl Arrivals {
             keys: scenario.keys.into(),
             cost_max: scenario.cost_max.into(),
             mean: 1e9 / f64::from(scenario.requests_per_second),
+            callers: (scenario.load == Load::Callers).then(|| Callers::new(scenario)),
             zipf: (scenario.load == Load::Zipf).then(|| Zipf::new(scenario.keys, EXPONENT)),
             at: 0,
             near: VecDeque::new(),
@@ -86,6 +92,9 @@ impl Arrivals {
     }
 
     fn make(&mut self) -> Arrival {
+        if let Some(callers) = &mut self.callers {
+            return callers.next();
+        }
         self.at += self.chance.gap(self.mean);
         let member = self.member() as u32;
         let key = match &self.zipf {
@@ -97,9 +106,14 @@ impl Arrivals {
         Arrival { at: self.at, member, key, cost, attempt: 0 }
     }
 
+    /// The member for another attempt of a refused request.
+    pub(crate) fn member_again(&mut self, one: &Arrival) -> u32 {
+        self.callers.as_mut().map_or(one.member, |callers| callers.member(one.key))
+    }
+
     fn member(&mut self) -> u64 {
         match self.load {
-            Load::Steady | Load::Zipf => self.chance.below(self.members),
+            Load::Steady | Load::Zipf | Load::Callers => self.chance.below(self.members),
             Load::Bursty => {
                 // Members whose number and the slot's have the same rest by four; of a small fleet at least one.
                 let step = self.members.min(4);

@@ -2,6 +2,7 @@
 
 use core::hint::black_box;
 
+use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
@@ -48,7 +49,7 @@ impl Member {
 
 /// Makes the engines of a fleet.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct MemberFactory {
     chance: Chance,
     scenario: Scenario,
     limit: Limit,
@@ -56,16 +57,22 @@ pub(crate) struct Maker {
     runs: u64,
 }
 
-impl Maker {
+impl MemberFactory {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
         let consistency = match scenario.consistency {
             Where::Local => tidegate::limit::Consistency::Local,
             Where::Exact => tidegate::limit::Consistency::Exact,
             Where::Leased => tidegate::limit::Consistency::Leased,
         };
-        let limit = Limit::new("per-key", scenario.algorithm()?).key([ATTRIBUTE]).consistency(consistency);
-        // Only what is decided at a member alone is in its table. Twice as many words as keys, so that none is full.
-        let keys = if scenario.consistency == Where::Local { scenario.keys as usize } else { 0 };
+        let failure = if scenario.limit.is_quota() { OnStoreFailure::Refuse } else { OnStoreFailure::Local };
+        let limit = Limit::new("per-key", scenario.algorithm()?)
+            .key([ATTRIBUTE])
+            .consistency(consistency)
+            .on_store_failure(failure);
+        // What a member decides alone is in its table: four words a key, so that every key finds a place. Beside a store that
+        // is only for silences, and of the many keys of a large fleet not all are asked for in one.
+        let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
+        let keys = (scenario.keys as usize).min(keys_max);
         let table_bytes = (keys * 64).clamp(TableConfig::BYTES_MIN, TableConfig::BYTES_DEFAULT);
         Ok(Self {
             chance: Chance::new(scenario.seed, 6),
@@ -106,6 +113,9 @@ impl Maker {
         let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: vec![self.limit.clone()] };
         let engine = Engine::builder(config).namespace(namespace).build();
         let engine = engine.map_err(|error| ScenarioError::Engine(error.to_string()))?;
+        // As `store.members` of the policy says, so that a member knows it before the store has answered.
+        let told = engine.with_members(self.scenario.members);
+        told.map_err(|error| ScenarioError::Engine(error.to_string()))?;
         member.engine = Some(engine);
         member.run = self.runs;
         member.wake = u64::MAX;

@@ -33,7 +33,7 @@ pub struct Plot {
 /// What was admitted of the hottest key beside its limit, and what its members were lent, over time. What goes wrong lies
 /// behind in yellow. A scenario with a second only is a single point.
 pub fn plots(report: &Report) -> Result<Vec<Plot>, PlotError> {
-    let per_second = report.scenario.limit.per_second();
+    let per_second = report.scenario.limit.rate();
     let over_time = |pick: fn(&crate::report::Second) -> u64| -> Vec<(f64, f64)> {
         let seconds = (1..).zip(&report.series);
         seconds.map(|(at, second)| (f64::from(at), number(pick(second)))).collect()
@@ -48,10 +48,10 @@ pub fn plots(report: &Report) -> Result<Vec<Plot>, PlotError> {
         ],
     };
     let most = match report.scenario.limit {
-        Numbers::Bucket { per_second, burst } => {
-            f64::from(burst) + f64::from(per_second) * tidegate::lease::Terms::PERIOD.as_secs_f64()
+        Numbers::Bucket { burst, .. } => {
+            f64::from(burst) + per_second * tidegate::lease::Terms::PERIOD.as_secs_f64()
         }
-        Numbers::Quota { units, .. } => f64::from(units),
+        Numbers::Window { units, .. } => f64::from(units),
     };
     let lent = Picture {
         title: "Units lent and not spent, hottest key",

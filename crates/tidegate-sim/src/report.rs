@@ -53,11 +53,15 @@ pub struct Report {
     /// Jain's index of fairness between members while all should have been well: the square of the sum of what part of its
     /// first attempts each admitted, over the sum of the squares times their number. 1 if all had the same.
     pub fairness: Option<f64>,
+    /// What became of callers that kept to their limit.
+    pub conforming: Conforming,
     /// What happened in each second.
     pub series: Vec<Second>,
-    /// What the checkers found, the first twenty.
+    /// What the checkers found: of each rule the first five violations.
     pub violations: Vec<Violation>,
-    /// How much they found.
+    /// How many violations they found, by rule.
+    pub violations_by_rule: BTreeMap<&'static str, u64>,
+    /// How many violations they found.
     pub violations_total: u64,
 }
 
@@ -73,6 +77,19 @@ pub struct Fullest {
     pub units: u64,
     /// The most there may be.
     pub bound: u64,
+}
+
+/// What became of the requests of callers that kept to their limit. A request that a member without room in its share refused
+/// while it decided alone is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Conforming {
+    /// First attempts that were decided.
+    pub first_attempts: u64,
+    /// Of these, those that were admitted.
+    pub admitted: u64,
+    /// The longest time for which a caller was refused at every attempt, in milliseconds.
+    pub refused_max_ms: u64,
 }
 
 /// How long decisions took, in simulated microseconds; at most a sixteenth too low.
@@ -100,7 +117,7 @@ pub struct Recovery {
     /// When it ended.
     pub until_ms: u64,
     /// How long afterwards a second began in which 95 % of the limit of the hottest key was admitted, or of what was asked
-    /// for if that is less. `None` if there was none, or the limit is a quota.
+    /// for if that is less. `None` if there was none, or the limit is not a bucket with a rate by the second.
     pub recovered_after_ms: Option<u64>,
 }
 
@@ -251,6 +268,7 @@ impl Tally {
 
     pub(crate) fn into_report(self, scenario: Scenario, watch: Watch, plan: &[Disturbance]) -> Report {
         let fullest = watch.fullest();
+        let seen = watch.seen();
         let keys = u64::from(scenario.keys);
         Report {
             recoveries: plan.iter().map(|one| self.recovery(&scenario, *one)).collect(),
@@ -279,8 +297,14 @@ impl Tally {
                 p999_us: self.delays.quantile(999) / 1000,
                 max_us: self.delays.max() / 1000,
             },
+            conforming: Conforming {
+                first_attempts: seen.first_attempts,
+                admitted: seen.admitted,
+                refused_max_ms: seen.longest / MS,
+            },
             series: self.series,
-            violations_total: watch.count,
+            violations_total: watch.counts.values().sum(),
+            violations_by_rule: watch.counts.iter().map(|(rule, count)| (rule.name(), *count)).collect(),
             violations: watch.violations,
             scenario,
         }
@@ -289,7 +313,7 @@ impl Tally {
     fn used(&self, scenario: &Scenario) -> Option<f64> {
         let seconds = u64::from(scenario.seconds).checked_sub(self.measured.from / SECOND)?;
         #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
-        let due = scenario.limit.per_second() * seconds as f64;
+        let due = scenario.limit.rate() * seconds as f64;
         let is_enough = seconds >= 8 && self.hot_offered >= due * 1.05;
         is_enough.then(|| rounded(self.measured.keys[0].admitted / due))
     }
@@ -297,7 +321,7 @@ impl Tally {
     fn recovery(&self, scenario: &Scenario, one: Disturbance) -> Recovery {
         let Disturbance { trouble, from, until } = one;
         let begin = until.div_ceil(TENTH);
-        let Numbers::Bucket { per_second, .. } = scenario.limit else {
+        let Numbers::Bucket { units, seconds: 1, .. } = scenario.limit else {
             let (from_ms, until_ms) = (from / MS, until / MS);
             return Recovery { trouble, from_ms, until_ms, recovered_after_ms: None };
         };
@@ -305,7 +329,7 @@ impl Tally {
         let mut well = seconds.filter(|(_, second)| {
             let offered: u64 = second.iter().map(|(offered, _)| u64::from(*offered)).sum();
             let admitted: u64 = second.iter().map(|(_, admitted)| u64::from(*admitted)).sum();
-            admitted * 100 >= offered.min(per_second.into()) * 95
+            admitted * 100 >= offered.min(units.into()) * 95
         });
         let recovered = well.next().map(|(tenth, _)| (tenth as u64 * TENTH).saturating_sub(until) / MS);
         Recovery { trouble, from_ms: from / MS, until_ms: until / MS, recovered_after_ms: recovered }

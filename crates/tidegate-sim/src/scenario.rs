@@ -30,7 +30,8 @@ pub struct Scenario {
     pub requests_per_second: u32,
     /// Requests cost from 1 to this, evenly; at least 1.
     pub cost_max: u32,
-    /// How often clients of every second member try again when they were refused; the others' never do. At most 10.
+    /// How often clients of every second member retry a refused request; clients of the other members never do. At most
+    /// 10. A caller that has kept to its limit retries every 100 ms whatever this says.
     pub retries: u32,
     /// What goes wrong.
     pub chaos: Chaos,
@@ -48,15 +49,17 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Numbers {
-    /// A bucket that refills evenly.
+    /// A bucket that refills evenly, by `units` every `seconds`.
     Bucket {
-        /// Units a second, from 1 to [`Scenario::RATE_MAX`].
-        per_second: u32,
-        /// The most units at once, from 1 to [`Scenario::BURST_MAX`].
+        /// Units that refill in `seconds`, from 1 to [`Scenario::RATE_MAX`].
+        units: u32,
+        /// The span that `units` refill in, from 1 to [`Scenario::SECONDS_MAX`].
+        seconds: u32,
+        /// The most units at once, from 1 to [`Scenario::BURST_MAX`] divided by `seconds`.
         burst: u32,
     },
-    /// So many units in each window, aligned to the store's clock.
-    Quota {
+    /// A fixed window of so many units, aligned to the store's clock.
+    Window {
         /// Units in a window, from 1 to [`Scenario::BURST_MAX`].
         units: u32,
         /// Seconds in a window, at least 1.
@@ -76,7 +79,8 @@ pub enum Where {
     Leased,
 }
 
-/// Who is asked when, and for what. Arrivals are a Poisson process: nobody waits for an answer before asking again.
+/// Which members are asked when, and for which keys. Arrivals are a Poisson process, except those of [`Load::Callers`]: no
+/// client waits for an answer before it asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -90,6 +94,11 @@ pub enum Load {
     Moving,
     /// All members alike; keys by Zipf's law with exponent 0.99.
     Zipf,
+    /// Each key is a caller with a habit of its own: of ten keys, seven ask steadily for four fifths of their limit, two
+    /// spend the whole burst at once and then idle until it has refilled, and one asks for three times its limit. Half of
+    /// the callers stay with one member, the others draw a member for each request; a caller whose member is down goes to
+    /// the next one. [`Scenario::requests_per_second`] follows from the limit and is ignored.
+    Callers,
 }
 
 /// What goes wrong.
@@ -153,7 +162,7 @@ impl Scenario {
             members: 10,
             keys: 1,
             seconds: 60,
-            limit: Numbers::Bucket { per_second: 1000, burst: 1000 },
+            limit: Numbers::per_second(1000, 1000),
             consistency: Where::Leased,
             load: Load::Steady,
             requests_per_second: 3000,
@@ -167,23 +176,29 @@ impl Scenario {
         }
     }
 
-    /// A small fleet of which everything is drawn from the seed: three to six members, one to three keys, forty-five seconds,
-    /// any limit and load, leased, and all that can go wrong.
+    /// A small fleet of which everything is drawn from the seed, leased: three to six members and any limit. Of two seeds
+    /// one has [`Load::Callers`]; the other has one to three keys and any other load. All that can go wrong does, except
+    /// that with one in four of the former seeds nothing does.
     pub fn drawn(seed: u64) -> Self {
         let mut chance = Chance::new(seed, 1);
         let members = chance.between(3, 6) as u32;
+        let deadline_ms = chance.one_of(&[50, 50, 200, 1000]);
+        let drawn = Self { members, deadline_ms, chaos: Chaos::Some, ..Self::new(seed) };
+        if chance.below(2) == 0 { drawn.with_callers(&mut chance) } else { drawn.with_few_keys(&mut chance) }
+    }
+
+    fn with_few_keys(self, chance: &mut Chance) -> Self {
         let keys = chance.between(1, 3) as u32;
         let (limit, per_second) = if chance.below(4) == 0 {
             let (units, seconds) = (chance.one_of(&[200, 1000, 3000]), chance.one_of(&[5, 10, 20]));
-            (Numbers::Quota { units, seconds }, units / seconds)
+            (Numbers::Window { units, seconds }, units / seconds)
         } else {
             let per_second = chance.one_of(&[20, 100, 300, 1000]);
             let burst = chance.one_of(&[per_second / 5, per_second, 2 * per_second]);
-            (Numbers::Bucket { per_second, burst: burst.max(members) }, per_second)
+            (Numbers::per_second(per_second, burst.max(self.members)), per_second)
         };
         let tenths = chance.one_of(&[7, 15, 15, 25]);
         Self {
-            members,
             keys,
             seconds: 45,
             limit,
@@ -191,9 +206,37 @@ impl Scenario {
             requests_per_second: (per_second * keys * tenths / 10).max(1),
             cost_max: chance.one_of(&[1, 1, 1, 4]),
             retries: chance.one_of(&[0, 0, 3]),
-            chaos: Chaos::Some,
-            deadline_ms: chance.one_of(&[50, 50, 200, 1000]),
-            ..Self::new(seed)
+            ..self
+        }
+    }
+
+    fn with_callers(self, chance: &mut Chance) -> Self {
+        let limit = chance.one_of(&[
+            Numbers::Bucket { units: 5, seconds: 60, burst: 5 },
+            Numbers::Bucket { units: 5, seconds: 60, burst: 5 },
+            Numbers::per_second(10, 10),
+            Numbers::per_second(10, 10),
+            Numbers::per_second(100, 100),
+            Numbers::per_second(100, 20),
+            Numbers::Bucket { units: 3, seconds: 3600, burst: 3 },
+            Numbers::Window { units: 20, seconds: 1 },
+            Numbers::Window { units: 60, seconds: 10 },
+            Numbers::Window { units: 10, seconds: 60 },
+            Numbers::Window { units: 500, seconds: 60 },
+            Numbers::Window { units: 100, seconds: 3600 },
+        ]);
+        #[expect(clippy::cast_sign_loss, reason = "a rate is never below zero")]
+        let keys = ((500.0 / limit.rate()) as u32).clamp(10, 40);
+        // A slow limit takes longer to show anything, and costs little.
+        let is_slow = limit.rate() < 1.0;
+        Self {
+            keys,
+            seconds: if is_slow { 150 } else { 45 },
+            limit,
+            load: Load::Callers,
+            requests_per_second: 500,
+            chaos: if chance.below(4) == 0 { Chaos::None } else { Chaos::Some },
+            ..self
         }
     }
 
@@ -214,12 +257,13 @@ impl Scenario {
         range("deadline in milliseconds", self.deadline_ms, 1, 10_000)?;
         range("number of leases at a member", self.holders_max, 1, 1 << 24)?;
         match self.limit {
-            Numbers::Bucket { per_second, burst } => {
-                range("rate a second", per_second, 1, Self::RATE_MAX)?;
-                range("burst", burst, 1, Self::BURST_MAX)
+            Numbers::Bucket { units, seconds, burst } => {
+                range("rate", units, 1, Self::RATE_MAX)?;
+                range("seconds of the rate", seconds, 1, Self::SECONDS_MAX)?;
+                range("burst", burst, 1, Self::BURST_MAX / seconds)
             }
-            Numbers::Quota { units, seconds } => {
-                range("quota", units, 1, Self::BURST_MAX)?;
+            Numbers::Window { units, seconds } => {
+                range("units in a window", units, 1, Self::BURST_MAX)?;
                 range("window in seconds", seconds, 1, Self::SECONDS_MAX)
             }
         }
@@ -228,11 +272,12 @@ impl Scenario {
     /// The limit as each member has it.
     pub(crate) fn algorithm(&self) -> Result<Algorithm, ScenarioError> {
         Ok(match self.at_a_member() {
-            Numbers::Bucket { per_second, burst } => {
-                let rate = Rate::per_second(per_second.into()).expect("checked to be in range");
+            Numbers::Bucket { units, seconds, burst } => {
+                let span = Duration::from_secs(seconds.into());
+                let rate = Rate::new(units.into(), span).expect("checked to be in range");
                 Algorithm::Bucket(Bucket::new(rate, burst.into())?)
             }
-            Numbers::Quota { units, seconds } => {
+            Numbers::Window { units, seconds } => {
                 let window = Duration::from_secs(seconds.into());
                 Algorithm::Fixed(Fixed::new(units.into(), window, WindowStart::Epoch)?)
             }
@@ -246,10 +291,10 @@ impl Scenario {
         }
         let part = |whole: u32| (whole / self.members).max(1);
         match self.limit {
-            Numbers::Bucket { per_second, burst } => {
-                Numbers::Bucket { per_second: part(per_second), burst: part(burst) }
+            Numbers::Bucket { units, seconds, burst } => {
+                Numbers::Bucket { units: part(units), seconds, burst: part(burst) }
             }
-            Numbers::Quota { units, seconds } => Numbers::Quota { units: part(units), seconds },
+            Numbers::Window { units, seconds } => Numbers::Window { units: part(units), seconds },
         }
     }
 
@@ -268,11 +313,29 @@ impl Scenario {
 }
 
 impl Numbers {
+    /// A bucket of so many units a second.
+    pub const fn per_second(units: u32, burst: u32) -> Self {
+        Self::Bucket { units, seconds: 1, burst }
+    }
+
     /// Units a second in the long run.
-    pub fn per_second(self) -> f64 {
+    pub fn rate(self) -> f64 {
+        let (Self::Bucket { units, seconds, .. } | Self::Window { units, seconds }) = self;
+        f64::from(units) / f64::from(seconds)
+    }
+
+    /// The most units that can be spent at once.
+    pub const fn burst(self) -> u32 {
         match self {
-            Self::Bucket { per_second, .. } => per_second.into(),
-            Self::Quota { units, seconds } => f64::from(units) / f64::from(seconds),
+            Self::Bucket { burst, .. } => burst,
+            Self::Window { units, .. } => units,
         }
+    }
+
+    /// Whether it counts over an hour or more. A quota refuses while the store is silent; any other limit is then decided
+    /// by each member alone.
+    pub const fn is_quota(self) -> bool {
+        let (Self::Bucket { seconds, .. } | Self::Window { seconds, .. }) = self;
+        seconds >= 3600
     }
 }

@@ -1,13 +1,22 @@
 //! The checkers: they see what passes, share no code with what they check, and say what should not have happened.
 
 pub(crate) mod bound;
-pub(crate) mod sums;
+mod epochs;
+mod lent;
+pub(crate) mod liveness;
+mod silence;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tidegate::lease::{Ask, Grant};
+use tidegate::Reason;
+use tidegate::lease::{Ask, Grant, Terms};
 
 use self::bound::{Bound, Fullest};
-use self::sums::{Sums, Wrong};
+use self::epochs::{EpochWrong, Epochs};
+use self::lent::{Arrival, LentTokens, Origin, Spending, Wrong};
+use self::liveness::{Attempt, Liveness, Refusing, Seen};
+use self::silence::Silences;
 use crate::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
 use crate::scenario::{Chaos, Load, Numbers, Scenario, Where};
 
@@ -32,15 +41,28 @@ pub struct Violation {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Rule {
-    /// Never more is admitted than the limit promises.
+    /// Never more is admitted than the limit promises; from leases, in each epoch of the store.
     OverAdmission,
-    /// Never more is lent than the burst and a period of the rate, or than the quota.
+    /// Never more is lent in an epoch than the burst and a period of the rate, or than the window's limit.
     LeaseSum,
     /// Nothing is spent of a lease that has ended for the ledger.
     SpentAfterEnd,
+    /// Nothing granted in an epoch is spent later than 17/16 of a lease period after the next epoch began.
+    SpentAfterEpoch,
     /// Nothing is spent that was not granted.
     NotGranted,
-    /// Nobody is refused while there is room: what was refused left no charge.
+    /// A member that decides alone admits no more than its share.
+    AloneBeyondShare,
+    /// A member decides alone only while the store has not answered.
+    AloneWhenAnswered,
+    /// A member does not decide alone while its lease has what is asked for.
+    AloneWithTokens,
+    /// A caller that keeps to its limit is not refused at every attempt for longer than a second.
+    RefusedTooLong,
+    /// While the store answers, at least 99 % of the first attempts of steady callers that keep to their limit are
+    /// admitted.
+    FirstAttemptsRefused,
+    /// The store refuses nothing while there is room: what was refused left no charge.
     RefusedWithRoom,
     /// When all is well, at least 98 % of a bucket's rate is used where a quarter more is asked for. 85 % where a member's
     /// part of the rate is less than ten requests in a tenth of a second, and nothing is said where it is less than two.
@@ -57,7 +79,13 @@ impl Rule {
             Self::OverAdmission => "over_admission",
             Self::LeaseSum => "lease_sum",
             Self::SpentAfterEnd => "spent_after_end",
+            Self::SpentAfterEpoch => "spent_after_epoch",
             Self::NotGranted => "not_granted",
+            Self::AloneBeyondShare => "alone_beyond_share",
+            Self::AloneWhenAnswered => "alone_when_answered",
+            Self::AloneWithTokens => "alone_with_tokens",
+            Self::RefusedTooLong => "refused_too_long",
+            Self::FirstAttemptsRefused => "first_attempts_refused",
             Self::RefusedWithRoom => "refused_with_room",
             Self::Stranded => "stranded",
             Self::Unfair => "unfair",
@@ -65,8 +93,8 @@ impl Rule {
     }
 }
 
-/// How many violations are kept; further ones are only counted.
-const KEPT: usize = 20;
+/// How many violations of each rule are kept; further ones are only counted.
+const KEPT: u64 = 5;
 
 /// So many keys are looked at one by one in large fleets: the hottest.
 const LOOKED_AT: u32 = 4;
@@ -83,75 +111,181 @@ const _: () = assert!(DRIFT_MAX_PERCENT == 1);
 pub(crate) struct Watch {
     seed: u64,
     scenario: Scenario,
+    /// What the store admits, or each member alone under [`Where::Local`].
     bound: Bound,
     /// As `bound`, but for what the store has lost: it never counts less than the store does. Only for what the store decides.
     counted: Option<Bound>,
     /// Each member alone, where it is decided alone.
     is_local: bool,
-    sums: Option<Sums>,
+    leased: Option<Leased>,
+    silences: Silences,
+    liveness: Liveness,
     looked_at: u32,
     pub(crate) violations: Vec<Violation>,
-    pub(crate) count: u64,
+    pub(crate) counts: BTreeMap<Rule, u64>,
+}
+
+/// What is checked of leases.
+#[derive(Debug)]
+struct Leased {
+    lent: LentTokens,
+    epochs: Epochs,
 }
 
 impl Watch {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let is_local = scenario.consistency == Where::Local;
+        let is_leased = scenario.consistency == Where::Leased;
         let pairs = u64::from(scenario.keys) * u64::from(scenario.members);
-        let keys = if is_local && pairs <= 1 << 22 { pairs } else { scenario.keys.into() };
+        let keys = match scenario.consistency {
+            Where::Local if pairs <= 1 << 22 => pairs,
+            Where::Leased => 0,
+            _ => scenario.keys.into(),
+        };
         // What is decided in the store is counted by its clock, which is the one that matters there.
         let drift = match (scenario.chaos, scenario.consistency) {
             (Chaos::None, _) | (_, Where::Exact) => 0,
             (Chaos::Some, _) => DRIFT_MAX_PERCENT,
         };
-        let is_leased = scenario.consistency == Where::Leased;
+        let looked_at = if pairs <= SMALL { scenario.keys } else { LOOKED_AT.min(scenario.keys) };
         Self {
             seed: scenario.seed,
-            bound: Bound::new(scenario.at_a_member(), keys as usize, drift, is_leased),
+            bound: Bound::new(scenario.at_a_member(), keys as usize, drift, false),
             counted: (scenario.consistency == Where::Exact)
                 .then(|| Bound::new(scenario.limit, scenario.keys as usize, drift, false)),
             is_local: is_local && pairs <= 1 << 22,
-            sums: is_leased.then(|| Sums::new(scenario.limit, tidegate::lease::Terms::PERIOD)),
-            looked_at: if pairs <= SMALL { scenario.keys } else { LOOKED_AT.min(scenario.keys) },
+            leased: is_leased.then(|| Leased {
+                lent: LentTokens::new(scenario.limit, Terms::PERIOD),
+                epochs: Epochs::new(scenario.limit, scenario.keys, drift),
+            }),
+            silences: Silences::new(scenario.limit, scenario.members),
+            // By a part of the limit no caller can keep to it.
+            liveness: Liveness::new(scenario.limit, if is_local { 0 } else { looked_at }),
+            looked_at,
             scenario: scenario.clone(),
             violations: Vec::new(),
-            count: 0,
+            counts: BTreeMap::new(),
         }
     }
 
     pub(crate) fn fullest(&self) -> Fullest {
-        self.bound.fullest
+        self.leased.as_ref().map_or(self.bound.fullest, |leased| leased.epochs.fullest())
+    }
+
+    /// What was seen of callers that keep to their limit.
+    pub(crate) fn seen(&self) -> Seen {
+        self.liveness.seen
     }
 
     /// Starts loading what is known of a key.
     pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.bound.touch(key)
+        self.leased.as_ref().map_or_else(|| self.bound.touch(key), |leased| leased.epochs.touch(key))
     }
 
-    /// A member decided by itself, or by its lease, to admit.
+    /// A caller makes a request for the first time, or retries one.
+    pub(crate) fn asked_for(&mut self, key: u32, cost: u64, is_first: bool, now: u64) {
+        if is_first {
+            self.liveness.first_attempt(key, cost, now);
+        } else {
+            self.liveness.retried(key, now);
+        }
+    }
+
+    /// A request was admitted.
     pub(crate) fn admitted(&mut self, one: Admitted, now: u64, store_now: u64) {
-        let Admitted { member, run, key, cost } = one;
-        let at = match (self.scenario.consistency, self.scenario.limit) {
+        let Admitted { member, run, cost, source, member_now, attempt } = one;
+        let key = attempt.key;
+        self.liveness.admitted(attempt, now);
+        match self.scenario.consistency {
+            Where::Local if self.is_local => {
+                let place = member * self.scenario.keys + key;
+                if let Some(over) = self.bound.admit(place, cost, now) {
+                    let most = self.most();
+                    let what = format!("member {member} admitted {cost}, which is {over} more than {most}");
+                    self.violate(Rule::OverAdmission, key, now, what);
+                }
+            }
             // Decided in the store, and counted there.
-            (Where::Exact, _) => return,
-            (Where::Leased, Numbers::Quota { .. }) => store_now,
-            _ => now,
-        };
-        if self.scenario.consistency == Where::Local && !self.is_local {
-            return;
+            Where::Exact if source == Some(Source::Alone) => {
+                self.admitted_alone(run, key, cost, now, member_now);
+            }
+            Where::Local | Where::Exact => {}
+            Where::Leased => {
+                let is_silent = self.silences.since(run, key).is_some();
+                let Some(leased) = &mut self.leased else { return };
+                let at = if matches!(self.scenario.limit, Numbers::Window { .. }) { store_now } else { now };
+                if key >= self.looked_at {
+                    if !is_silent && let Some(over) = leased.epochs.admit_unseen(key, cost, at) {
+                        let most = self.most();
+                        let what =
+                            format!("member {member} admitted {cost}, which is {over} more than {most}");
+                        self.violate(Rule::OverAdmission, key, now, what);
+                    }
+                    return;
+                }
+                let spending = Spending { key, run, cost, source, is_silent };
+                let (origin, wrong) = leased.lent.admitted(spending, now, store_now);
+                let over = match origin {
+                    Origin::Epoch(epoch) => leased.epochs.admit(epoch, key, cost, now, at),
+                    Origin::Alone => None,
+                };
+                if let Some(wrong) = wrong {
+                    self.wrong(key, now, &wrong);
+                }
+                if let Some(over) = over {
+                    self.wrong_epoch(member, key, cost, now, &over);
+                }
+                if origin == Origin::Alone {
+                    self.admitted_alone(run, key, cost, now, member_now);
+                }
+            }
         }
-        let place = if self.is_local { member * self.scenario.keys + key } else { key };
-        if let Some(over) = self.bound.admit(place, cost, at) {
-            let most = self.most();
-            let what = format!("member {member} admitted {cost}, which is {over} more than {most}");
-            self.violate(Rule::OverAdmission, key, now, what);
+    }
+
+    fn admitted_alone(&mut self, run: u64, key: u32, cost: u64, now: u64, member_now: u64) {
+        if let Some((over, most)) = self.silences.admitted(run, key, cost, member_now) {
+            let since = self.silences.since(run, key).unwrap_or(now);
+            let what = format!(
+                "holder {run} admitted {cost} alone, {over} more than its share of {most} at once; the store has been \
+                 silent for {} ms",
+                (now - since) / MS
+            );
+            self.violate(Rule::AloneBeyondShare, key, now, what);
         }
-        if key < self.looked_at
-            && let Some(sums) = &mut self.sums
-            && let Some(wrong) = sums.admitted(key, run, cost, now, store_now)
-        {
-            self.wrong(key, now, &wrong);
+    }
+
+    /// A request was refused. Whether its caller retries in the way of a caller that keeps to its limit, by `retry_by` at the
+    /// latest.
+    pub(crate) fn refused(&mut self, one: Refusal, now: u64, retry_by: u64) -> bool {
+        let Refusal { member, run, reason, member_now, attempt } = one;
+        let key = attempt.key;
+        let silent_since = self.silences.since(run, key);
+        let is_excused =
+            silent_since.is_some() && !self.silences.has_room(run, key, attempt.cost, member_now);
+        let refused = self.liveness.refused(attempt, Refusing { reason, is_excused, retry_by }, now);
+        if let Some(lasts) = refused.too_long {
+            let store = match silent_since {
+                Some(since) => format!("the store has been silent to it for {} ms", (now - since) / MS),
+                None => "the store answers it".to_owned(),
+            };
+            let epoch = self.leased.as_ref().map_or((1, 0), |leased| leased.epochs.last());
+            let what = format!(
+                "refused for {} ms within its limit, at last by member {member} with {}; {store}; epoch {} began {} ms \
+                 ago; the caller has asked for {} ms",
+                lasts / MS,
+                reason.as_str(),
+                epoch.0,
+                (now - epoch.1) / MS,
+                self.liveness.asks_for_ms(key, now),
+            );
+            self.violate(Rule::RefusedTooLong, key, now, what);
         }
+        refused.retries
+    }
+
+    /// A caller has retried often enough.
+    pub(crate) fn gave_up(&mut self, key: u32) {
+        self.liveness.gave_up(key);
     }
 
     /// The store decided, for the first time, to charge or to refuse.
@@ -173,9 +307,25 @@ impl Watch {
         }
     }
 
-    /// The store has lost that it charged this.
+    /// What the store has charged is not counted any more: it has lost that, or the charge was undone.
     pub(crate) fn lost_charge(&mut self, key: u32, cost: u64) {
         self.bound.forgive(key, cost);
+    }
+
+    /// The store has begun another epoch.
+    pub(crate) fn epoch_began(&mut self, number: u32, now: u64) {
+        if let Some(leased) = &mut self.leased {
+            leased.epochs.begin(number, now);
+        }
+    }
+
+    /// A run asks the ledger.
+    pub(crate) fn asks(&mut self, key: u32, ask: &Ask, now: u64) {
+        if key < self.looked_at
+            && let Some(leased) = &mut self.leased
+        {
+            leased.lent.asked(key, ask, now);
+        }
     }
 
     /// The ledger has granted, at its own time.
@@ -183,49 +333,76 @@ impl Watch {
         if key >= self.looked_at {
             return;
         }
-        let Some(sums) = &mut self.sums else { return };
-        if let Some(wrong) = sums.granted(key, ask, grant, store_now) {
+        let Some(leased) = &mut self.leased else { return };
+        if let Some(wrong) = leased.lent.granted(key, ask, grant, store_now) {
             self.wrong(key, now, &wrong);
         }
     }
 
-    /// A holder has given all back.
-    pub(crate) fn left(&mut self, key: u32, member: u64) {
-        if let Some(sums) = &mut self.sums {
-            sums.left(key, member);
+    /// A run has given all back.
+    pub(crate) fn left(&mut self, key: u32, run: u64) {
+        if let Some(leased) = &mut self.leased {
+            leased.lent.left(key, run);
         }
     }
 
-    /// A grant has arrived, or the time in which it might have is over.
+    /// The ledger has answered a run, or the time in which it might have is over.
     pub(crate) fn answered(&mut self, key: u32, run: u64, grant: Option<&Grant>, now: u64) {
         if key >= self.looked_at {
             return;
         }
-        let Some(sums) = &mut self.sums else { return };
-        match grant {
-            Some(grant) => sums.arrived(key, run, grant, now),
-            None => sums.silent(key, run, now),
+        let Some(leased) = &mut self.leased else { return };
+        let Some(grant) = grant else { return self.silences.unanswered(run, key, now) };
+        // What has ended when it arrives says nothing of holders either.
+        match leased.lent.arrived(key, run, grant, now) {
+            Arrival::InTime => self.silences.answered(run, key, &[grant.members]),
+            Arrival::Doubtful => self.silences.answered_late(run, key, grant.members),
+            Arrival::TooLate => self.silences.answered(run, key, &[]),
+        }
+    }
+
+    /// The store has answered the request of a run itself, or has not.
+    pub(crate) fn answered_request(&mut self, key: u32, run: u64, is_answered: bool, now: u64) {
+        if is_answered {
+            self.silences.answered(run, key, &[]);
+        } else {
+            self.silences.unanswered(run, key, now);
         }
     }
 
     /// What is lent of a key at the store's time.
     pub(crate) fn out(&self, key: u32, store_now: u64) -> u64 {
-        self.sums.as_ref().map_or(0, |sums| sums.out(key, store_now))
+        let leased = self.leased.as_ref();
+        leased.map_or(0, |leased| leased.lent.out(key, leased.epochs.last().0, store_now))
     }
 
     /// A member has forgotten everything.
-    pub(crate) fn crashed(&mut self, member: u32, run: u64) {
+    pub(crate) fn crashed(&mut self, member: u32, run: u64, now: u64) {
         if self.is_local {
             let first = member * self.scenario.keys;
             (first..first + self.scenario.keys).for_each(|place| self.bound.forget(place));
         }
-        if let Some(sums) = &mut self.sums {
-            sums.crashed(run);
+        self.silences.crashed(run);
+        let Some(leased) = &mut self.leased else { return };
+        for (key, held) in leased.lent.crashed(run) {
+            self.liveness.stranded(key, held, now);
         }
     }
 
-    /// At the end: whether the limits were used of which all was asked for, and members got alike.
+    /// At the end: whether the limits were used of which all was asked for, members got alike, and steady callers were admitted.
     pub(crate) fn finish(&mut self, measured: &Measured, now: u64) {
+        let seen = self.liveness.seen;
+        let is_answered = self.scenario.chaos == Chaos::None;
+        if is_answered
+            && seen.steady_attempts >= 100
+            && seen.steady_admitted * 100 < seen.steady_attempts * 99
+        {
+            let what = format!(
+                "{} of {} first attempts of steady callers within their limit admitted",
+                seen.steady_admitted, seen.steady_attempts
+            );
+            self.violate(Rule::FirstAttemptsRefused, 0, now, what);
+        }
         let span = now.saturating_sub(measured.from);
         if span < 8 * SECOND {
             return;
@@ -233,11 +410,11 @@ impl Watch {
         #[expect(clippy::cast_precision_loss, reason = "seconds")]
         let seconds = span as f64 / 1e9;
         let is_even = matches!(self.scenario.load, Load::Steady | Load::Skewed | Load::Zipf);
-        if let Numbers::Bucket { per_second, .. } = self.scenario.limit
+        if let Numbers::Bucket { .. } = self.scenario.limit
             && self.scenario.consistency == Where::Leased
             && is_even
         {
-            let due = f64::from(per_second) * seconds;
+            let due = self.scenario.limit.rate() * seconds;
             let part = match self.gathered() {
                 10.0.. => 0.98,
                 2.0.. => 0.85,
@@ -282,17 +459,20 @@ impl Watch {
     }
 
     /// How many requests of the largest cost a member's part of the rate is in a tenth of a second: for so long it gathers what
-    /// trickles in. Where that are only a few, some of it finds nobody; and where it is not even one, requests wait for what
+    /// trickles in. Where those are only a few, some of it finds no request; and where it is not even one, requests wait for what
     /// the store lends one by one. 0 for quotas.
     fn gathered(&self) -> f64 {
-        let Numbers::Bucket { per_second, .. } = self.scenario.limit else { return 0.0 };
-        f64::from(per_second) / f64::from(self.scenario.members) / 10.0 / f64::from(self.scenario.cost_max)
+        let Numbers::Bucket { .. } = self.scenario.limit else { return 0.0 };
+        self.scenario.limit.rate()
+            / f64::from(self.scenario.members)
+            / 10.0
+            / f64::from(self.scenario.cost_max)
     }
 
     /// The promise in words.
     fn most(&self) -> &'static str {
         match (self.scenario.limit, self.scenario.consistency) {
-            (Numbers::Quota { .. }, _) => "the quota of the window",
+            (Numbers::Window { .. }, _) => "the limit of the window",
             (_, Where::Leased) => "rate·time + burst + 0.1 s·rate",
             _ => "rate·time + burst",
         }
@@ -303,24 +483,61 @@ impl Watch {
             Wrong::Sum { lent, most } => {
                 (Rule::LeaseSum, format!("{lent} units are lent, and {most} may be"))
             }
-            Wrong::AfterEnd { member, late_ms } => {
-                let what = format!("holder {member} spent {late_ms} ms after its last lease had ended");
+            Wrong::AfterEnd { run, late_ms } => {
+                let what = format!("holder {run} spent {late_ms} ms after its last lease had ended");
                 (Rule::SpentAfterEnd, what)
             }
-            Wrong::NotGranted { member, spent, granted } => {
-                let what = format!("holder {member} spent {spent} units and was granted {granted}");
+            Wrong::NotGranted { run, cost, left } => {
+                let what = format!("holder {run} spent {cost} units and had {left} in hand at most");
                 (Rule::NotGranted, what)
+            }
+            Wrong::AloneWhenAnswered { run } => {
+                let what = format!("holder {run} decided alone although the store had answered its last ask");
+                (Rule::AloneWhenAnswered, what)
+            }
+            Wrong::AloneWithTokens { run, cost, left } => {
+                let what = format!("holder {run} admitted {cost} alone although its lease had {left}");
+                (Rule::AloneWithTokens, what)
+            }
+        };
+        self.violate(rule, key, now, what);
+    }
+
+    fn wrong_epoch(&mut self, member: u32, key: u32, cost: u64, now: u64, wrong: &EpochWrong) {
+        let most = self.most();
+        let (rule, what) = match wrong {
+            EpochWrong::Over { epoch, over } => {
+                let what = format!(
+                    "member {member} spent {cost} of epoch {epoch}, which is {over} more than {most}"
+                );
+                (Rule::OverAdmission, what)
+            }
+            EpochWrong::After { epoch, late_ms } => {
+                let what = format!(
+                    "member {member} spent {cost} of epoch {epoch}, {late_ms} ms after the next one began"
+                );
+                (Rule::SpentAfterEpoch, what)
             }
         };
         self.violate(rule, key, now, what);
     }
 
     fn violate(&mut self, rule: Rule, key: u32, now: u64, what: String) {
-        self.count += 1;
-        if self.violations.len() < KEPT {
+        let count = self.counts.entry(rule).or_default();
+        *count += 1;
+        if *count <= KEPT {
             self.violations.push(Violation { rule, seed: self.seed, key, at_ms: now / MS, what });
         }
     }
+}
+
+/// Where an admission came from, as the engine says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// From a lease, or by the store.
+    Grant,
+    /// The member decided alone, as the store was silent.
+    Alone,
 }
 
 /// A request that was admitted.
@@ -328,8 +545,23 @@ impl Watch {
 pub(crate) struct Admitted {
     pub(crate) member: u32,
     pub(crate) run: u64,
-    pub(crate) key: u32,
     pub(crate) cost: u64,
+    /// `None` where the engine does not say; then the wire does.
+    pub(crate) source: Option<Source>,
+    /// The member's own time.
+    pub(crate) member_now: u64,
+    pub(crate) attempt: Attempt,
+}
+
+/// A request that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) member: u32,
+    pub(crate) run: u64,
+    pub(crate) reason: Reason,
+    /// The member's own time.
+    pub(crate) member_now: u64,
+    pub(crate) attempt: Attempt,
 }
 
 /// What was asked for and admitted since all should be well.

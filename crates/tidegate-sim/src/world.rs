@@ -2,33 +2,41 @@
 
 mod ahead;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use tidegate::algorithm::Verdict;
 use tidegate::lease::Ask;
 use tidegate::{Cost, Timestamp};
-use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Request, Step, Wants};
-use tidegate_store::{Answer, Batch, Kind, OnLedger, StoreError};
+use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, Wants};
+use tidegate_store::{Answer, Batch, Kind, OnLedger, RequestId, StoreError};
 
 use crate::calls::{Asked, CallName, Calls};
 use crate::chance::Chance;
 use crate::chaos::{Disturbance, Trouble, planned};
 use crate::clock::{MS, SECOND};
-use crate::load::{Arrival, Arrivals};
-use crate::member::{ATTRIBUTE, KeyName, Maker, Member, NAMESPACE};
+use crate::load::{Arrival, Arrivals, is_steady};
+use crate::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
 use crate::network::Network;
 use crate::queue::Queue;
 use crate::report::{Report, Tally};
-use crate::room::{Room, Served};
-use crate::scenario::{Scenario, ScenarioError};
-use crate::watch::{Admitted, Watch};
+use crate::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
+use crate::store::{Served, SimulatedStore};
+use crate::watch::liveness::Attempt;
+use crate::watch::{Admitted, Refusal, Source, Watch};
 
 /// How late answers are while the store answers late, at most.
 const ANSWERS_LATE: u64 = 900 * MS;
 
-/// The shortest time between two looks of a member at what is due. It only delays what nobody waits for, and by much less than
+/// The shortest time between two ticks of a member. It delays only renewals that no request waits for, and by much less than
 /// leases are renewed ahead of their end.
 const TICK_MIN: u64 = 200 * MS;
+
+/// After which time a caller that keeps to its limit retries a refused request, and how often it does.
+const RETRY_AFTER: u64 = 100 * MS;
+const RETRIES_MAX: u32 = 15;
+
+/// After which time a batch without asks, for which no request waits, is sent again if it was not answered.
+const RESEND_AFTER: u64 = 2 * SECOND;
 
 /// From how many members on it pays to look ahead: what fewer need is near anyway.
 const MANY: u32 = 500;
@@ -50,13 +58,15 @@ pub struct Simulation {
     deadlines: VecDeque<(u64, CallName)>,
     calls: Calls,
     members: Vec<Member>,
-    /// Room for the requests of one member that go on; always empty in between.
+    /// Space for the requests of one member that go on; always empty in between.
     unparked: Vec<(Pending, Arrival)>,
-    maker: Maker,
+    factory: MemberFactory,
     network: Network,
-    room: Room,
+    store: SimulatedStore,
     plan: Vec<Disturbance>,
     chance: Chance,
+    /// What the store charged, by batch, for as long as the charge may be undone. Only where something goes wrong.
+    charged: BTreeMap<RequestId, (u32, u64)>,
     watch: Watch,
     tally: Tally,
 }
@@ -74,6 +84,12 @@ enum Event {
     },
     /// A client tries again.
     Retries(Arrival),
+    /// A run of a member sends a batch again.
+    Resends {
+        member: u32,
+        run: u64,
+        batch: LeaseBatch,
+    },
     /// A disturbance begins, or ends.
     Begins(u32),
     Ends(u32),
@@ -89,8 +105,8 @@ impl Simulation {
         let _planted = Planted::new(scenario);
         let plan = planned(scenario);
         let failovers = plan.iter().filter(|one| one.trouble == Trouble::FailedOver).count();
-        let mut maker = Maker::new(scenario)?;
-        let members = (0..scenario.members).map(|_| maker.member()).collect::<Result<_, _>>()?;
+        let mut factory = MemberFactory::new(scenario)?;
+        let members = (0..scenario.members).map(|_| factory.member()).collect::<Result<_, _>>()?;
         let mut queue = Queue::new(REQUESTS_A_SLOT * SECOND / u64::from(scenario.requests_per_second.max(1)));
         for (at, one) in (0..).zip(&plan) {
             queue.plan(one.from, Event::Begins(at));
@@ -109,10 +125,11 @@ impl Simulation {
             calls: Calls::default(),
             members,
             unparked: Vec::new(),
-            maker,
+            factory,
             network: Network::new(scenario),
-            room: Room::new(scenario, failovers),
+            store: SimulatedStore::new(scenario, failovers),
             chance: Chance::new(scenario.seed, 7),
+            charged: BTreeMap::new(),
             watch: Watch::new(scenario),
             tally: Tally::new(scenario, &plan),
             plan,
@@ -128,8 +145,8 @@ impl Simulation {
         while self.step(end)? {}
         self.now = end;
         self.seconds += 1;
-        let out = self.watch.out(0, self.room.clock.at(end).as_nanos());
-        self.tally.second(out, self.room.batches);
+        let out = self.watch.out(0, self.store.clock.at(end).as_nanos());
+        self.tally.second(out, self.store.batches);
         Ok(self.seconds < self.scenario.seconds)
     }
 
@@ -185,6 +202,12 @@ impl Simulation {
                 }
             }
             Event::Retries(arrival) => self.request(arrival),
+            Event::Resends { member, run, batch } => {
+                let one = &self.members[member as usize];
+                if one.engine.is_some() && one.run == run {
+                    self.call(member, Asked::Leases(batch));
+                }
+            }
             Event::Begins(at) => self.begin(self.plan[at as usize]),
             Event::Ends(at) => self.cease(self.plan[at as usize])?,
             Event::Calm => self.network.calm_down(),
@@ -193,28 +216,40 @@ impl Simulation {
     }
 
     /// A client asks a member.
-    fn request(&mut self, arrival: Arrival) {
+    fn request(&mut self, mut arrival: Arrival) {
+        if self.scenario.load == Load::Callers {
+            arrival.member = self.running_from(arrival.member);
+        }
         let member = &self.members[arrival.member as usize];
         let Some(engine) = &member.engine else {
             self.tally.unreached();
             return;
         };
         self.tally.offered(&arrival, self.now);
+        self.watch.asked_for(arrival.key, arrival.cost.into(), arrival.attempt == 0, self.now);
         let name = KeyName::of(arrival.key);
         let attributes = [(ATTRIBUTE, name.as_str())];
         let cost = Cost::new(arrival.cost.into()).unwrap_or(Cost::ONE);
         let mut request = Request::new(NAMESPACE, &attributes).cost(cost);
         request.attempt = arrival.attempt;
         match engine.admit(&request, member.clock.at(self.now)) {
-            Ok(step) => self.go_on(step, arrival),
+            Ok(step) => self.go_on(step, arrival, None),
             Err(_) => self.tally.failed(),
         }
         self.send_asks(arrival.member);
     }
 
-    fn go_on(&mut self, step: Step, arrival: Arrival) {
+    /// The first running member from `member` on, or `member` if none runs.
+    fn running_from(&self, member: u32) -> u32 {
+        let all = self.scenario.members;
+        let mut others = (member..all).chain(0..member);
+        others.find(|at| self.members[*at as usize].engine.is_some()).unwrap_or(member)
+    }
+
+    /// A request goes on; `source` says where it is from if it is admitted now, as far as that is known.
+    fn go_on(&mut self, step: Step, arrival: Arrival, source: Option<Source>) {
         match step {
-            Step::Decided(decision) => self.decided(decision, arrival),
+            Step::Decided(decision) => self.decided(decision, arrival, source),
             Step::Ask(pending) => match pending.wants() {
                 Wants::Store(_) => self.call(arrival.member, Asked::Request(pending, arrival)),
                 Wants::Lease(_) => self.members[arrival.member as usize].parked.push((pending, arrival)),
@@ -223,21 +258,42 @@ impl Simulation {
         }
     }
 
-    fn decided(&mut self, decision: Decision, arrival: Arrival) {
+    fn decided(&mut self, decision: Decision, arrival: Arrival, source: Option<Source>) {
         let Arrival { member, key, cost, .. } = arrival;
+        let one = &self.members[member as usize];
+        let (run, member_now) = (one.run, one.clock.at(self.now).as_nanos());
+        let attempt = Attempt {
+            key,
+            cost: cost.into(),
+            made: arrival.at,
+            is_first: arrival.attempt == 0,
+            is_steady: self.scenario.load == Load::Callers && is_steady(key),
+        };
         match decision {
             Decision::Admit(permit) => {
                 self.tally.admitted(&arrival, self.now);
-                let run = self.members[member as usize].run;
-                let store_now = self.room.clock.at(self.now).as_nanos();
-                let one = Admitted { member, run, key, cost: cost.into() };
+                let store_now = self.store.clock.at(self.now).as_nanos();
+                let source = source.or_else(|| source_of(&permit));
+                let one = Admitted { member, run, cost: cost.into(), source, member_now, attempt };
                 self.watch.admitted(one, self.now, store_now);
                 // Neither buckets nor windows lend anything that must be given back.
                 drop(permit);
             }
             Decision::Refuse(refusal) => {
-                self.tally.refused(&arrival, refusal.reason(), self.now);
-                if arrival.member % 2 == 1 && arrival.attempt < self.scenario.retries {
+                let reason = refusal.reason();
+                self.tally.refused(&arrival, reason, self.now);
+                let again_at = self.now + RETRY_AFTER;
+                let retry_by = again_at + SECOND + 3 * u64::from(self.scenario.deadline_ms) * MS;
+                let one = Refusal { member, run, reason, member_now, attempt };
+                if self.watch.refused(one, self.now, retry_by) {
+                    if arrival.attempt < RETRIES_MAX {
+                        let member = self.arrivals.member_again(&arrival);
+                        let again = Arrival { at: again_at, member, attempt: arrival.attempt + 1, ..arrival };
+                        self.queue.plan(again.at, Event::Retries(again));
+                    } else {
+                        self.watch.gave_up(key);
+                    }
+                } else if member % 2 == 1 && arrival.attempt < self.scenario.retries {
                     let wait = self.chance.between(50, 150) << arrival.attempt.min(6);
                     let again = Arrival { at: self.now + wait * MS, attempt: arrival.attempt + 1, ..arrival };
                     self.queue.plan(again.at, Event::Retries(again));
@@ -251,6 +307,11 @@ impl Simulation {
         let Some(engine) = &self.members[member as usize].engine else { return };
         for batch in engine.take_lease_asks() {
             self.tally.asks += batch.asks() as u64;
+            for operation in &batch.batch().operations {
+                if let Kind::Ledger(OnLedger::Ask(ask)) = &operation.kind {
+                    self.watch.asks(KeyName::read(operation.key.as_bytes()), ask, self.now);
+                }
+            }
             self.call(member, Asked::Leases(batch));
         }
     }
@@ -294,7 +355,7 @@ impl Simulation {
     fn serve(&mut self, name: CallName) {
         let Some((call, batch)) = self.calls.batch(name) else { return };
         let member = call.member;
-        match self.room.serve(batch, self.now) {
+        match self.store.serve(batch, self.now) {
             Served::Later(at) => {
                 // In some order.
                 let at = at + self.chance.below(MS);
@@ -308,6 +369,14 @@ impl Simulation {
             Served::Done { answer, at, again } => {
                 if let Ok(answer) = &*answer {
                     watch_served(&mut self.watch, batch, answer, again, self.now, at);
+                    if self.scenario.chaos == Chaos::Some
+                        && self.scenario.consistency == Where::Exact
+                        && !again
+                    {
+                        for (key, cost) in keep_charges(&mut self.charged, batch, answer) {
+                            self.watch.lost_charge(key, cost);
+                        }
+                    }
                 }
                 self.reply(name, member, answer);
             }
@@ -330,7 +399,7 @@ impl Simulation {
         let Some((member, run, asked)) = self.calls.end(name) else { return };
         let one = &self.members[member as usize];
         let Some(engine) = one.engine.as_ref().filter(|_| one.run == run) else {
-            // Whoever asked is gone; what it asked for is not given back, as nobody is there to do so.
+            // The run that asked is over, so what it was granted is not given back.
             if let Asked::Request(..) = asked {
                 self.tally.cut_short(1);
             }
@@ -339,8 +408,14 @@ impl Simulation {
         let local = one.clock.at(self.now);
         match asked {
             Asked::Request(pending, arrival) => {
+                let is_answered = answer.is_ok();
+                self.watch.answered_request(arrival.key, run, is_answered, self.now);
                 let step = engine.resume(pending, answer, local);
-                self.go_on(step, arrival);
+                let source = if is_answered { Source::Grant } else { Source::Alone };
+                self.go_on(step, arrival, Some(source));
+            }
+            Asked::Leases(batch) if batch.asks() == 0 && answer.is_err() => {
+                self.queue.plan(self.now + RESEND_AFTER, Event::Resends { member, run, batch });
             }
             Asked::Leases(batch) => {
                 watch_answered(&mut self.watch, &batch, answer.as_ref().ok(), run, self.now);
@@ -368,7 +443,7 @@ impl Simulation {
             }
             let Some(engine) = &one.engine else { continue };
             let step = engine.resume(pending, Answered::Lease, local);
-            self.go_on(step, arrival);
+            self.go_on(step, arrival, None);
         }
         self.unparked = parked;
     }
@@ -387,27 +462,22 @@ impl Simulation {
                 }
                 self.stop(member);
             }
-            Trouble::StoreAway => self.room.set_away(true),
-            Trouble::StorePaused => self.room.pause_until(one.until),
+            Trouble::StoreAway => self.store.set_away(true),
+            Trouble::StorePaused => self.store.pause_until(one.until),
             Trouble::AnswersLate => self.network.set_answers_late(ANSWERS_LATE),
             Trouble::FailedOver => {
-                self.room.set_away(true);
-                for written in self.room.fail_over(self.now) {
-                    for (operation, outcome) in written.batch.operations.iter().zip(&written.answer.outcomes)
-                    {
-                        if let Kind::Check { cost } = operation.kind
-                            && !written.answer.refused
-                            && outcome.verdict == Verdict::Admit
-                        {
-                            let key = KeyName::read(operation.key.as_bytes());
-                            self.watch.lost_charge(key, cost.units());
-                        }
+                self.store.set_away(true);
+                for batch in self.store.fail_over(self.now) {
+                    if let Some((key, cost)) = self.charged.remove(&batch) {
+                        self.watch.lost_charge(key, cost);
                     }
                 }
+                self.watch.epoch_began(self.store.epoch(), self.now);
             }
             Trouble::Emptied => {
-                self.room.set_away(true);
-                self.room.empty(self.now);
+                self.store.set_away(true);
+                self.store.empty(self.now);
+                self.watch.epoch_began(self.store.epoch(), self.now);
             }
         }
     }
@@ -418,7 +488,7 @@ impl Simulation {
         if stopped.engine.take().is_some() {
             self.tally.cut_short(stopped.parked.len() as u64);
             stopped.parked.clear();
-            self.watch.crashed(member, stopped.run);
+            self.watch.crashed(member, stopped.run, self.now);
         }
     }
 
@@ -428,10 +498,10 @@ impl Simulation {
             Trouble::Crashed { member } | Trouble::Stopped { member } => {
                 let crashed = &mut self.members[member as usize];
                 if crashed.engine.is_none() {
-                    self.maker.start(crashed)?;
+                    self.factory.start(crashed)?;
                 }
             }
-            Trouble::StoreAway | Trouble::FailedOver | Trouble::Emptied => self.room.set_away(false),
+            Trouble::StoreAway | Trouble::FailedOver | Trouble::Emptied => self.store.set_away(false),
             Trouble::StorePaused => {}
             Trouble::AnswersLate => self.network.set_answers_late(0),
         }
@@ -455,6 +525,30 @@ impl Drop for Planted {
     fn drop(&mut self) {
         tidegate::lease::Fault::plant(self.0);
     }
+}
+
+/// Where an admission came from. The engine of this version does not say.
+fn source_of(_: &Permit) -> Option<Source> {
+    None
+}
+
+/// Remembers what a batch charged; the charges that it has undone.
+fn keep_charges(
+    charged: &mut BTreeMap<RequestId, (u32, u64)>,
+    batch: &Batch,
+    answer: &Answer,
+) -> Vec<(u32, u64)> {
+    let mut undone = Vec::new();
+    for (operation, outcome) in batch.operations.iter().zip(&answer.outcomes) {
+        match operation.kind {
+            Kind::Check { cost } if !answer.refused && outcome.verdict == Verdict::Admit => {
+                charged.insert(batch.id, (KeyName::read(operation.key.as_bytes()), cost.units()));
+            }
+            Kind::Undo { batch } => undone.extend(charged.remove(&batch)),
+            _ => {}
+        }
+    }
+    undone
 }
 
 fn is_ready(pending: &Pending) -> bool {

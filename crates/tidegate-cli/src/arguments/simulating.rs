@@ -18,8 +18,9 @@ pub(crate) enum Simulated {
     ///
     /// Members run the engine of the daemon, and the store is the one in memory; clients, messages, clocks and what goes
     /// wrong are simulated. Checkers look on: that never more is admitted than promised, that what is lent adds up, that
-    /// refusals leave no charge, that limits are used in full and members treated alike when all is well again. The same
-    /// seed gives the same report, byte for byte.
+    /// a member decides alone only while the store is silent and by its share only, that no caller within its limit is
+    /// refused for longer than a second, that refusals leave no charge, that limits are used in full and members treated
+    /// alike when all is well again. The same seed gives the same report, byte for byte.
     ///
     /// With --seeds, whatever is not said is drawn from each seed: small fleets, any limit, any load, and all that can go
     /// wrong.
@@ -44,10 +45,13 @@ pub(crate) struct Fleet {
     /// For how many simulated seconds [default: 60, with --seeds 45]
     #[arg(long, value_name = "T")]
     pub(crate) seconds: Option<u32>,
-    /// Units a second of each key [default: 1000]
+    /// Units of each key that refill every --per seconds [default: 1000]
     #[arg(long, value_name = "UNITS")]
     pub(crate) rate: Option<u32>,
-    /// Units at once of each key [default: as many as --rate gives in a second]
+    /// Seconds in which the units of --rate refill
+    #[arg(long, value_name = "T", default_value_t = 1, requires = "rate")]
+    pub(crate) per: u32,
+    /// Units at once of each key [default: as many as --rate]
     #[arg(long, value_name = "UNITS", requires = "rate")]
     pub(crate) burst: Option<u32>,
     /// Units of each key in each window, instead of a rate
@@ -100,6 +104,8 @@ pub(crate) enum Load {
     Moving,
     /// All members alike; keys by Zipf's law with exponent 0.99
     Zipf,
+    /// Each key is a caller: most keep to four fifths of their limit, some spend bursts, one of ten asks for too much
+    Callers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -32,6 +32,15 @@ fn a_report_is_text_for_people() {
 }
 
 #[test]
+fn callers_of_a_slow_limit_are_simulated() {
+    let slow = ["--load", "callers", "--rate", "5", "--per", "60", "--keys", "10", "--consistency", "exact"];
+    let (code, out, err) = run(&[&["simulate", "fleet", "--seconds", "120"], &slow[..]].concat());
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("5 each 60 s and 5 at once, exact, callers load"), "{out}");
+    assert!(out.contains("first attempts admitted, refused at every attempt for 0.0 s at most"), "{out}");
+}
+
+#[test]
 fn pictures_are_written_where_they_are_asked_for() {
     let folder = TemporaryFolder::new();
     let plots = folder.path().join("new");

@@ -19,6 +19,12 @@ impl fmt::Display for Report {
             Load::Skewed => "skewed",
             Load::Moving => "moving",
             Load::Zipf => "zipf",
+            Load::Callers => "callers",
+        };
+        // Callers ask as their limit allows.
+        let rate = match scenario.load {
+            Load::Callers => String::new(),
+            _ => format!(" of {}/s", scenario.requests_per_second),
         };
         let chaos = match scenario.chaos {
             Chaos::None => "nothing goes wrong",
@@ -26,13 +32,8 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "seed {}: {} members, {} keys, {} s, {}, {where_}, {load} load of {}/s, {chaos}",
-            scenario.seed,
-            scenario.members,
-            scenario.keys,
-            scenario.seconds,
-            scenario.limit,
-            scenario.requests_per_second,
+            "seed {}: {} members, {} keys, {} s, {}, {where_}, {load} load{rate}, {chaos}",
+            scenario.seed, scenario.members, scenario.keys, scenario.seconds, scenario.limit,
         )?;
         writeln!(f, "  decisions       {}", self.decisions)?;
         writeln!(f, "  admitted        {} ({} units)", self.admitted, self.admitted_units)?;
@@ -71,6 +72,16 @@ impl fmt::Display for Report {
         if let Some(fairness) = self.fairness {
             writeln!(f, "  fairness        {fairness:.4} (1 is even)")?;
         }
+        let conforming = self.conforming;
+        if conforming.first_attempts > 0 {
+            writeln!(
+                f,
+                "  within limits   {} of {} first attempts admitted, refused at every attempt for {:.1} s at most",
+                conforming.admitted,
+                conforming.first_attempts,
+                seconds(conforming.refused_max_ms)
+            )?;
+        }
         for one in &self.recoveries {
             let after = match one.recovered_after_ms {
                 Some(ms) => format!("used again after {:.1} s", seconds(ms)),
@@ -84,6 +95,12 @@ impl fmt::Display for Report {
                 seconds(one.until_ms)
             )?;
         }
+        self.show_violations(f)
+    }
+}
+
+impl Report {
+    fn show_violations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.violations_total == 0 {
             return writeln!(f, "  violations      none");
         }
@@ -106,8 +123,11 @@ impl fmt::Display for Report {
 impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bucket { per_second, burst } => write!(f, "{per_second}/s and {burst} at once"),
-            Self::Quota { units, seconds } => write!(f, "{units} in {seconds} s"),
+            Self::Bucket { units, seconds: 1, burst } => write!(f, "{units}/s and {burst} at once"),
+            Self::Bucket { units, seconds, burst } => {
+                write!(f, "{units} each {seconds} s and {burst} at once")
+            }
+            Self::Window { units, seconds } => write!(f, "{units} in {seconds} s"),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::clock::SECOND;
 use crate::scenario::Numbers;
 
 /// A vessel or a count for each key: 16 bytes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bound {
     of: Kind,
     keys: Vec<Filled>,
@@ -18,19 +18,18 @@ pub(crate) struct Bound {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// What leaks in a nanosecond, and the most that fits, in parts of a unit.
+    /// What leaks in a nanosecond, and the most that fits, in parts; and how many parts a unit has: a nanosecond of a rate
+    /// of one unit in the limit's seconds, in hundredths.
     Vessel {
         leak: u64,
         most: u64,
+        unit: u64,
     },
     Count {
         window: u64,
         most: u64,
     },
 }
-
-/// Parts of a vessel's unit: a nanosecond of a rate of one a second, in hundredths.
-const PARTS: u64 = 100 * SECOND;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Filled {
@@ -54,13 +53,14 @@ impl Bound {
     /// of a second of the rate comes on top if `leased`.
     pub(crate) fn new(numbers: Numbers, keys: usize, drift_percent: u64, leased: bool) -> Self {
         let of = match numbers {
-            Numbers::Bucket { per_second, burst } => {
-                let (rate, burst) = (u64::from(per_second), u64::from(burst));
-                let gathered = if leased { rate * (100 + drift_percent) * (SECOND / 10) } else { 0 };
-                // With the largest numbers there are, this is a fifteenth of what fits.
-                Kind::Vessel { leak: rate * (100 + drift_percent), most: burst * PARTS + gathered }
+            Numbers::Bucket { units, seconds, burst } => {
+                let unit = 100 * SECOND * u64::from(seconds);
+                let leak = u64::from(units) * (100 + drift_percent);
+                let gathered = if leased { leak * (SECOND / 10) } else { 0 };
+                // With the largest numbers there are, this is little more than half of what fits.
+                Kind::Vessel { leak, most: u64::from(burst) * unit + gathered, unit }
             }
-            Numbers::Quota { units, seconds } => {
+            Numbers::Window { units, seconds } => {
                 Kind::Count { window: u64::from(seconds) * SECOND, most: units.into() }
             }
         };
@@ -76,7 +76,7 @@ impl Bound {
     pub(crate) fn admit(&mut self, key: u32, cost: u64, now: u64) -> Option<u64> {
         let (level, most) = self.level(key, now);
         let filled = &mut self.keys[key as usize];
-        filled.level = level + cost * self.of.parts();
+        filled.level = level.saturating_add(cost.saturating_mul(self.of.parts()));
         let over = filled.level.saturating_sub(most);
         filled.level -= over;
         let units = (filled.level + over).div_ceil(self.of.parts());
@@ -89,14 +89,14 @@ impl Bound {
     /// Whether there is room at `now` for a cost and a unit more, which covers what is rounded.
     pub(crate) fn has_room(&mut self, key: u32, cost: u64, now: u64) -> bool {
         let (level, most) = self.level(key, now);
-        level + (cost + 1) * self.of.parts() <= most
+        level.saturating_add((cost + 1).saturating_mul(self.of.parts())) <= most
     }
 
-    /// Units that were admitted need not be counted any more: whoever counted has lost them.
+    /// Units that were admitted are not counted any more: the store has lost them, or undone the charge.
     pub(crate) fn forgive(&mut self, key: u32, cost: u64) {
         let parts = self.of.parts();
         let filled = &mut self.keys[key as usize];
-        filled.level = filled.level.saturating_sub(cost * parts);
+        filled.level = filled.level.saturating_sub(cost.saturating_mul(parts));
     }
 
     /// Nothing of this key need be counted any more.
@@ -108,7 +108,7 @@ impl Bound {
     fn level(&mut self, key: u32, now: u64) -> (u64, u64) {
         let filled = &mut self.keys[key as usize];
         match self.of {
-            Kind::Vessel { leak, most } => {
+            Kind::Vessel { leak, most, .. } => {
                 let leaked = u128::from(now.saturating_sub(filled.at)) * u128::from(leak);
                 filled.level = filled.level.saturating_sub(u64::try_from(leaked).unwrap_or(u64::MAX));
                 filled.at = filled.at.max(now);
@@ -128,7 +128,7 @@ impl Bound {
 impl Kind {
     const fn parts(self) -> u64 {
         match self {
-            Self::Vessel { .. } => PARTS,
+            Self::Vessel { unit, .. } => unit,
             Self::Count { .. } => 1,
         }
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_a_bucket_may_admit_passes_and_one_unit_more_does_not() {
-        let numbers = Numbers::Bucket { per_second: 10, burst: 5 };
+        let numbers = Numbers::per_second(10, 5);
         let mut bound = Bound::new(numbers, 2, 0, false);
         assert_eq!(bound.admit(1, 5, 0), None);
         assert_eq!(bound.admit(1, 1, SECOND / 10), None);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn clocks_that_run_apart_and_leases_are_allowed_for() {
-        let numbers = Numbers::Bucket { per_second: 100, burst: 5 };
+        let numbers = Numbers::per_second(100, 5);
         let mut bound = Bound::new(numbers, 1, 1, true);
         assert_eq!(bound.admit(0, 15, 0), None);
         assert_eq!(bound.admit(0, 10, SECOND / 10), None);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_window_counts_anew_when_the_next_begins() {
-        let mut bound = Bound::new(Numbers::Quota { units: 3, seconds: 2 }, 1, 1, true);
+        let mut bound = Bound::new(Numbers::Window { units: 3, seconds: 2 }, 1, 1, true);
         assert_eq!(bound.admit(0, 3, SECOND), None);
         assert_eq!(bound.admit(0, 1, 2 * SECOND - 1), Some(1));
         assert_eq!(bound.admit(0, 3, 2 * SECOND), None);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_largest_numbers_do_not_overflow() {
-        let numbers = Numbers::Bucket { per_second: 10_000_000, burst: 100_000_000 };
+        let numbers = Numbers::per_second(10_000_000, 100_000_000);
         let mut bound = Bound::new(numbers, 1, 1, true);
         assert_eq!(bound.admit(0, 100_000_000, 0), None);
         assert_eq!(bound.admit(0, 1 << 20, 1 << 60), None);

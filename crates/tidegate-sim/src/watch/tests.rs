@@ -5,12 +5,13 @@ use core::time::Duration;
 use tidegate::lease::HolderName;
 
 use super::*;
+use crate::clock::BEGIN;
 
 fn watch(consistency: Where) -> Watch {
     let mut scenario = Scenario::new(9);
     scenario.consistency = consistency;
     scenario.members = 4;
-    scenario.limit = Numbers::Bucket { per_second: 1000, burst: 100 };
+    scenario.limit = Numbers::per_second(1000, 100);
     Watch::new(&scenario)
 }
 
@@ -42,7 +43,8 @@ fn grant(lump: u32, rate: u32, ttl: Duration) -> Grant {
 const LEASE: Duration = Duration::from_secs(5);
 
 fn admitted(run: u64, cost: u64) -> Admitted {
-    Admitted { member: 0, run, key: 0, cost }
+    let attempt = Attempt { key: 0, cost, made: 0, is_first: true, is_steady: true };
+    Admitted { member: 0, run, cost, source: None, member_now: BEGIN, attempt }
 }
 
 #[test]
@@ -104,14 +106,140 @@ fn what_is_spent_after_its_end_is_seen_unless_the_store_is_silent() {
 }
 
 #[test]
+fn a_member_that_decides_alone_is_seen_if_the_store_answers_it_or_its_lease_has_tokens() {
+    let alone = |cost| Admitted { source: Some(Source::Alone), ..admitted(1, cost) };
+    let mut watch = watch(Where::Leased);
+    let lent = grant(10, 0, LEASE);
+    watch.granted(0, &ask(1), &lent, 0, 0);
+    watch.answered(0, 1, Some(&lent), 0);
+    watch.admitted(alone(1), 0, 0);
+    assert_eq!(rules(&watch), [Rule::AloneWhenAnswered]);
+    watch.answered(0, 1, None, SECOND);
+    watch.admitted(alone(11), SECOND, SECOND);
+    watch.admitted(admitted(1, 1), SECOND, SECOND);
+    watch.admitted(alone(10), SECOND, SECOND);
+    assert_eq!(rules(&watch)[1..], []);
+    watch.admitted(alone(1), SECOND, SECOND);
+    assert_eq!(rules(&watch)[1..], [Rule::AloneWithTokens]);
+    // When the lease has ended nothing is left of it.
+    watch.admitted(alone(1), 6 * SECOND, 6 * SECOND);
+    assert_eq!(watch.counts[&Rule::AloneWithTokens], 1);
+}
+
+#[test]
+fn more_than_a_share_is_seen_of_a_leased_and_of_an_exact_limit() {
+    // A burst of a hundred, four members.
+    for consistency in [Where::Leased, Where::Exact] {
+        let mut watch = watch(consistency);
+        if consistency == Where::Leased {
+            watch.answered(0, 1, None, 0);
+        } else {
+            watch.answered_request(0, 1, false, 0);
+        }
+        let alone = |cost| Admitted { source: Some(Source::Alone), ..admitted(1, cost) };
+        watch.admitted(alone(25), 0, 0);
+        assert_eq!(rules(&watch), []);
+        watch.admitted(alone(1), 0, 0);
+        assert_eq!(rules(&watch), [Rule::AloneBeyondShare]);
+    }
+}
+
+#[test]
+fn a_refusal_by_a_member_alone_is_excused_only_if_its_share_has_no_room() {
+    let refusal = |made| {
+        let attempt = Attempt { key: 0, cost: 1, made, is_first: true, is_steady: true };
+        Refusal { member: 0, run: 1, reason: Reason::RateExceeded, member_now: BEGIN + made, attempt }
+    };
+    for (spent, expected) in [(0, &[Rule::RefusedTooLong][..]), (25, &[][..])] {
+        let mut watch = watch(Where::Leased);
+        watch.answered(0, 1, None, 0);
+        let alone = Admitted { source: Some(Source::Alone), ..admitted(1, 5) };
+        for now in (0..12).map(|step| step * SECOND / 10) {
+            // The share is kept full by others of the key.
+            (0..spent / 5)
+                .for_each(|_| watch.admitted(Admitted { member_now: BEGIN + now, ..alone }, now, now));
+            watch.asked_for(0, 1, true, now);
+            watch.refused(refusal(now), now, now);
+        }
+        let found: Vec<Rule> =
+            rules(&watch).into_iter().filter(|rule| *rule == Rule::RefusedTooLong).collect();
+        assert_eq!(found, expected, "{spent}");
+    }
+}
+
+#[test]
+fn a_lease_of_an_epoch_that_ended_is_not_spent_for_long() {
+    let mut watch = watch(Where::Leased);
+    let lent = grant(50, 0, Duration::from_mins(1));
+    watch.granted(0, &ask(1), &lent, 0, 0);
+    watch.answered(0, 1, Some(&lent), 0);
+    watch.epoch_began(2, SECOND);
+    watch.admitted(admitted(1, 1), 6 * SECOND, 6 * SECOND);
+    assert_eq!(rules(&watch), []);
+    watch.admitted(admitted(1, 1), 7 * SECOND, 7 * SECOND);
+    assert_eq!(rules(&watch), [Rule::SpentAfterEpoch]);
+}
+
+#[test]
+fn a_second_burst_is_seen_within_an_epoch_and_expected_in_the_next() {
+    for (epochs, expected) in [([1, 2], &[][..]), ([1, 1], &[Rule::OverAdmission][..])] {
+        let mut watch = watch(Where::Leased);
+        for (run, epoch) in (1..).zip(epochs) {
+            if epoch == 2 {
+                watch.epoch_began(2, 0);
+            }
+            let lent = Grant { epoch, ..grant(200, 0, LEASE) };
+            watch.granted(0, &ask(run), &lent, 0, 0);
+            watch.answered(0, run, Some(&lent), 0);
+            watch.admitted(admitted(run, 150), 0, 0);
+        }
+        let found: Vec<Rule> = rules(&watch).into_iter().filter(|rule| *rule != Rule::LeaseSum).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn units_for_requests_that_wait_are_good_for_that_instant_only() {
+    let mut watch = watch(Where::Leased);
+    let spot = Grant { held: 0, ..grant(3, 0, LEASE) };
+    watch.granted(0, &ask(1), &spot, 0, 0);
+    watch.answered(0, 1, Some(&spot), MS);
+    watch.admitted(admitted(1, 2), MS, MS);
+    assert_eq!(rules(&watch), []);
+    watch.admitted(admitted(1, 1), 2 * MS, 2 * MS);
+    watch.admitted(admitted(1, 1), 2 * MS, 2 * MS);
+    assert_eq!(rules(&watch), [Rule::NotGranted]);
+}
+
+#[test]
+fn steady_callers_that_are_refused_more_than_one_in_a_hundred_first_attempts_are_seen() {
+    for (refused, expected) in [(10, &[][..]), (11, &[Rule::FirstAttemptsRefused][..])] {
+        let mut watch = watch(Where::Leased);
+        for step in 0..1000 {
+            let attempt = Attempt { key: 0, cost: 1, made: step * MS, is_first: true, is_steady: true };
+            watch.asked_for(0, 1, true, step * MS);
+            if step % 80 == 0 && step / 80 < refused {
+                let reason = Reason::RateExceeded;
+                let one = Refusal { member: 0, run: 1, reason, member_now: BEGIN, attempt };
+                watch.refused(one, step * MS, step * MS);
+            } else {
+                watch.liveness.admitted(attempt, step * MS);
+            }
+        }
+        watch.finish(&measured(Used::default(), [2500.0; 4]), SECOND);
+        assert_eq!(rules(&watch), expected);
+    }
+}
+
+#[test]
 fn what_is_spent_without_a_grant_is_seen() {
     let mut watch = watch(Where::Leased);
     let lent = grant(10, 500, LEASE);
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
-    // Ten at once, a hundred a second, and what rounding leaves.
+    // Ten at once; a hundred a second, of which a tenth of a second's gather beyond the ten; and what rounding leaves.
     watch.admitted(admitted(1, 10), 0, 0);
-    watch.admitted(admitted(1, 101), SECOND, SECOND);
+    watch.admitted(admitted(1, 21), SECOND, SECOND);
     assert_eq!(rules(&watch), []);
     watch.admitted(admitted(1, 3), SECOND, SECOND);
     assert_eq!(rules(&watch), [Rule::NotGranted]);
@@ -146,9 +274,9 @@ fn a_member_that_gets_less_than_the_others_is_seen() {
 }
 
 #[test]
-fn violations_beyond_twenty_are_only_counted() {
+fn violations_of_a_rule_beyond_five_are_only_counted() {
     let mut watch = watch(Where::Exact);
     (0..30).for_each(|_| watch.decided_in_store(0, 101, true, 0, 0));
-    assert_eq!((watch.violations.len(), watch.count), (20, 30));
+    assert_eq!((watch.violations.len(), watch.counts[&Rule::OverAdmission]), (5, 30));
     assert_eq!(watch.violations[0].seed, 9);
 }

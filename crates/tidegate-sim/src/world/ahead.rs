@@ -44,7 +44,7 @@ impl Simulation {
             match event {
                 Event::Arrives(name) => {
                     if let Some((_, batch)) = self.calls.batch(*name) {
-                        self.room.touch(batch);
+                        self.store.touch(batch);
                     }
                 }
                 Event::Answers(name, _) => {

@@ -6,15 +6,20 @@ fn scenario(consistency: Where) -> Scenario {
     let mut scenario = Scenario::new(11);
     scenario.consistency = consistency;
     scenario.seconds = 30;
-    scenario.limit = Numbers::Bucket { per_second: 200, burst: 100 };
+    scenario.limit = Numbers::per_second(200, 100);
     scenario.requests_per_second = 600;
     scenario
 }
 
 #[test]
 fn the_same_seed_gives_the_same_report_byte_for_byte() {
-    for consistency in [Where::Local, Where::Exact, Where::Leased] {
+    let loads = [Load::Steady, Load::Callers];
+    for (consistency, load) in
+        [Where::Local, Where::Exact, Where::Leased].into_iter().flat_map(|one| loads.map(|load| (one, load)))
+    {
         let mut scenario = scenario(consistency);
+        scenario.load = load;
+        scenario.keys = 10;
         scenario.seconds = 40;
         scenario.chaos = Chaos::Some;
         scenario.retries = 2;
@@ -56,7 +61,7 @@ fn a_leased_limit_is_used_in_full_within_its_bound() {
         let mut scenario = scenario(Where::Leased);
         scenario.seconds = 60;
         scenario.load = load;
-        scenario.limit = Numbers::Bucket { per_second: 1000, burst: 1000 };
+        scenario.limit = Numbers::per_second(1000, 1000);
         scenario.requests_per_second = 3000;
         let report = simulate(&scenario).unwrap();
         assert_eq!(report.violations, []);
@@ -67,5 +72,44 @@ fn a_leased_limit_is_used_in_full_within_its_bound() {
             _ => 0.98,
         };
         assert!(report.used.unwrap() > least, "{report}");
+    }
+}
+
+/// Forty callers of a limit, with all of the store's and the members' time to themselves.
+fn callers(limit: Numbers, consistency: Where) -> Scenario {
+    let mut scenario = Scenario::new(5);
+    scenario.load = Load::Callers;
+    scenario.keys = 40;
+    scenario.members = 5;
+    scenario.limit = limit;
+    scenario.consistency = consistency;
+    scenario.seconds = if limit.rate() < 1.0 { 150 } else { 30 };
+    scenario
+}
+
+#[test]
+fn callers_within_their_limit_are_all_admitted_by_an_exact_store() {
+    for limit in [Numbers::Bucket { units: 5, seconds: 60, burst: 5 }, Numbers::per_second(10, 10)] {
+        let report = simulate(&callers(limit, Where::Exact)).unwrap();
+        assert_eq!(report.violations, []);
+        assert!(report.conforming.first_attempts > 200, "{report}");
+        assert_eq!(report.conforming.admitted, report.conforming.first_attempts, "{report}");
+        // The over-users are refused.
+        assert!(report.refused["rate_exceeded"] > 50, "{report}");
+    }
+}
+
+#[test]
+fn callers_within_their_limit_are_admitted_by_leases_of_a_new_store() {
+    for limit in [
+        Numbers::Bucket { units: 5, seconds: 60, burst: 5 },
+        Numbers::Bucket { units: 3, seconds: 3600, burst: 3 },
+        Numbers::per_second(10, 10),
+        Numbers::per_second(100, 100),
+        Numbers::Window { units: 20, seconds: 1 },
+        Numbers::Window { units: 60, seconds: 10 },
+    ] {
+        let report = simulate(&callers(limit, Where::Leased)).unwrap();
+        assert_eq!(report.violations, [], "{report}");
     }
 }

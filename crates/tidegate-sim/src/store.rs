@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate::Timestamp;
 use tidegate::lease::Epoch;
-use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, StoreError};
+use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, RequestId, StoreError};
 
 use crate::chance::Chance;
 use crate::clock::{Clock, MS};
@@ -12,7 +12,7 @@ use crate::scenario::{Chaos, Scenario};
 
 /// What stands behind the network.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct SimulatedStore {
     config: MemoryConfig,
     pub(crate) clock: Clock,
     keeper: Keeper,
@@ -31,11 +31,10 @@ pub(crate) struct Room {
 
 /// A batch that was carried out.
 #[derive(Debug)]
-pub(crate) struct Written {
+struct Written {
     at: u64,
     store_now: Timestamp,
-    pub(crate) batch: Batch,
-    pub(crate) answer: Answer,
+    batch: Batch,
 }
 
 /// What became of a batch that reached the store.
@@ -52,7 +51,7 @@ pub(crate) enum Served {
 /// How much a keeper may hold: more than any scenario needs, so that it is never full.
 const BYTES: usize = 64 << 30;
 
-impl Room {
+impl SimulatedStore {
     /// A store with as many spares as it will fail over.
     pub(crate) fn new(scenario: &Scenario, failovers: usize) -> Self {
         let mut chance = Chance::new(scenario.seed, 5);
@@ -61,7 +60,8 @@ impl Room {
             Chaos::Some => Clock::drawn(&mut chance),
         };
         let config = MemoryConfig { bytes: BYTES, ..MemoryConfig::new(chance.seeds()) };
-        let epoch = Keeper::FIRST_EPOCH;
+        // The store is new: nothing was there before the world began.
+        let epoch = Epoch { number: 1, began: clock.at(0), is_after_loss: false };
         let made = |_| keeper_of(config, epoch);
         Self {
             config,
@@ -104,8 +104,7 @@ impl Room {
             Ok(ran) => {
                 if !self.spares.is_empty() {
                     self.replicate(now);
-                    let (batch, answer) = (batch.clone(), ran.answer.clone());
-                    self.log.push_back(Written { at: now, store_now, batch, answer });
+                    self.log.push_back(Written { at: now, store_now, batch: batch.clone() });
                 }
                 Served::Done { answer: Box::new(Ok(ran.answer)), at: store_now, again: ran.again }
             }
@@ -124,14 +123,14 @@ impl Room {
         }
     }
 
-    /// The next spare takes over. What it lacks of what was written.
-    pub(crate) fn fail_over(&mut self, now: u64) -> Vec<Written> {
+    /// The next spare takes over. The batches that it lacks.
+    pub(crate) fn fail_over(&mut self, now: u64) -> Vec<RequestId> {
         self.replicate(now);
         if let Some(spare) = self.spares.pop_front() {
             self.keeper = spare;
         }
         self.begin_epoch(now);
-        self.log.drain(..).collect()
+        self.log.drain(..).map(|written| written.batch.id).collect()
     }
 
     /// Everything is lost.
@@ -143,6 +142,11 @@ impl Room {
         }
         self.log.clear();
         self.begin_epoch(now);
+    }
+
+    /// The number of the epoch.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.number
     }
 
     fn begin_epoch(&mut self, now: u64) {
