@@ -1,4 +1,4 @@
-//! Carrying to the store what leases want to ask, and the undos of batches that were given up.
+//! Carrying to the store the asks of leases, and the undos of batches that were given up.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The members of a fleet: each says every few seconds, in the store that all share, that it is there and what it holds, with an ask for
-//! leases where one goes anyway. The answer says how many there are and whether something was changed that all share; only
-//! then anything is read.
+//! The members of a fleet. Each member sends a heartbeat to the shared store every few seconds, with a note of the leases it holds; an ask
+//! for leases that is due anyway carries the heartbeat along. The answer says how many members there are and whether a shared setting
+//! was changed; only then settings are read.
 //!
-//! Who has not said so for [`Members::GONE_AFTER`] is gone. Nothing that is decided depends on it but how a limit is divided with
-//! `share: auto`, and how much a member may go on spending when the store falls silent.
+//! A member without a heartbeat for [`Members::GONE_AFTER`] is gone. Decisions depend on the number of members in two ways only: how a
+//! limit is divided with `share: auto`, and by which share a member decides alone while the store does not answer.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -25,17 +25,17 @@ use crate::address::Address;
 use crate::daemon::Daemon;
 use crate::shared_store::NotJoined;
 
-/// How many leases a member tells the others of: those with the most demand.
+/// How many leases are in the note of a member: those with the most demand.
 const LEASES_TOLD: usize = 16;
 
-/// The longest value of a key that is told.
+/// The longest value of a key in the note of a member.
 const VALUE_CHARS_MAX: usize = 64;
 
 /// The first part of the keys under which members count their places and what they change. The key of a limit has three parts and
 /// these have two, so whatever a namespace is called, its limits have other keys.
 const NAMESPACE: &[u8] = b"\0members";
 
-/// How long a member is remembered after it was heard of last, so that others can say what it had.
+/// How long the note of a member is kept after its last heartbeat, so that others can report its leases.
 const REMEMBERED: Duration = Duration::from_mins(1);
 
 /// This member, and what it knows of the others.
@@ -47,33 +47,33 @@ pub(crate) struct Members {
     since: Timestamp,
     seen: Mutex<BTreeMap<u64, MemberBody>>,
     beat: Mutex<Beat>,
-    /// What is shared has changed, as far as the last beat has told.
+    /// A shared setting has changed, as far as the last heartbeat showed.
     pub(crate) changed: Notify,
     /// Members that were gone without having left.
     pub(crate) gone: AtomicU64,
-    /// What the ledgers of this member's leases say is gone, as of when it was looked at last.
+    /// Tokens that are gone, by the ledgers of this member's leases, when they were looked at last.
     pub(crate) gone_tokens: AtomicU64,
 }
 
-/// What the last beat has told.
+/// The answer to the last heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Beat {
     at: Timestamp,
     /// How many members hold a place.
     count: u64,
-    /// How often something that members share was changed.
+    /// How often a shared setting was changed.
     changes: u64,
 }
 
 impl Members {
-    /// How often a member says that it is there. It says so with an ask for leases where one goes about then.
+    /// How often a member sends a heartbeat.
     pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(5);
-    /// How soon after the last time it says so again if an ask goes anyway.
+    /// How soon after the last heartbeat an ask for leases carries the next one along.
     const RIDE_AFTER: Duration = Duration::from_millis(2500);
-    /// After how long a member that has not said that it is there is taken to be gone.
+    /// After how long without a heartbeat a member is taken to be gone.
     pub(crate) const GONE_AFTER: Duration = Duration::from_secs(12);
 
-    /// A member that listens there, and knows of nobody else yet.
+    /// A member that listens at `address`, and knows of no other yet.
     pub(crate) fn new(id: u64, address: Option<&Address>, now: Timestamp) -> Self {
         Self {
             id,
@@ -102,7 +102,7 @@ impl Members {
         now.saturating_since(self.beat().at) >= Self::RIDE_AFTER
     }
 
-    /// What a beat is: takes or keeps a place among the members, and looks how often something was changed.
+    /// The operations of a heartbeat: take or keep a place among the members, and look how often a setting was changed.
     pub(crate) fn beating(&self) -> [Operation; 2] {
         [
             Operation::new(key(b"places"), places(), Kind::Acquire { holder: HolderId(self.id.into()) }),
@@ -110,7 +110,7 @@ impl Members {
         ]
     }
 
-    /// Takes in what a beat has told.
+    /// Takes in the answer to a heartbeat.
     pub(crate) fn heard(&self, outcomes: &[Outcome], now: Timestamp) {
         let [.., places, changes] = outcomes else { return };
         let told = Beat { at: now, count: places.used, changes: changes.used };
@@ -149,7 +149,7 @@ impl Members {
         }
     }
 
-    /// What this member tells the others.
+    /// The note of this member.
     fn note(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> Note {
         let value = serde_json::to_vec(&self.this(engine, is_leaving, now)).unwrap_or_default();
         Note {
@@ -160,7 +160,7 @@ impl Members {
         }
     }
 
-    /// Takes in who is there, and says who is not any more.
+    /// Takes in the notes of the members, and logs the members that are gone.
     fn saw(&self, notes: &[Note], now: Timestamp) {
         let read = |note: &Note| {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
@@ -173,7 +173,7 @@ impl Members {
         let there: BTreeMap<u64, MemberBody> = there.map(|(id, (_, member))| (*id, member.clone())).collect();
         let before = std::mem::replace(&mut *self.seen(), there.clone());
         for (id, member) in before {
-            // What it said last, if that is still there.
+            // Its last note, if that is still there.
             let member = said.get(&id).map_or(member, |(_, member)| member.clone());
             if there.contains_key(&id) || member.is_leaving || id == self.id {
                 continue;
@@ -189,10 +189,10 @@ impl Members {
         }
     }
 
-    /// Who is there and what each holds.
+    /// The members and the leases of each.
     pub(crate) fn answer(&self, engine: &Engine, now: Timestamp) -> LeasesBody {
         let mut members = self.seen().clone();
-        // Which also looks at what is gone.
+        // This also counts the tokens that are gone.
         members.insert(self.id, self.this(engine, false, now));
         LeasesBody {
             member: format!("{:016x}", self.id),
@@ -223,7 +223,7 @@ fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
 }
 
 impl Daemon {
-    /// Says that this member is there.
+    /// Sends a heartbeat.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
         let Some(members) = &self.members else { return Ok(()) };
         let engine = Arc::clone(&self.in_force.load().engine);
@@ -236,7 +236,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Sees who is there, and takes the part of divided limits that follows.
+    /// Reads the notes of the members, and takes this member's part of divided limits.
     pub(crate) async fn see_members(&self) -> Result<(), NotJoined> {
         let Some(members) = &self.members else { return Ok(()) };
         members.saw(&self.store.notes_boxed(NoteKind::Member).await?, self.clock.now());
@@ -250,7 +250,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The same batch of asks, which also says that this member is there, if it is time for that; whether it does.
+    /// Adds a heartbeat to a batch of asks if one is due; whether it was added.
     pub(crate) fn ride(&self, asked: &mut LeaseBatch) -> bool {
         let now = self.clock.now();
         let Some(members) = self.members.as_ref().filter(|members| members.may_ride(now)) else {
@@ -261,8 +261,8 @@ impl Daemon {
         asked.ride(members.beating().into_iter(), note)
     }
 
-    /// The batch that is sent for `batch`: if it changes what members share, the others are to hear of it. None where nobody
-    /// shares the store.
+    /// The batch that is sent in place of `batch` if that changes a shared setting: it also announces the change to the other
+    /// members. `None` where the store is not shared.
     pub(crate) fn telling(&self, batch: &Batch) -> Option<Batch> {
         self.members.as_ref()?;
         let is_shared = |change: &NoteChange| {
@@ -281,7 +281,7 @@ impl Daemon {
         Some(telling)
     }
 
-    /// Says that this member stops, and gives its leases back.
+    /// Gives the leases of this member back, and announces that it stops.
     pub(crate) async fn leave(&self) {
         let Some(members) = &self.members else { return };
         let engine = Arc::clone(&self.in_force.load().engine);
@@ -290,7 +290,7 @@ impl Daemon {
             let is_away = answer.is_err();
             engine.lease_answered(asked, answer, self.clock.now());
             if is_away {
-                // What is left ends by itself.
+                // The other leases end by themselves.
                 tracing::warn!(target: "tidegate::store", "the store does not answer; leases are not given back but end by themselves");
                 return;
             }
@@ -318,7 +318,7 @@ fn places() -> Algorithm {
     )
 }
 
-/// How often something was changed, within the better part of an hour; when it begins anew, everybody looks once.
+/// How often a setting was changed, within a window of an hour less a minute; when a window begins, every member looks once.
 fn changes() -> Algorithm {
     let window = Fixed::new(1_000_000_000, Duration::from_mins(59), WindowStart::FirstHit);
     Algorithm::Fixed(window.expect("the numbers are in range"))

@@ -31,7 +31,7 @@ impl Daemon {
         ))
     }
 
-    /// Tells those who ask over gRPC whether the daemon is ready. Draining is told by the shutdown itself.
+    /// Sets the status of gRPC health to whether the daemon is ready. The shutdown sets it itself.
     pub(crate) async fn tell_readiness(&self) {
         if !self.is_ready.load(Ordering::Relaxed) {
             return;

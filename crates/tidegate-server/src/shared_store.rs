@@ -1,4 +1,4 @@
-//! A store that several members share: opening it, joining those that are there, and what a loss of its data means.
+//! A store that several members share: opening it, joining the members that are there, and following a loss of its data.
 //!
 //! A daemon that starts while the store is away decides alone, as each limit's `on_store_failure` says (see `readiness.rs`), and joins
 //! when the store answers. From then on it takes over, every few seconds, what other members have set.
@@ -18,7 +18,7 @@ use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisS
 
 use crate::daemon::Daemon;
 
-/// How often what other members have set is read although nobody has said that it was changed.
+/// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
 
 /// How often it is seen whether it is time to say that this member is there.
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How soon a store that was away is asked again, so that it is found within a second of its return.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
 
-/// Makes another id of that of a batch, for the undo of what it charged.
+/// Makes the id of the undo of a batch from the id of that batch.
 const UNDO_OF_LOST: u128 = 0x756e_646f_206f_6620_6c6f_7374_2064_6174;
 
 /// How long reading all notes of one kind may take.
@@ -59,14 +59,14 @@ pub enum SharedStoreError {
     },
 }
 
-/// Counters in Redis or Valkey, and what this member has said about their loss.
+/// Counters in Redis or Valkey, and what this member has logged about them.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: RedisStore,
     said: Mutex<Said>,
 }
 
-/// What has been logged, so that it is logged once.
+/// The state that was logged last, so that each change is logged once.
 #[derive(Debug, Default)]
 struct Said {
     /// The loss that is not acknowledged.
@@ -125,7 +125,7 @@ impl SharedStore {
         Some(Fault::NewerProtocol { store, member: PROTOCOL }.to_string())
     }
 
-    /// Takes back what batches charged that were given up.
+    /// Takes back the charges of batches that were given up.
     pub(crate) async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
         self.store.undo(batch).await
     }
@@ -159,7 +159,7 @@ impl SharedStore {
 
     /// Logs what has changed about losses and the protocol.
     fn say(&self) {
-        // Every change is one assignment. What is so is read under the lock, so that it is said in order.
+        // Every change is one assignment. The store is looked at under the lock, so that changes are logged in order.
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
         if said.loss != loss {
@@ -187,8 +187,7 @@ impl SharedStore {
         }
     }
 
-    /// What was lost that matters to this batch: a promise for an hour or longer of which nobody knows any more how much was
-    /// used. When its window has ended, it is known again.
+    /// The error of a batch with a quota whose usage was lost; none once the window of the loss has ended.
     fn lost_for(&self, batch: &Batch) -> Option<StoreError> {
         let asks =
             |kind: &Kind| matches!(kind, Kind::Check { .. } | Kind::Peek { .. } | Kind::Acquire { .. });
@@ -210,7 +209,7 @@ impl SharedStore {
         }
         let answer = self.store.run(batch).await?;
         let Some(error) = self.lost_for(batch) else { return Ok(answer) };
-        // This batch was the first to find the loss, and was decided on what is left, which is not what was promised.
+        // This batch was the first to find the loss, and was decided on counters that had begun anew.
         let undo = Batch::undo_of(batch, RequestId(batch.id.0 ^ UNDO_OF_LOST));
         if !answer.refused && !undo.operations.is_empty() && self.store.undo(&undo).await.is_err() {
             self.store.undo_failed();
@@ -328,13 +327,13 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes over what the store has and this member does not.
+    /// Takes over settings that the store has and this member does not.
     async fn join(&self) -> Result<(), NotJoined> {
         let _turn = self.changes.turn.lock().await;
         let before = self.in_force.load_full();
         let is_first = !self.has_joined.load(Ordering::Relaxed);
         let read = async |kind| self.store.notes_boxed(kind).await;
-        // Only before anything is decided: while policies are being exchanged member by member, each goes by its own names.
+        // Only at the first join: while policies are being exchanged member by member, each member goes by its own names.
         let lineage = if is_first {
             Lineage::from_notes(&read(NoteKind::Lineage).await?).map_err(EngineError::from)?
         } else {

@@ -1,8 +1,8 @@
 //! Undoing batches that were given up: requests that were refused because the store was late, although it may have charged them.
 //!
-//! Nobody waits for an undo, so it takes its time: longer than the store's deadline, again and again with pauses that grow, until
-//! the store has answered or has forgotten what to undo. What cannot be undone stays charged until it drains: less is admitted
-//! than could be, never more.
+//! No caller waits for an undo. It has a longer deadline than a request and is sent again with growing pauses, until the store has
+//! answered or has forgotten the batch. A charge that cannot be undone stays until it drains: less is admitted than could be,
+//! never more.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Undos {
             && operations.all(|operation| matches!(operation.kind, Kind::Undo { .. }))
     }
 
-    /// Undoes what `batch` says, without waiting for it.
+    /// Carries out the undos of `batch`, without waiting for them.
     pub(crate) fn start(&self, shared: &Arc<SharedStore>, batch: Batch) {
         let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
             return shared.undo_failed();

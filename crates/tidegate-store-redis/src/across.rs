@@ -52,8 +52,8 @@ pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, S
     Across { shared, batch, parts }.run().await
 }
 
-/// Undoes what a batch charged that was given up, and sees to it that the batch charges nothing if it arrives only now. `batch`
-/// was [checked](Batch::check) and has undos only.
+/// Takes back the charges of batches that were given up, and keeps those batches from charging anything if they arrive later.
+/// `batch` was [checked](Batch::check) and has undos only.
 pub(crate) async fn undo(shared: &Arc<Shared>, batch: &Batch) -> Result<(), StoreError> {
     let is_undo = |kind: &Kind| matches!(kind, Kind::Undo { .. });
     if !batch.notes.is_empty() || !batch.operations.iter().all(|operation| is_undo(&operation.kind)) {

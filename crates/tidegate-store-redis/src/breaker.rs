@@ -1,8 +1,8 @@
-//! A circuit breaker: while a store does not answer, asking it costs nothing.
+//! A circuit breaker: while a store does not answer, batches are rejected at once.
 //!
 //! **Closed** it lets everything through and counts failures in a row. After [`BreakerConfig::failures`] of them it
 //! **opens** and lets nothing through for a cool-down. Then it is **half open**: one request goes through to see. If that
-//! succeeds it closes; if it fails it opens again for twice as long, up to a bound. A request whose end nobody reports holds
+//! succeeds it closes; if it fails it opens again for twice as long, up to a bound. A request whose end is not reported holds
 //! it half open for one cool-down, and then another may try.
 //!
 //! Pure: `now` is an argument, as the time since any fixed instant.
@@ -27,7 +27,7 @@ impl Default for BreakerConfig {
     }
 }
 
-/// What a breaker does now.
+/// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Circuit {
     /// Everything goes through.
@@ -111,7 +111,7 @@ impl Breaker {
         self.circuit == Circuit::Closed && self.failures == 0
     }
 
-    /// What it does now.
+    /// Its state now.
     pub fn circuit(&self) -> Circuit {
         self.circuit
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_nobody_reports_on_keeps_others_out_for_one_cool_down_only() {
+    fn a_try_that_is_never_reported_keeps_others_out_for_one_cool_down_only() {
         let mut breaker = opened_at(Duration::ZERO);
         assert!(breaker.lets_through(100 * MS));
         assert!(!breaker.lets_through(199 * MS));

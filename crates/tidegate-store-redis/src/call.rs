@@ -33,7 +33,7 @@ pub(crate) struct Asked {
 enum Manner {
     /// As it says.
     Plain,
-    /// Nothing is changed: it is only to be seen what would happen.
+    /// Nothing is changed: the answer only says what would happen.
     Try,
     /// Its undos are for a batch that is refused in the end, so that nothing of that may be left.
     GiveBack,
@@ -63,7 +63,7 @@ impl Asked {
         Self { manner: Manner::GiveBack, ..self }
     }
 
-    /// The same, keeping what it undoes from being carried out later.
+    /// The same, keeping the batches that it undoes from being carried out later.
     pub(crate) fn forestalling(self) -> Self {
         Self { manner: Manner::Forestall, ..self }
     }
@@ -73,7 +73,7 @@ impl Asked {
         Self { manner: Manner::Try, ..self }
     }
 
-    /// Whether it is only to be seen what would happen.
+    /// Whether nothing is changed.
     pub(crate) fn tries(&self) -> bool {
         self.manner == Manner::Try
     }
@@ -125,7 +125,7 @@ impl Hasher for Fnv {
     }
 }
 
-/// What a call says of time and of the epoch.
+/// The part of a call that is about time and the epoch.
 #[derive(Debug)]
 pub(crate) struct Setting<'a> {
     /// The instant it is decided at; `None` is the server's clock.
@@ -140,7 +140,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) protocol: u32,
     /// Whether nothing is decided while a loss is not acknowledged.
     pub(crate) refuses_loss: bool,
-    /// What it says of the epoch.
+    /// The part about the epoch.
     pub(crate) epoch: &'a EpochSetting,
 }
 

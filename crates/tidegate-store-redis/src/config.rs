@@ -27,7 +27,7 @@ pub struct RedisConfig {
     pub prefix: String,
     /// How long a batch may take, from the call until the answer. Default 50 ms.
     pub deadline: Duration,
-    /// How long an [undo](crate::RedisStore::undo) may take, which nobody waits for. Default 2 s.
+    /// How long an [undo](crate::RedisStore::undo) may take, for which no caller waits. Default 2 s.
     pub undo_deadline: Duration,
     /// How long connecting may take. Default 1 s. Callers do not wait for it longer than for the deadline.
     pub connect_timeout: Duration,
@@ -45,7 +45,7 @@ pub struct RedisConfig {
     pub answers_kept: Duration,
     /// When batches are rejected because the store did not answer those before, and for how long.
     pub breaker: BreakerConfig,
-    /// What to do when the store has lost what it held. Default [`OnLoss::Report`].
+    /// What to do when the store has lost its data. Default [`OnLoss::Report`].
     pub on_loss: OnLoss,
     /// Whose clock decides. Default [`Clock::Server`].
     pub clock: Clock,
@@ -149,7 +149,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// What becomes of batches when the store is found to have lost what it held.
+/// What becomes of batches when the store is found to have lost its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
     /// They are decided on what there is, which is nothing at first; [`stats`](crate::RedisStore::stats) says so.

@@ -1,4 +1,4 @@
-//! The epochs that a member has seen: one marker for each place, the losses that markers speak of, and what is acknowledged.
+//! The epochs that a member has seen: one marker for each place, the losses that markers record, and what is acknowledged.
 //!
 //! The markers in the store decide, not the member: a member that starts after a loss finds the loss in the marker, and one
 //! acknowledgement reaches every member with its next call. On a single server the acknowledgement clears the flag of the one
@@ -6,6 +6,7 @@
 //! instant losses are acknowledged, and members apply that to the markers of all other slots.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidegate::Timestamp;
 
@@ -13,15 +14,15 @@ use crate::marker::Marker;
 use crate::names::{Place, note_slot};
 use crate::stats::Loss;
 
-/// What the epoch that a loss ended is called by a member that did not see it.
+/// The name of the epoch that a loss ended, at a member that did not see that epoch.
 const UNSEEN: &str = "an earlier one";
 
 #[derive(Debug)]
 pub(crate) struct Epochs {
     /// The id to write where there is no marker. Another one each time, so that other members notice a loss too.
     fresh: u128,
-    seen: HashMap<Place, Marker>,
-    /// Losses that are not acknowledged, by the place of the marker that speaks of them.
+    seen: HashMap<Place, Arc<Marker>>,
+    /// Losses that are not acknowledged, by the place of the marker that records them.
     losses: HashMap<Place, Loss>,
     /// Losses that began at this instant or before it are acknowledged, in microseconds.
     acknowledged_us: u64,
@@ -29,11 +30,11 @@ pub(crate) struct Epochs {
     newer: HashMap<Place, u32>,
 }
 
-/// What a call tells the script of the epoch.
+/// The part of a call that is about the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EpochSetting {
     /// The marker seen before, if any.
-    pub(crate) seen: Option<Marker>,
+    pub(crate) seen: Option<Arc<Marker>>,
     /// The marker to write where there is none, or its id alone where its epoch begins now.
     pub(crate) fresh: Vec<u8>,
     pub(crate) acknowledged_us: u64,
@@ -68,7 +69,7 @@ impl Epochs {
         self.seen.contains_key(&place)
     }
 
-    /// What the next call at `place` says.
+    /// The setting of the next call at `place`.
     pub(crate) fn setting(&self, place: Place) -> EpochSetting {
         let seen = self.seen.get(&place).cloned();
         let remembers = remembers(place);
@@ -155,7 +156,7 @@ impl Epochs {
         } else {
             self.losses.remove(&place);
         }
-        self.seen.insert(place, marker);
+        self.seen.insert(place, Arc::new(marker));
     }
 
     fn acknowledge_until(&mut self, until_us: u64) {
@@ -203,7 +204,7 @@ mod tests {
         let loss = epochs.loss_at(Place::Server).unwrap();
         assert_eq!((loss.expected.as_str(), loss.found.as_str(), loss.began), (UNSEEN, "new", seconds(18)));
         let seen = epochs.setting(Place::Server).seen;
-        epochs.meet(Place::Server, seen.as_ref(), b"new.18.18000000.0.2.19000000");
+        epochs.meet(Place::Server, seen.as_deref(), b"new.18.18000000.0.2.19000000");
         assert_eq!((epochs.loss(), epochs.setting(Place::Server).acknowledges), (None, false));
     }
 
@@ -215,7 +216,7 @@ mod tests {
         epochs.meet(SLOT, None, b"slot.18.18000000.1.2");
         assert!(epochs.loss_at(SLOT).is_some() && epochs.loss_at(home).is_none());
         let seen = epochs.setting(home).seen;
-        epochs.meet(home, seen.as_ref(), b"home.10.10000000.0.2.19000000");
+        epochs.meet(home, seen.as_deref(), b"home.10.10000000.0.2.19000000");
         assert_eq!(epochs.loss(), None);
         let setting = epochs.setting(SLOT);
         assert!(setting.acknowledges && !setting.remembers && setting.acknowledged_us == 19_000_000);
@@ -251,8 +252,8 @@ mod tests {
         let mut epochs = Epochs::new(1);
         epochs.meet(Place::Server, None, b"old.10.10000000.0.2");
         let seen = epochs.setting(Place::Server).seen;
-        assert!(epochs.lose(Place::Server, seen.as_ref(), b"", b"new.18.18000000.1.2"));
-        assert!(!epochs.lose(Place::Server, seen.as_ref(), b"", b"new.18.18000000.1.2"));
+        assert!(epochs.lose(Place::Server, seen.as_deref(), b"", b"new.18.18000000.1.2"));
+        assert!(!epochs.lose(Place::Server, seen.as_deref(), b"", b"new.18.18000000.1.2"));
         let loss = epochs.loss().unwrap();
         assert_eq!((loss.expected.as_str(), loss.found.as_str()), ("old", ""));
     }

@@ -1,4 +1,4 @@
-//! Why the engine could not be asked, and what to do about it.
+//! Why Redis could not be asked, and what to do about it.
 
 use std::error::Error;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub enum OpenError {
     NoRandomness(#[source] getrandom::Error),
 }
 
-/// What went wrong underneath a [`StoreError::Unavailable`].
+/// The cause of a [`StoreError::Unavailable`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -125,7 +125,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    /// Whether it is the store that fails, rather than what it was asked.
+    /// Whether the store fails, rather than a batch that it was asked to carry out.
     pub(crate) fn is_of_the_store(&self) -> bool {
         match self {
             Self::Timeout(_) | Self::NewerProtocol { .. } => true,
@@ -178,7 +178,7 @@ impl CallError {
         }
     }
 
-    /// The error with what caused it, in one line.
+    /// The error and its causes, in one line.
     pub(crate) fn text(&self, shared: &Shared) -> String {
         let error = self.for_one(shared);
         let mut text = error.to_string();

@@ -1,8 +1,8 @@
 //! Gathering: callers that come while a call is under way go together in the next one.
 //!
-//! Each place (the server, or a slot of a cluster) has a lane: a queue, and a bounded number of calls under way. Who finds
-//! none under way is sent at once; the others wait for one round trip at most and share a call, in which a hot key is read and
-//! written once for all of them. A batch stays one step of its own: the script decides them one after the other.
+//! Each place (the server, or a slot of a cluster) has a lane: a queue, and a bounded number of calls under way. A batch
+//! that finds none under way is sent at once; the others wait for one round trip at most and share a call, in which a hot key is
+//! read and written once for all of them. A batch stays one step of its own: the script decides them one after the other.
 //!
 //! Undos of batches that were given up have lanes of their own: they wait longer for their answers than callers do, and would
 //! hold up those that share a call with them.
@@ -25,12 +25,12 @@ pub(crate) struct LaneName {
     pub(crate) purpose: Purpose,
 }
 
-/// What the batches of a lane are for.
+/// The purpose of the batches in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Purpose {
-    /// Somebody waits for the answer, no longer than the deadline.
+    /// A caller waits for the answer, no longer than the deadline.
     Decide,
-    /// Nobody waits; what was charged for nothing is to be given back.
+    /// A charge of a batch that was given up is taken back; no caller waits.
     Undo,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Waiting {
     pub(crate) sent: Arc<Sent>,
 }
 
-/// Whether a batch is sent or given up, whichever comes first: one exchange decides, so that what is given up is never sent.
+/// Whether a batch is sent or given up: one exchange decides, so that a batch that is given up is never sent.
 #[derive(Debug, Default)]
 pub(crate) struct Sent(AtomicU8);
 
@@ -104,7 +104,7 @@ impl Lanes {
             }
             left += more;
             let Some(next) = lane.queue.pop_front() else { break };
-            // Nobody waits for what was dropped or has run out of time.
+            // A batch whose caller has gone or has run out of time is not sent.
             if !next.answer.is_closed() && next.sent.becomes(Sent::SENT) {
                 weight += more;
                 group.push(next);

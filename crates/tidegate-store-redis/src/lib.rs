@@ -27,8 +27,8 @@
 //!   again, by whichever member, and can be undone.
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or another one,
 //!   [`RedisStats::loss`] says so. What a failover loses of the last moments, no marker tells.
-//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch begins; the marker tells it to all
-//!   members, and who acknowledges the loss acknowledges it for all of them.
+//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch begins; every member reads it from the
+//!   marker, and one acknowledgement counts for all of them.
 //! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in the store.
 //! - **Nothing is swept.** Every counter and ledger expires when it has drained, some seconds later.
 //!

@@ -6,7 +6,7 @@ use tidegate::Timestamp;
 /// marker has a higher number.
 pub const PROTOCOL: u32 = 2;
 
-/// What a marker says: `<id>.<number>.<began>.<flag>.<protocol>[.<acknowledged>]`. Earlier versions wrote the first four parts, or only
+/// The parts of a marker: `<id>.<number>.<began>.<flag>.<protocol>[.<acknowledged>]`. Earlier versions wrote the first four parts, or only
 /// the id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
@@ -18,7 +18,7 @@ pub(crate) struct Marker {
     pub(crate) number: u32,
     /// When the epoch began, in microseconds.
     pub(crate) began_us: u64,
-    /// Whether a living member noticed a loss at the beginning of the epoch and nobody has acknowledged the loss.
+    /// Whether a living member noticed a loss at the beginning of the epoch and the loss is not acknowledged.
     pub(crate) is_after_loss: bool,
     /// Losses that began at this instant or before it are acknowledged, in microseconds; 0 if none is.
     pub(crate) acknowledged_us: u64,

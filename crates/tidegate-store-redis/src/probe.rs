@@ -87,7 +87,7 @@ async fn reconnect(weak: Weak<Shared>) {
     let answer = timeout(shared.config.connect_timeout, connection.send(&command)).await;
     let is_answered = match answer {
         Ok(Ok(_)) => true,
-        // It was let in, which is what matters here.
+        // The server let the connection in.
         Ok(Err(error)) => !CallError::Said(error).is_of_the_connection(),
         Err(_) => false,
     };

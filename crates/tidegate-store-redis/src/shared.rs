@@ -1,4 +1,4 @@
-//! What all clones of a store share: the queue of batches, the calls that carry them, the breaker and the epochs.
+//! The state that all clones of a store share: the queue of batches, the calls that carry them, the breaker and the epochs.
 
 use core::fmt;
 use std::future::Future;
@@ -36,7 +36,7 @@ const ATTEMPTS_MAX: usize = 3;
 /// The pause before the next call of undos after one that failed.
 const UNDO_PAUSE: Duration = Duration::from_millis(100);
 
-/// What all callers of a store share.
+/// The state that all callers of a store share.
 pub(crate) struct Shared {
     pub(crate) config: RedisConfig,
     pub(crate) names: Names,
@@ -198,7 +198,7 @@ impl Shared {
     ) -> Result<Decided, StoreError> {
         let sent = Arc::new(Sent::default());
         let answer = self.enqueue(name, asked, &sent)?;
-        // The timer is the runtime's; whoever polls this need not run on it.
+        // The timer is the runtime's; the caller need not run on it.
         let timed = {
             let _runtime = self.handle.enter();
             timeout(deadline, answer)
@@ -298,7 +298,7 @@ impl Shared {
             };
             let is_answered = answers.iter().any(Result::is_ok);
             for (waiting, answer) in group.into_iter().zip(answers) {
-                // Who waited may have gone meanwhile.
+                // The caller may have gone meanwhile.
                 let _ = waiting.answer.send(answer);
             }
             is_answered
@@ -385,7 +385,7 @@ impl Shared {
                 return Err(CallError::Unreadable);
             };
             self.saw_now(Timestamp::from_nanos(now.unsigned_abs().saturating_mul(1000)));
-            let (seen, status) = (epoch.seen.as_ref(), *status);
+            let (seen, status) = (epoch.seen.as_deref(), *status);
             if status == NEWER_PROTOCOL {
                 let Some(Value::Int(protocol)) = parts.get(3) else { return Err(CallError::Unreadable) };
                 let store = u32::try_from(*protocol).unwrap_or(u32::MAX);
@@ -428,7 +428,7 @@ impl Shared {
     }
 }
 
-/// What the script says first in a reply.
+/// The status at the beginning of a reply of the script.
 const ANSWERED: i64 = 0;
 const LOST: i64 = 1;
 const NEWER_PROTOCOL: i64 = 3;

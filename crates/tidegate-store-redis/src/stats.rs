@@ -1,4 +1,4 @@
-//! What a store did and found.
+//! Numbers about a store: its calls, its failures, its losses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

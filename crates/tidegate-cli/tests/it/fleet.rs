@@ -286,6 +286,12 @@ fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
     let (_, text) = post(&address, "/v1/check", ADA);
     assert_eq!(body(&text)["reason"], "store_unavailable", "{text}");
     assert!(is_ready(&address), "it goes on with what needs no store");
+    let rejected = "\ntidegate_store_batches_rejected_total{cause=\"circuit_open\"} ";
+    until("the breaker rejects batches", || {
+        post(&address, "/v1/check", ADA);
+        let (_, page) = get(&address, "/metrics");
+        page.split_once(rejected).is_some_and(|(_, count)| !count.starts_with('0'))
+    });
     redis.start_again();
     let since = Instant::now();
     until("it serves again", || post(&address, "/v1/check", ADA).0 == 200);

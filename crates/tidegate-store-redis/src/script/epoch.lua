@@ -3,7 +3,7 @@
 --   id            which life of the store it is; a loss is recognised by it alone
 --   number        the epoch that ledgers count in; it grows only when data was lost
 --   began         when the epoch began, in microseconds
---   flag          1 if a living member noticed a loss at its beginning and nobody has acknowledged that
+--   flag          1 if a living member noticed a loss at its beginning and the loss is not acknowledged
 --   protocol      the lease protocol of the members; a higher one stops this member, a lower one is raised in place
 --   acknowledged  losses that began at this instant or before it are acknowledged, in microseconds
 --
@@ -18,7 +18,7 @@ local function read_marker(bytes)
   }
 end
 
--- The marker that counts in this call, and what ledgers know of its epoch.
+-- The marker that counts in this call, and its epoch as ledgers need it.
 local marker = call('GET', KEYS[1])
 local epoch_number, epoch_began, is_after_loss = seen_number, seen_began, seen_flag == 1
 if marker ~= ARGV[2] or acknowledges == 1 then
@@ -60,7 +60,7 @@ if marker ~= ARGV[2] or acknowledges == 1 then
   if epoch.acknowledged > 0 then marker = marker .. string.format('.%.0f', epoch.acknowledged) end
   if marker ~= found then call('SET', KEYS[1], marker) end
   epoch_number, epoch_began, is_after_loss = epoch.number, epoch.began, epoch.flag == 1
-  -- What this member has counted is gone. It hears of that first, and nothing is decided in this call.
+  -- The counts of this member are gone. Its next call is decided in the new epoch; this one decides nothing.
   if is_lost then return { LOST, now, found or '', marker } end
 end
 if refuses_loss == 1 and is_after_loss then return { LOSS_HOLDS, now, marker } end

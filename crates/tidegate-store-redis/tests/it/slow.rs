@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
+use crate::cluster::Cluster;
 use crate::engine::{Server, patient, skip};
 
 /// How many checks stand for an hour of them.
@@ -158,4 +159,30 @@ async fn only_undos_are_undone() {
     let error = store.undo(&check(1, "ada")).await.unwrap_err();
     assert!(!error.is_transient(), "{error}");
     assert_eq!((used(&server, "ada").await, store.stats().undone), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_reaches_every_slot_of_a_batch_also_before_the_batch() {
+    let name = "an_undo_reaches_every_slot_of_a_batch_also_before_the_batch";
+    let Some(cluster) = Cluster::start() else { return skip(name) };
+    let store = RedisStore::open(cluster.config()).unwrap();
+    let names = ["a", "b", "c", "d", "e"];
+    let batch = |id| {
+        let check = |name| Operation::new(key(name), quota(), Kind::Check { cost: Cost::ONE });
+        Batch::all_or_nothing(RequestId(id), names.map(check))
+    };
+    let used = async |id| {
+        let peek = |name| Operation::new(key(name), quota(), Kind::Peek { cost: Cost::ONE });
+        let answer = store.run(&Batch::each(RequestId(id), names.map(peek))).await.unwrap();
+        answer.outcomes.iter().map(|outcome| outcome.used).collect::<Vec<_>>()
+    };
+    store.run(&batch(1)).await.unwrap();
+    store.run(&batch(2)).await.unwrap();
+    store.undo(&Batch::undo_of(&batch(1), RequestId(11))).await.unwrap();
+    assert_eq!(used(100).await, [1; 5]);
+    store.undo(&Batch::undo_of(&batch(3), RequestId(13))).await.unwrap();
+    let late = store.run(&batch(3)).await;
+    assert!(late.is_err(), "{late:?}");
+    assert_eq!(used(101).await, [1; 5]);
+    assert_eq!((store.stats().undone, store.stats().undo_failed), (2, 0));
 }
