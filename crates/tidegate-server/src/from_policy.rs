@@ -54,8 +54,11 @@ pub enum StartError {
     /// The store that members share could not be opened.
     #[error(transparent)]
     Shared(#[from] SharedStoreError),
-    /// What the store remembers could not be read.
-    #[error("what the store remembers cannot be read")]
+    /// The store in files was opened and could not be read or written, as on a disk that is almost full.
+    #[error(
+        "the store cannot be read or written; free some space on its disk, set `store.path` to another directory, or set \
+         `store: {{ kind: memory }}`, with which a restart forgets quotas"
+    )]
     Notes(#[from] StoreError),
     /// The decision log could not be opened.
     #[error("the decision log {path} cannot be opened; see log.decisions")]

@@ -11,7 +11,7 @@ use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::Proxy;
-use crate::policy::{Durability, Format, Listener, Policy, Redis, Sample, StoreKind, Tls};
+use crate::policy::{Durability, Format, Listener, Policy, Redis, Sample, StoreChoice, StoreKind, Tls};
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,9 +38,16 @@ const TAKEN_OVER: [&str; 6] = [
 ];
 
 pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
-    settings(old)
+    // Files of `envoy_ratelimit` are not read here, so they count as having no quotas.
+    let has_quotas = |policy: &Policy| policy.quotas().next().is_some();
+    // A store that was opened for quotas stays open when the last of them is gone; that needs no restart.
+    let keeps_store = matches!(
+        (&old.store, &new.store),
+        (StoreChoice::ForQuotas(_), StoreChoice::ForQuotas(_)) if has_quotas(old)
+    );
+    settings(old, has_quotas(old))
         .into_iter()
-        .zip(settings(new))
+        .zip(settings(new, keeps_store || has_quotas(new)))
         .filter(|((_, old), (_, new))| old != new)
         .map(|((path, old), (_, new))| {
             let needs_restart = !TAKEN_OVER.contains(&path) && !path.starts_with("envoy_ratelimit.");
@@ -49,8 +56,9 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         .collect()
 }
 
-/// Every setting in the order of the reference; always the same paths.
-fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
+/// Every setting in the order of the reference; always the same paths. `has_quotas` decides the store of a policy that names
+/// none.
+fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     let Policy {
         listen,
         store,
@@ -70,9 +78,7 @@ fn settings(policy: &Policy) -> Vec<(&'static str, String)> {
         ("listen.grpc", listen.grpc.as_ref().map_or_else(none, listener)),
         ("listen.resp", listen.resp.as_ref().map_or_else(none, listener)),
     ];
-    // Files of `envoy_ratelimit` are not read here: without quotas of its own, a policy that names no store counts as one that
-    // keeps everything in memory.
-    all.extend(store_settings(&store.kind(policy.quotas().next().is_some())));
+    all.extend(store_settings(&store.kind(has_quotas)));
     all.push(("memory.keys", size(memory.keys_bytes)));
     let when_full = match memory.when_full {
         WhenFull::Refuse => "refuse",

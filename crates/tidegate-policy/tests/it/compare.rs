@@ -233,6 +233,26 @@ log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
 }
 
 #[test]
+fn the_first_quota_needs_a_restart_that_opens_a_store_and_the_last_needs_none() {
+    let restart = |old: &str, new: &str| -> Vec<String> {
+        let comparison = of(&with_limit(old), &with_limit(new));
+        comparison.needs_restart().map(|setting| format!("{}: {}", setting.path, setting.new)).collect()
+    };
+    let (rate, quota) = ("{ name: a, rate: 1/s }", "{ name: b, rate: 1/h }");
+    assert_eq!(
+        restart(rate, quota),
+        [
+            "store.kind: embedded",
+            "store.path: ./tidegate-data",
+            "store.durability: sync",
+            "store.memory: 64MiB"
+        ]
+    );
+    assert_eq!(restart(quota, rate), Vec::<String>::new());
+    assert_eq!(restart(quota, quota), Vec::<String>::new());
+}
+
+#[test]
 fn people_read_a_short_table() {
     let comparison = of(
         &with_limit(
