@@ -26,7 +26,12 @@ def vessel(instants, rate):
 
 
 def certainly(admissions, rate):
-    """The largest of `count(asked >= s and answered <= e) - rate * (e - s)`.
+    """The largest of `count(asked >= s and answered <= e) - rate * (e - s)`."""
+    return certainly_beyond(admissions, lambda start: rate * start, lambda end: rate * end)
+
+
+def certainly_beyond(admissions, until_start, until_end):
+    """The largest of `count(asked >= s and answered <= e) - (until_end(e) - until_start(s))`.
 
     Ends are taken in order; a tree over all starts in order holds for each of them how many were asked from there on.
     """
@@ -44,7 +49,7 @@ def certainly(admissions, rate):
         taken[asked] = taken.get(asked, 0) + 1
         node = size + index
         # Only now: a span that begins later than it ends holds nothing.
-        total[node], best[node] = 1, rate * asked + 1
+        total[node], best[node] = 1, until_start(asked) + 1
         node //= 2
         while node:
             left, right = 2 * node, 2 * node + 1
@@ -52,8 +57,34 @@ def certainly(admissions, rate):
             through = best[left] + total[right]
             best[node] = through if through > best[right] else best[right]
             node //= 2
-        highest = max(highest, best[1] - rate * answered)
+        highest = max(highest, best[1] - until_end(answered))
     return highest
+
+
+class Allowance:
+    """What a limit allows beside its burst, as a function of the span: its rate, and more for what happened within the span.
+
+    `silences` are (begin, end, rate beyond the limit's, units beyond it once), `losses` are (begin, end, units beyond it once). A span
+    that meets one of them may hold its units, wherever in it they were spent.
+    """
+
+    def __init__(self, rate, silences=(), losses=()):
+        self.rate, self.silences = rate, silences
+        self.once = [(begin, end, units) for begin, end, _, units in silences] + list(losses)
+
+    def accrued(self, at):
+        alone = sum(rate * max(0.0, min(at, end) - begin) for begin, end, rate, _ in self.silences)
+        return self.rate * at + alone
+
+    def until_start(self, at):
+        return self.accrued(at) + sum(units for _, end, units in self.once if end < at)
+
+    def until_end(self, at):
+        return self.accrued(at) + sum(units for begin, _, units in self.once if begin <= at)
+
+    def most_beyond(self, admissions):
+        """The most by which any span certainly holds more than is allowed without the burst."""
+        return certainly_beyond(admissions, self.until_start, self.until_end)
 
 
 def possibly(admissions, rate):
@@ -121,5 +152,28 @@ def check_by_counting():
     print("1000 random lists: the same as by counting every span")
 
 
+def check_allowance_by_counting():
+    """Compares an allowance with a silence and a loss with adding up what each span may hold, on short random lists."""
+    import random
+
+    for number in range(1000):
+        draw = random.Random(number)
+        admissions = [(start, start + draw.random()) for start in (draw.random() * 6 for _ in range(draw.randrange(1, 14)))]
+        begin, lost = draw.random() * 4, draw.random() * 4
+        silence, loss = (begin, begin + 1.5, 2.0, 3.0), (lost, lost + 0.5, 4.0)
+        expected = 0.0
+        for start in {asked for asked, _ in admissions}:
+            for end in {answered for _, answered in admissions if answered >= start}:
+                held = sum(asked >= start and answered <= end for asked, answered in admissions)
+                may = 1.0 * (end - start)
+                may += 2.0 * max(0.0, min(end, silence[1]) - max(start, silence[0]))
+                may += 3.0 * (end >= silence[0] and start <= silence[1]) + 4.0 * (end >= loss[0] and start <= loss[1])
+                expected = max(expected, held - may)
+        found = Allowance(1.0, [silence], [loss]).most_beyond(admissions)
+        assert abs(expected - found) < 1e-9, (number, expected, found)
+    print("1000 random lists with a silence and a loss: the same as by adding up what each span may hold")
+
+
 if __name__ == "__main__":
     check_by_counting()
+    check_allowance_by_counting()

@@ -95,8 +95,8 @@ class Redis:
 class Single:
     """A store of one server."""
 
-    def __init__(self, directory):
-        self.nodes = [Redis(directory)]
+    def __init__(self, directory, *more):
+        self.nodes = [Redis(directory, *more)]
 
     def policy(self, port=None):
         return f"kind: redis, urls: [redis://127.0.0.1:{port or self.nodes[0].port}]"
