@@ -7,12 +7,12 @@
 import json
 import sys
 
-WIDTH, LEFT, GAP, TOP, HEIGHT, ROW = 1200, 34, 38, 90, 64, 122
+WIDTH, LEFT, GAP, TOP, HEIGHT, ROW = 1200, 34, 38, 108, 64, 122
 PANEL = (WIDTH - LEFT - 3 * GAP - 12) / 4
 SHADE, INK, FAINT = "#d9d4c5", "#222222", "#888888"
-# Stacked from the bottom up; what was not answered is drawn as the last one.
+# Stacked from the bottom up; attempts without an answer are drawn with the last one.
 LAYERS = [("admitted", "#9ecae1", "admitted"), ("rate_exceeded", "#c0392b", "refused: rate_exceeded"),
-          ("store_unavailable", "#f0a030", "refused: store_unavailable"), ("other", "#444444", "no answer")]
+          ("store_unavailable", "#f0a030", "refused: store_unavailable"), ("other", "#444444", "no answer, or another")]
 GROUPS = [
     ("slow sticky", "4/m of 5/m, one daemon each"), ("slow drawn", "4/m of 5/m, any daemon"),
     ("fast sticky", "8/s of 10/s, one daemon each"), ("fast drawn", "8/s of 10/s, any daemon"),
@@ -25,12 +25,16 @@ def text(x, y, words, size=12, anchor="start", colour=INK, more=""):
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}"{more}>{words}</text>'
 
 
-def steps_path(values, base, x_of, y_of):
-    """An area between two series, a step a second."""
-    upper = [f"{x_of(second + side):.1f},{y_of(low + value):.1f}"
-             for second, (low, value) in enumerate(zip(base, values)) for side in (0, 1)]
-    lower = [f"{x_of(second + side):.1f},{y_of(low):.1f}" for second, low in enumerate(base) for side in (0, 1)]
-    return "M" + " L".join(upper + lower[::-1]) + " Z"
+def steps_path(values):
+    """The area below a series, a step a second, in seconds and in units of the series."""
+    path, level = "M0,0", 0
+    run = 0
+    for value in [*values, 0]:
+        if value != level:
+            path += (f"h{run}" if run else "") + f"V{value}"
+            level, run = value, 0
+        run += 1
+    return path + (f"h{run - 1}" if run > 1 else "") + "Z"
 
 
 def round_up(value):
@@ -45,7 +49,8 @@ def round_up(value):
 
 def panel(run, group, left, top):
     """One run and one group of callers."""
-    series, seconds = run["series"][group]["first"], run["seconds"]
+    series, seconds = dict(run["series"][group]["first"]), run["seconds"]
+    series["other"] = [one + other for one, other in zip(series["other"], series.pop("no_answer"))]
     highest = round_up(1.05 * max(1, *(sum(counts) for counts in zip(*series.values()))))
 
     def x_of(second):
@@ -61,14 +66,13 @@ def panel(run, group, left, top):
         end = next((at for name, at in run["steps"] if name in ENDS), begin)
         width = max(3.0, x_of(end) - x_of(begin))
         out.append(f'<rect x="{x_of(begin):.1f}" y="{top}" width="{width:.1f}" height="{HEIGHT}" fill="{SHADE}"/>')
-    base = [0] * seconds
-    for answer, colour, _ in LAYERS:
-        values = series[answer]
-        if answer == "other":
-            values = [one + other for one, other in zip(values, series["no_answer"])]
-        if any(values):
-            out.append(f'<path d="{steps_path(values, base, x_of, y_of)}" fill="{colour}" fill-opacity="0.9"/>')
-        base = [one + other for one, other in zip(base, values)]
+    # Drawn from the top of the stack down, so that each layer needs its upper edge only.
+    scale = f"translate({left:.1f},{top + HEIGHT}) scale({PANEL / seconds:.4f},{-HEIGHT / highest:.4f})"
+    for depth in range(len(LAYERS), 0, -1):
+        stack = [series[answer] for answer, _, _ in LAYERS[:depth]]
+        if any(stack[-1]):
+            edge = [sum(counts) for counts in zip(*stack)]
+            out.append(f'<path transform="{scale}" d="{steps_path(edge)}" fill="{LAYERS[depth - 1][1]}"/>')
     for name, mark in (("kill_member", "−"), ("start_member", "+")):
         if name in steps:
             x = x_of(steps[name])
@@ -98,9 +102,9 @@ def draw(runs):
         out.append(f'<rect x="{x}" y="10" width="14" height="12" fill="{colour}" stroke="{FAINT}" stroke-width="0.5"/>')
         out.append(text(x + 20, 20, words))
         x += 44 + 6.6 * len(words)
-    out.append(text(x, 20, "− a member killed, + a member started; first attempts in each second"))
+    out.append(text(LEFT, 40, "First attempts in each second.  − a member killed, + a member started.  In per cent: first attempts admitted."))
     for column, (_, words) in enumerate(GROUPS):
-        out.append(text(LEFT + column * (PANEL + GAP), 46, words, 12, more=' font-weight="bold"'))
+        out.append(text(LEFT + column * (PANEL + GAP), 64, words, 12, more=' font-weight="bold"'))
     for row, run in enumerate(runs):
         top = TOP + ROW * row
         out.append(text(LEFT, top - 17, run["title"], 12))
