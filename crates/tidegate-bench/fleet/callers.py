@@ -310,3 +310,55 @@ class LoadGenerator:
         due = max(now, attempt.asked + (PERSISTENT_RETRY_AFTER_S if is_persistent else RETRY_AFTER_S))
         if due < caller.next_due:
             heapq.heappush(self.events, (due, caller.index, attempt))
+
+
+def check_against_a_stub():
+    """Runs two callers against a daemon that refuses for 1.2 s and a daemon that is gone, and looks at every attempt."""
+    import http.server
+    import threading
+
+    begun = time.monotonic()
+
+    class Stub(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            is_admitted = time.monotonic() - begun > 1.2
+            body = b"{}" if is_admitted else b'{"reason":"rate_exceeded"}'
+            self.send_response(200 if is_admitted else 429)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = closed.getsockname()[1]
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        generator = LoadGenerator(population([("slow", STICKY, 2, 2.0)], 1), [gone, server.server_port])
+        begun = time.monotonic()
+        seen = generator.run(3.0)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert generator.moved == 1 and generator.unsent == generator.unanswered == 0, "the caller of the daemon that is gone moves once"
+    for caller in generator.callers:
+        attempts = [one for one in zip(seen.first_attempt, seen.number, seen.asked, seen.code, seen.caller) if one[4] == caller.index]
+        first = [asked for _, number, asked, _, _ in attempts if number == 0]
+        assert len(first) == 6, "two first attempts a second for three seconds"
+        assert all(abs(at - caller.phase_s - 0.5 * number) < 0.05 for number, at in enumerate(first)), "first attempts are even"
+        for before, after in zip(attempts, attempts[1:]):
+            if after[1]:
+                assert before[3] != load.ADMITTED and before[0] == after[0], "retries follow refusals of the same first attempt"
+                assert RETRY_AFTER_S <= after[2] - before[2] < RETRY_AFTER_S + 0.05, "retries come every 100 ms"
+        assert all(code == load.ADMITTED for _, _, asked, code, _ in attempts if asked > 1.25), "admitted once the daemon admits"
+        assert max(number for _, number, _, _, _ in attempts) == 4, "the next first attempt takes the place of the fifth retry"
+    print("two callers against a stub: first attempts, retries and the change of daemon come as they should")
+
+
+if __name__ == "__main__":
+    check_against_a_stub()
