@@ -34,7 +34,7 @@ class Caller:
     """One user with its schedule and what became of its latest attempts."""
 
     __slots__ = ("index", "kind", "habit", "period_s", "phase_s", "head", "body", "first_attempts", "next_due", "member",
-                 "attempt", "refused_since")
+                 "attempt", "refused_since", "moved_at")
 
     @property
     def group(self):
@@ -48,6 +48,8 @@ class Caller:
         self.member = None
         self.attempt = None
         self.refused_since = None
+        # When the caller's daemon was found dead and another one took its place.
+        self.moved_at = None
         body = b'{"namespace":"api","attributes":{"kind":"%b","user":"%b-%b-%d"}}' % (
             kind.encode(), kind.encode(), habit.encode(), index)
         self.head = b"POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: %d\r\n" % len(body)
@@ -205,6 +207,7 @@ class LoadGenerator:
             target = caller.member or self.draw.choice(alive)
             if target.is_dead:
                 caller.member = self.draw.choice(alive)
+                caller.moved_at = attempt.asked
                 self.moved += 1
                 continue
             try:

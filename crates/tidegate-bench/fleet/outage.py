@@ -13,6 +13,7 @@ All traffic stays on loopback, and every process is stopped by the one that star
 """
 
 import argparse
+import collections
 import gc
 import json
 import os
@@ -38,6 +39,10 @@ REFUSED_FOR_AT_MOST_S = 1.0
 FIRST_ATTEMPTS_ADMITTED = 0.99
 
 GROUPS = [f"{kind} {habit}" for kind in ("slow", "fast") for habit in (STICKY, DRAWN)]
+# Callers of the daemon that is killed, between their move to another one and the return of the store.
+MOVED = "moved"
+# All of these groups together.
+ALL = "all"
 RATES = {"slow": 5 / 60, "fast": 10.0}
 BURSTS = {"slow": 5, "fast": 10}
 # Kind, habit, users, attempts a second of each.
@@ -109,6 +114,11 @@ class Disturbance:
     def instant(self, *names):
         return next((at for name, at in self.steps if name in names), None)
 
+    def silence(self):
+        """From when to when members may be unable to reach the store, or `None`."""
+        gone, back = self.instant("kill_store", "pause_store"), self.instant("start_store", "resume_store")
+        return None if gone is None else (gone, back + FOUND_AGAIN_S)
+
     def node(self):
         return self.fleet.store.nodes[0]
 
@@ -151,12 +161,12 @@ def refused_spans(attempts):
     """Of one caller: spans in which every attempt was refused, from the asking of the first to the answer of the next that was
     admitted, or of the last if none was."""
     begun = last = None
-    for asked, answered, code in sorted(attempts, key=lambda one: one[1]):
-        if code != load.ADMITTED:
-            begun = asked if begun is None else begun
-            last = answered
+    for attempt in sorted(attempts, key=lambda one: one.answered):
+        if attempt.code != load.ADMITTED:
+            begun = attempt.asked if begun is None else begun
+            last = attempt.answered
         elif begun is not None:
-            yield begun, answered
+            yield begun, attempt.answered
             begun = None
     if begun is not None:
         yield begun, last
@@ -166,14 +176,14 @@ def allowance(run, disturbance, kind):
     """What DESIGN's bounds allow a key of this kind beside `B + 0.1 s * R`."""
     rate, burst = RATES[kind], BURSTS[kind]
     members = MEMBERS + (1 if run.steps else 0)
-    gone, back = disturbance.instant("kill_store", "pause_store"), disturbance.instant("start_store", "resume_store")
+    silence = disturbance.silence()
     silences, losses = [], []
-    if gone is not None:
-        silences.append((gone, back + FOUND_AGAIN_S, 2 * rate, max(burst, 10 * members)))
+    if silence:
+        silences.append((*silence, 2 * rate, max(burst, 10 * members)))
     if run.loses_data:
         lost = disturbance.instant("kill_store", "wipe_store")
         # Leases of the lost record run on beside the new one, for two periods at most.
-        losses.append((lost, (back or lost) + 2 * LEASE_PERIOD_S, burst + 2 * LEASE_PERIOD_S * rate))
+        losses.append((lost, (disturbance.instant("start_store") or lost) + 2 * LEASE_PERIOD_S, burst + 2 * LEASE_PERIOD_S * rate))
     return reckon.Allowance(rate, silences, losses)
 
 
@@ -198,61 +208,78 @@ def series_of(seen, population, seconds):
     return series
 
 
+Answered = collections.namedtuple("Answered", "number asked answered code")
+
+
 def by_caller(seen, population):
     attempts = [[] for _ in population]
-    for index, asked, answered, code in zip(seen.caller, seen.asked, seen.answered, seen.code):
-        attempts[index].append((asked, answered, code))
+    for index, *attempt in zip(seen.caller, seen.number, seen.asked, seen.answered, seen.code):
+        attempts[index].append(Answered(*attempt))
     return attempts
 
 
+def moved_during_silence(caller, disturbance):
+    """The time for which DESIGN does not call this caller conforming, or `None`: it came to a daemon that decides alone and was granted
+    nothing for its key yet, so its share is the rate divided by all members."""
+    if caller.moved_at is None or (silence := disturbance.silence()) is None or not silence[0] <= caller.moved_at <= silence[1]:
+        return None
+    return caller.moved_at, silence[1]
+
+
+def longest_refused(attempts):
+    return max(((end - begin, begin) for begin, end in refused_spans(attempts)), default=(0.0, None))
+
+
 def figures_of(run, disturbance, generator):
-    seen, population = generator.answers, generator.callers
-    groups = {group: [0, 0] for group in GROUPS}
-    for index, number, code in zip(seen.caller, seen.number, seen.code):
-        caller = population[index]
-        if number == 0 and caller.habit != GREEDY:
-            group = groups[caller.group]
-            group[0] += 1
-            group[1] += code == load.ADMITTED
-    attempts = by_caller(seen, population)
-    refused, worst = {}, (0.0, None)
-    for caller, answered in zip(population, attempts):
-        if caller.habit == GREEDY:
-            continue
-        longest = max(((end - begin, begin) for begin, end in refused_spans(answered)), default=(0.0, None))
-        if longest[0] > REFUSED_FOR_AT_MOST_S:
-            refused[caller.group] = refused.get(caller.group, 0) + 1
-        worst = max(worst, longest, key=lambda one: one[0])
-    beyond = {}
-    for caller, answered in zip(population, attempts):
-        admissions = [(asked, at) for asked, at, code in answered if code == load.ADMITTED]
+    population = generator.callers
+    attempts = by_caller(generator.answers, population)
+    groups = {group: [0, 0] for group in [*GROUPS, MOVED]}
+    refused, worst, beyond = {}, (0.0, None), {}
+    answers = {answer: 0 for answer in ANSWERS.values()}
+    for caller, its_attempts in zip(population, attempts):
+        admissions = [(one.asked, one.answered) for one in its_attempts if one.code == load.ADMITTED]
         # Positive: units beyond the bound, the burst and the tenth of a second included.
         most = (allowance(run, disturbance, caller.kind).most_beyond(admissions)
                 - BURSTS[caller.kind] - 0.1 * RATES[caller.kind])
         name = f"{caller.kind} {'greedy' if caller.habit == GREEDY else 'within'}"
         beyond[name] = max(beyond.get(name, float("-inf")), most)
-    codes = {answer: 0 for answer in ANSWERS.values()}
-    for index, code in zip(seen.caller, seen.code):
-        if population[index].habit != GREEDY:
-            codes[ANSWERS[code]] += 1
+        if caller.habit == GREEDY:
+            continue
+        begin, end = moved_during_silence(caller, disturbance) or (run.seconds, run.seconds)
+        before = [one for one in its_attempts if one.asked < begin]
+        meanwhile = [one for one in its_attempts if begin <= one.asked <= end]
+        after = [one for one in its_attempts if one.asked > end]
+        for group, part in ((caller.group, before), (MOVED, meanwhile), (caller.group, after)):
+            longest = longest_refused(part)
+            if longest[0] > REFUSED_FOR_AT_MOST_S:
+                refused.setdefault(group, set()).add(caller.index)
+            if group != MOVED:
+                worst = max(worst, longest, key=lambda one: one[0])
+            for one in part:
+                answers[ANSWERS[one.code]] += 1
+                if one.number == 0:
+                    groups[group][0] += 1
+                    groups[group][1] += one.code == load.ADMITTED
+    groups[ALL] = [sum(group[of] for group in groups.values()) for of in (0, 1)]
     return {
         "first_attempts": {name: total for name, (total, _) in groups.items()},
-        "admitted": {name: round(admitted / total, 5) for name, (total, admitted) in groups.items()},
-        "refused_longer_than_1s": refused,
+        "admitted": {name: round(admitted / total, 5) for name, (total, admitted) in groups.items() if total},
+        "refused_longer_than_1s": {group: len(users) for group, users in refused.items()},
         "longest_refused_s": round(worst[0], 3),
         "longest_refused_from": worst[1] and round(worst[1], 1),
         "beyond_bound": {name: round(units, 2) for name, units in beyond.items()},
-        "answers": codes,
+        "answers": answers,
     }
 
 
 def failures_of(run, figures):
     """What a run failed, in words."""
     for name, part in figures["admitted"].items():
-        if part < FIRST_ATTEMPTS_ADMITTED:
+        if name != MOVED and part < FIRST_ATTEMPTS_ADMITTED:
             yield f"{name}: {100 * part:.1f} % of first attempts admitted, at least {100 * FIRST_ATTEMPTS_ADMITTED:.0f} % expected"
     for name, users in figures["refused_longer_than_1s"].items():
-        yield f"{name}: {users} users refused at every attempt for longer than {REFUSED_FOR_AT_MOST_S:g} s"
+        if name != MOVED:
+            yield f"{name}: {users} users refused at every attempt for longer than {REFUSED_FOR_AT_MOST_S:g} s"
     for name, units in figures["beyond_bound"].items():
         if run.consistency == "local" and name.endswith(GREEDY):
             if units <= 0:
@@ -312,16 +339,19 @@ def carry_out(arguments, run, directory):
 
 
 HEADER = """
-| ten members; what happens | first attempts admitted, %: slow one daemon, slow drawn, fast one daemon, fast drawn \
+| ten members; what happens | first attempts admitted, %: slow one daemon, slow drawn, fast one daemon, fast drawn, all \
 | users refused for longer than 1 s (longest, s) | refused `rate_exceeded`, `store_unavailable`, no answer \
-| most beyond the bound, units: within limits, greedy | new member ready after | |
-|---|---|---|---|---|---|---|"""
+| most beyond the bound, units: within limits, greedy | moved users: first attempts admitted, % (refused for longer than 1 s) | new member ready after | |
+|---|---|---|---|---|---|---|---|"""
 
 
 def table_row(figures):
     """A row of the table."""
-    admitted = ", ".join(f"{100 * figures['admitted'][group]:.2f}" for group in GROUPS)
-    refused = sum(figures["refused_longer_than_1s"].values())
+    admitted = ", ".join(f"{100 * figures['admitted'][group]:.2f}" for group in [*GROUPS, ALL])
+    refused = sum(figures["refused_longer_than_1s"].get(group, 0) for group in GROUPS)
+    moved = "-"
+    if MOVED in figures["admitted"]:
+        moved = f"{100 * figures['admitted'][MOVED]:.2f} ({figures['refused_longer_than_1s'].get(MOVED, 0)})"
     answers = figures["answers"]
     other = f", other {answers['other']}" if answers["other"] else ""
     parts = [max(units for name, units in figures["beyond_bound"].items() if name.endswith(users)) for users in ("within", GREEDY)]
@@ -331,7 +361,7 @@ def table_row(figures):
     else:
         ready = "never" if figures["ready_after_s"] is None else f"{figures['ready_after_s']:.1f} s"
     return (f"| {figures['title']} | {admitted} | {refused} ({figures['longest_refused_s']:.1f}) "
-            f"| {answers['rate_exceeded']}, {answers['store_unavailable']}, {answers['no_answer']}{other} | {beyond} | {ready} "
+            f"| {answers['rate_exceeded']}, {answers['store_unavailable']}, {answers['no_answer']}{other} | {beyond} | {moved} | {ready} "
             f"| {'fails' if figures['failures'] else 'holds'} |")
 
 
