@@ -37,6 +37,8 @@ LEASE_PERIOD_S = 5.0
 FOUND_AGAIN_S = 1.0
 REFUSED_FOR_AT_MOST_S = 1.0
 FIRST_ATTEMPTS_ADMITTED = 0.99
+# Beyond it the machine stalls, and the run measures the machine.
+LATE_P99_AT_MOST_MS = 50
 
 GROUPS = [f"{kind} {habit}" for kind in ("slow", "fast") for habit in (STICKY, DRAWN)]
 # Callers of the daemon that is killed, between their move to another one and the return of the store.
@@ -289,7 +291,10 @@ def failures_of(run, figures):
     if run.steps and figures["ready_after_s"] is None:
         yield "the member that was started never became ready"
     if figures["unsent"]:
-        yield f"the load generator could not send {figures['unsent']} attempts: lower --scale"
+        yield f"invalid: the load generator could not send {figures['unsent']} attempts; use a quieter machine or lower --scale"
+    if figures["late_p99_ms"] > LATE_P99_AT_MOST_MS:
+        yield (f"invalid: the load generator sent {figures['late_p99_ms']} ms late (p99), {LATE_P99_AT_MOST_MS} ms at most expected; "
+               "use a quieter machine or lower --scale")
 
 
 def carry_out(arguments, run, directory):
@@ -345,6 +350,12 @@ HEADER = """
 |---|---|---|---|---|---|---|---|"""
 
 
+def verdict(figures):
+    if any(failure.startswith("invalid") for failure in figures["failures"]):
+        return "invalid"
+    return "fails" if figures["failures"] else "holds"
+
+
 def table_row(figures):
     """A row of the table."""
     admitted = ", ".join(f"{100 * figures['admitted'][group]:.2f}" for group in [*GROUPS, ALL])
@@ -362,7 +373,7 @@ def table_row(figures):
         ready = "never" if figures["ready_after_s"] is None else f"{figures['ready_after_s']:.1f} s"
     return (f"| {figures['title']} | {admitted} | {refused} ({figures['longest_refused_s']:.1f}) "
             f"| {answers['rate_exceeded']}, {answers['store_unavailable']}, {answers['no_answer']}{other} | {beyond} | {moved} | {ready} "
-            f"| {'fails' if figures['failures'] else 'holds'} |")
+            f"| {verdict(figures)} |")
 
 
 def main():
