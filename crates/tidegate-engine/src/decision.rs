@@ -82,6 +82,8 @@ pub struct Permit {
     pub(crate) remote: Option<Box<Remote>>,
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) longest_hold: Option<Duration>,
+    /// Whether a leased limit was decided here by this member's share of it.
+    pub(crate) is_alone: bool,
 }
 
 /// The gate that gave a permit: where it stands in an engine of that generation. Only names are looked up there; what a
@@ -96,6 +98,11 @@ impl Permit {
     /// When the request was admitted.
     pub fn admitted_at(&self) -> Timestamp {
         self.limits.admitted_at()
+    }
+
+    /// Whether one of its limits was decided by this member alone, by its share of the limit, as the store was silent.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone || self.remote.as_ref().is_some_and(|remote| remote.fallback.is_some())
     }
 
     /// Whether something is lent that somebody should give back when the work is done.

@@ -372,7 +372,7 @@ impl Leases {
                 if renew {
                     self.send(slot, 0, now);
                 }
-                slot.is_alone = true;
+                slot.may_be_alone = true;
                 Taken::Alone(about(slot), alone(slot))
             }
             Take::Lost { renew } => {
@@ -560,8 +560,10 @@ impl Leases {
             {
                 slot.flight = None;
                 if let Some((grant, level)) = grant {
-                    was_alone = core::mem::take(&mut slot.is_alone);
                     units = slot.granted(&grant, level, now);
+                    // An answer that came too late is as none.
+                    was_alone = slot.may_be_alone && !slot.holder.is_unanswered();
+                    slot.may_be_alone &= !was_alone;
                 } else {
                     self.unanswered.fetch_add(1, Ordering::Relaxed);
                     slot.holder.lost(now);

@@ -356,8 +356,9 @@ impl Watch {
         // What has ended when it arrives says nothing of holders either.
         match leased.lent.arrived(key, run, grant, now) {
             Arrival::InTime => self.silences.answered(run, key, &[grant.members]),
-            Arrival::Doubtful => self.silences.answered_late(run, key, grant.members),
+            Arrival::Doubtful => self.silences.answered_late(run, key, grant.members, now),
             Arrival::TooLate => self.silences.answered(run, key, &[]),
+            Arrival::Unheard => self.silences.unanswered(run, key, now),
         }
     }
 

@@ -273,7 +273,7 @@ impl Simulation {
             Decision::Admit(permit) => {
                 self.tally.admitted(&arrival, self.now);
                 let store_now = self.store.clock.at(self.now).as_nanos();
-                let source = source.or_else(|| source_of(&permit));
+                let source = source.or_else(|| Some(source_of(&permit)));
                 let one = Admitted { member, run, cost: cost.into(), source, member_now, attempt };
                 self.watch.admitted(one, self.now, store_now);
                 // Neither buckets nor windows lend anything that must be given back.
@@ -527,9 +527,9 @@ impl Drop for Planted {
     }
 }
 
-/// Where an admission came from. The engine of this version does not say.
-fn source_of(_: &Permit) -> Option<Source> {
-    None
+/// Where an admission of a leased limit came from.
+fn source_of(permit: &Permit) -> Source {
+    if permit.is_alone() { Source::Alone } else { Source::Grant }
 }
 
 /// Remembers what a batch charged; the charges that it has undone.

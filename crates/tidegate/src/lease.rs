@@ -64,9 +64,9 @@ pub const SPACING: Duration = Duration::from_millis(100);
 /// How long trickling tokens are gathered while nobody takes them: a tenth of a second.
 pub const DEPTH: Duration = Duration::from_millis(100);
 
-/// How soon a holder asks again that found no room, while no other holder is known that might give something back: 1 s. A reset or a
+/// How soon a holder asks again that found no room, while no other holder is known that might give something back: 0.8 s. A reset or a
 /// refund at another member is seen after that time.
-pub const RECHECK: Duration = Duration::from_secs(1);
+pub const RECHECK: Duration = Duration::from_millis(800);
 
 /// How soon a holder asks again that found a quota used up, with nothing in any holder's hand: 30 s.
 pub const RECHECK_QUOTA: Duration = Duration::from_secs(30);

@@ -280,8 +280,9 @@ impl Engine {
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
     pub fn lease_answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
         if let Some(leases) = &self.shared.leases {
-            for key in leases.answered(asked, answer, now) {
-                self.shared.table.forget_key(key, now);
+            let answered = leases.answered(asked, answer, now);
+            if self.has_decided_alone(now) {
+                answered.into_iter().for_each(|key| self.shared.table.forget_key(key, now));
             }
         }
     }

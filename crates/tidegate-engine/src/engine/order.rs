@@ -99,6 +99,7 @@ impl Engine {
             units: None,
             remote: None,
             in_flight: None,
+            is_alone: false,
         };
         if let Some(leases) = self.leases_of(gate) {
             match self.lease(leases, gate, request, waited, now) {
@@ -106,6 +107,7 @@ impl Engine {
                     holds.leased = leased;
                     if let Some(alone) = alone {
                         holds.limits.absorb(*alone);
+                        holds.is_alone = true;
                     }
                 }
                 Ok(Leased::Refused(refusal)) => {
@@ -526,9 +528,15 @@ impl Engine {
         self.shared.alone_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
     }
 
+    /// Whether something still counts that this member has decided alone.
+    pub(super) fn has_decided_alone(&self, now: Timestamp) -> bool {
+        // Relaxed: as where it is written.
+        now.as_nanos() < self.shared.alone_until.load(Ordering::Relaxed)
+    }
+
     /// Forgets what this member has decided alone of exact limits that the store has just decided.
     pub(super) fn forget_alone(&self, exact: &[ExactName], now: Timestamp) {
-        if now.as_nanos() >= self.shared.alone_until.load(Ordering::Relaxed) {
+        if !self.has_decided_alone(now) {
             return;
         }
         for one in exact.iter().filter(|one| one.lease.is_none()) {

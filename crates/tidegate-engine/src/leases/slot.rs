@@ -58,8 +58,8 @@ pub(super) struct Slot {
     pub(super) about: Arc<About>,
     /// The ask under way.
     pub(super) flight: Option<Arc<Flight>>,
-    /// Whether this member has decided alone since an ask was not answered.
-    pub(super) is_alone: bool,
+    /// Whether this member has decided alone since the store answered last, or may have before this slot was made.
+    pub(super) may_be_alone: bool,
     /// What the ledger then said is [gone](Grant::gone), and when its window ends.
     pub(super) gone: (u64, Timestamp),
     /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
@@ -74,7 +74,7 @@ impl Slot {
             numbers: limit.numbers(),
             about,
             flight: None,
-            is_alone: false,
+            may_be_alone: true,
             gone: (0, Timestamp::MIN),
             look_at: Timestamp::MAX,
         }

@@ -79,7 +79,12 @@ pub(crate) enum Arrival {
     Doubtful,
     /// It has ended, or nothing was granted.
     TooLate,
+    /// The same, and so late that the run takes it for no answer.
+    Unheard,
 }
+
+/// How long after its ask a grant for waiting requests is good.
+const SPOT_MAX: u64 = SECOND / 10;
 
 /// Where an admission came from, as far as the wire and the engine tell.
 #[derive(Debug, PartialEq, Eq)]
@@ -180,14 +185,23 @@ impl LentTokens {
             // The holder's margin is a thirty-second, and its clock may run fast.
             _ if now < lease.asked_at + ttl - ttl / 16 => Arrival::InTime,
             _ if now < lease.asked_at + ttl => Arrival::Doubtful,
+            _ if ttl > 0 && now > lease.asked_at + SPOT_MAX => Arrival::Unheard,
             _ => Arrival::TooLate,
         };
         if is_spot(grant) {
+            // What the store counts as spent at once is not good for longer than a tenth of a second.
+            let after = now.saturating_sub(lease.asked_at);
+            let arrival = match arrival {
+                Arrival::TooLate | Arrival::Unheard => return arrival,
+                _ if after > SPOT_MAX + SPOT_MAX / 50 => return Arrival::Unheard,
+                _ if after > SPOT_MAX - SPOT_MAX / 50 => Arrival::Doubtful,
+                arrival => arrival,
+            };
             // A lease that the run has beside it is as it was.
             (lease.spot, lease.spot_at, lease.spot_epoch) = (grant.lump.into(), now, grant.epoch);
             return arrival;
         }
-        if arrival == Arrival::TooLate {
+        if matches!(arrival, Arrival::TooLate | Arrival::Unheard) {
             return arrival;
         }
         let unit = i128::from(period);

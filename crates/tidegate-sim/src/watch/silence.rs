@@ -37,6 +37,8 @@ struct Silence {
     fast: u128,
     /// The member's time of these, or the window they are counted in.
     at: u64,
+    /// Whether an answer has come that the run may have taken for none.
+    is_doubtful: bool,
 }
 
 /// What fits into a share, and how fast it drains.
@@ -61,8 +63,12 @@ impl Silences {
 
     /// The store has not answered the ask of a run for a key.
     pub(crate) fn unanswered(&mut self, run: u64, key: u32, now: u64) {
-        let silence = Silence { since: now, slow: 0, fast: 0, at: 0 };
-        self.silent.entry((run, key)).or_insert(silence);
+        let begun = Silence::begin(now);
+        let silence = self.silent.entry((run, key)).or_insert(begun);
+        if silence.is_doubtful {
+            // The run may have begun another silence.
+            *silence = begun;
+        }
     }
 
     /// The store has answered, and counted this many holders if it has granted something.
@@ -75,10 +81,11 @@ impl Silences {
     }
 
     /// The store has answered with a grant that may have ended before it arrived.
-    pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: u32) {
+    pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: u32, now: u64) {
         let members = (self.members, self.members);
         let (fewest, most) = self.holders.get(&(run, key)).copied().unwrap_or(members);
-        self.silent.remove(&(run, key));
+        let silence = self.silent.entry((run, key)).or_insert(Silence::begin(now));
+        silence.is_doubtful = true;
         self.holders.insert((run, key), (fewest.min(holders.max(1)), most.max(holders)));
     }
 
@@ -145,6 +152,10 @@ impl Silences {
 }
 
 impl Silence {
+    fn begin(now: u64) -> Self {
+        Self { since: now, slow: 0, fast: 0, at: 0, is_doubtful: false }
+    }
+
     fn drain(&mut self, share: Share, member_now: u64) {
         if let Some(window) = share.window {
             let index = member_now / window;

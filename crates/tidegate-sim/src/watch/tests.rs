@@ -31,10 +31,10 @@ fn grant(lump: u32, rate: u32, ttl: Duration) -> Grant {
         held: lump,
         rate,
         ttl,
-        fallback: 0,
         keep: lump,
         members: 1,
         is_scarce: false,
+        is_lost: false,
         again: Duration::ZERO,
         gone: 0,
     }

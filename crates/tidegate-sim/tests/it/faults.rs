@@ -9,6 +9,12 @@ const SEEDS: u64 = 50;
 /// Each mistake, and the rules that it breaks: every group of them is broken by one of the first [`SEEDS`] seeds.
 const FAULTS: &[(Fault, &[&[Rule]])] = &[
     (Fault::GrantWithoutDebit, &[&[Rule::OverAdmission], &[Rule::LeaseSum]]),
+    (Fault::RecordBegunAnew, &[&[Rule::OverAdmission]]),
+    (Fault::EmptyAtBeginning, &[&[Rule::RefusedTooLong]]),
+    (Fault::AloneWithTokens, &[&[Rule::AloneWithTokens]]),
+    (Fault::AloneWhenAnswered, &[&[Rule::AloneWhenAnswered]]),
+    (Fault::ShareOfOne, &[&[Rule::AloneBeyondShare]]),
+    (Fault::NothingAlone, &[&[Rule::RefusedTooLong]]),
     (Fault::RetriesAsDemand, &[&[Rule::Unfair]]),
     (Fault::ExpiryFromReply, &[&[Rule::SpentAfterEnd]]),
     (Fault::ReturnAppliedTwice, &[&[Rule::OverAdmission, Rule::LeaseSum]]),

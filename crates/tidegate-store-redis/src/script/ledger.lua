@@ -6,7 +6,7 @@
 local ledgers_made
 local function ledgers()
   if ledgers_made then return ledgers_made end
-  local m, known, records = { now = now, big = big, HOLDERS_MAX = 256, SPACING = 100000, RECHECK = 1000000 }, {}, {}
+  local m, known, records = { now = now, big = big, HOLDERS_MAX = 256, SPACING = 100000, RECHECK = 800000 }, {}, {}
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
   local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
   local ASK, LOOK, LEDGER_REPORT, LEDGER_REFUND, LEDGER_RESET = 11, 12, 13, 14, 15

@@ -94,6 +94,9 @@ const LOST: u8 = 128;
 /// How often demand is compared with what the ledger was told: so often in a period.
 const CHECKS: u32 = 8;
 
+/// How often it is seen whether tokens lie idle that are not leased for a stream of requests: so often in a period.
+const COLD_CHECKS: u32 = 16;
+
 /// Units in a period from which on a lease with a rate is renewed before it is missed.
 const RENEW_MIN: u32 = 4;
 
@@ -437,8 +440,8 @@ impl Holder {
     /// Takes over an answer that arrived at `now`, and says how many units are good for the requests that wait right now and
     /// for nothing else: 0 but from a ledger that has no place for another holder. `level` is what the ledger then says is used.
     ///
-    /// Answers to other asks than the one under way are ignored, as are those from an epoch that has passed, and those
-    /// that arrive when what they grant has ended.
+    /// Answers to other asks than the one under way are ignored, as are those from an epoch that has passed. One that arrives when what
+    /// it grants has ended, or a tenth of a second late with what is only for the requests that wait, is as none.
     pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: Level, now: Timestamp) -> u64 {
         if !self.is(ASKING) || grant.seq != self.seq {
             return 0;
@@ -472,8 +475,17 @@ impl Holder {
         }
         let from = if terms.has(Fault::ExpiryFromReply) { now } else { sent };
         let lasts = grant.ttl.saturating_sub(grant.ttl / DRIFT);
-        if from.saturating_add(lasts) <= now {
+        let has_ended = from.saturating_add(lasts) <= now;
+        let is_late = sent.saturating_add(DEPTH) < now;
+        // The ledger counts as spent what is only for the requests that wait, so it must not be spent much later.
+        if has_ended || (is_late && grant.is_spot()) {
+            // The ledger hears with the next ask that it did not arrive in time.
             self.flags |= OWES;
+            if is_late {
+                // As if there had been no answer.
+                self.unanswered = self.unanswered.saturating_add(1);
+                self.asked = now.saturating_add(SPACING);
+            }
             return 0;
         }
         if grant.is_spot() {
@@ -500,7 +512,7 @@ impl Holder {
         };
         if is_cold {
             // What is not used soon is given back soon.
-            self.renew_at = self.renew_at.min(self.check_at);
+            self.renew_at = self.renew_at.min(now.saturating_add(terms.period() / COLD_CHECKS));
             self.flags |= COLD;
         }
         self.flags |=
@@ -564,7 +576,7 @@ impl Holder {
             if now < self.renew_at {
                 return false;
             }
-            self.renew_at = now.saturating_add(terms.period() / CHECKS);
+            self.renew_at = now.saturating_add(terms.period() / COLD_CHECKS);
             let in_hand = self.in_hand(period_ns(terms));
             if now >= self.until {
                 // A bucket's ledger knows when a lease has ended.

@@ -185,9 +185,15 @@ impl Terms {
         self.is_quota
     }
 
-    /// Demand in units each period from which a holder is leased a rate; below it is granted what waits, request by request.
-    pub const fn leased_min(&self) -> u64 {
-        LEASED_PER_S * self.period_us / 1_000_000
+    /// Demand in units each period from which a holder is leased a rate, [`LEASED_PER_S`]; below it is granted what waits, request by
+    /// request. A bucket whose burst is less than a second of its rate takes as much more, as there is less to make up for tokens
+    /// that lie at the wrong member.
+    pub fn leased_min(&self) -> u64 {
+        let least = LEASED_PER_S * self.period_us / 1_000_000;
+        match &self.kind {
+            Kind::Bucket(refill) => least.max(LEASED_PER_S.saturating_mul(refill.quota) / refill.burst),
+            Kind::Window(_) => least,
+        }
     }
 
     /// Units of a period that are never leased, of a bucket.
