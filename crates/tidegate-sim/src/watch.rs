@@ -160,7 +160,8 @@ impl Watch {
             }),
             silences: Silences::new(scenario.limit, scenario.members),
             // By a part of the limit no caller can keep to it.
-            liveness: Liveness::new(scenario.limit, if is_local { 0 } else { looked_at }),
+            liveness: Liveness::new(scenario.limit, if is_local { 0 } else { looked_at })
+                .with_deadline(scenario.deadline_ms),
             looked_at,
             scenario: scenario.clone(),
             violations: Vec::new(),

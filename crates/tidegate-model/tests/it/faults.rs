@@ -20,8 +20,9 @@ fn a_grant_without_debit_is_found() {
 }
 
 #[test]
-fn a_record_that_starts_full_is_found() {
-    is_found(Fault::FullRecordAtRestart, Fleet { forgets: 1, ..bucket() });
+fn a_record_that_is_there_and_is_begun_anew_is_found() {
+    is_found(Fault::RecordBegunAnew, bucket());
+    is_found(Fault::RecordBegunAnew, window());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stateright::{Model, Property};
 use tidegate::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
-use tidegate::lease::{Ask, Epoch, Fault, Grant, Holder, Ledger, Safe, Take, Terms};
+use tidegate::lease::{Ask, Epoch, Fault, Grant, Holder, Ledger, Level, Take, Terms};
 use tidegate::{Cost, Rate, Timestamp};
 
 /// A step of time: an instant is a whole number of them, and everything happens at an instant.
@@ -65,8 +65,11 @@ pub(crate) struct State {
     crashes: u8,
     forgets: u8,
     leaps: u8,
-    /// How full a bucket of burst and a tenth of a second would be, or what the window has admitted.
-    admitted: u64,
+    /// By epochs from the first on: how full a bucket of burst and a tenth of a second would be by what was spent of its grants, or
+    /// what the window has admitted of them.
+    admitted: Vec<u64>,
+    /// When each epoch but the first began.
+    begun: Vec<u8>,
     /// What has been seen that must not be.
     wrong: Option<&'static str>,
 }
@@ -86,7 +89,7 @@ struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Message {
     Ask(Ask),
-    Grant { member: usize, incarnation: u32, grant: Grant },
+    Grant { member: usize, incarnation: u32, grant: Grant, level: Level },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +144,8 @@ impl Fleet {
     fn terms(&self, tick: u8) -> Terms {
         let (Limit::Bucket { period, .. } | Limit::Window { period, .. }) = self.limit;
         let terms = Terms::of(&self.algorithm(), at(tick)).unwrap().with_period(TICK * period).unwrap();
-        // The fallback admits what nobody granted, by what `docs/leases.md` says; here it would hide the rest.
-        let terms = terms.with_safe(Safe::Zero).with_fallback(Duration::ZERO);
+        // A model has few requests, and leases are what it is about.
+        let terms = terms.with_leased_min(1);
         match self.fault {
             Some(fault) => terms.with_fault(fault),
             None => terms,
@@ -177,9 +180,11 @@ impl Fleet {
     fn pass(&self, state: &mut State) {
         state.tick += 1;
         match self.limit {
-            Limit::Bucket { .. } => state.admitted = state.admitted.saturating_sub(PER_TICK),
+            Limit::Bucket { .. } => {
+                state.admitted.iter_mut().for_each(|admitted| *admitted = admitted.saturating_sub(PER_TICK));
+            }
             Limit::Window { length, .. } if u32::from(state.tick).is_multiple_of(length) => {
-                state.admitted = 0;
+                state.admitted.fill(0);
             }
             Limit::Window { .. } => {}
         }
@@ -194,10 +199,7 @@ impl Fleet {
         member.has_demand |= attempt == 0;
         match member.holder.take(&terms, Cost::ONE, attempt, now) {
             Take::Taken { renew } => {
-                state.admitted += UNIT;
-                if state.admitted > self.most() {
-                    state.wrong = Some("more was admitted than the limit and its bound allow");
-                }
+                self.admit(state, index);
                 if renew {
                     self.send(state, index, 0);
                 }
@@ -207,8 +209,24 @@ impl Fleet {
                 self.send(state, index, 1);
             }
             Take::Pending => member.waits = true,
-            Take::Wait { renew: true, .. } => self.send(state, index, 0),
+            Take::Wait { renew: true, .. } | Take::Alone { renew: true } => self.send(state, index, 0),
+            // What a member admits alone is no part of what was granted.
             _ => {}
+        }
+    }
+
+    /// A member admits a unit of what it was granted.
+    fn admit(&self, state: &mut State, index: usize) {
+        let epoch = usize::try_from(state.members[index].holder.epoch()).unwrap();
+        state.admitted[epoch - 1] += UNIT;
+        if state.admitted[epoch - 1] > self.most() {
+            state.wrong = Some("more was admitted than the limit and its bound allow");
+        }
+        let (Limit::Bucket { period, .. } | Limit::Window { period, .. }) = self.limit;
+        if let Some(ended) = state.begun.get(epoch - 1)
+            && u32::from(state.tick - ended) * 16 > period * 17
+        {
+            state.wrong = Some("something was spent of an epoch that has ended for long");
         }
     }
 
@@ -253,21 +271,25 @@ impl Fleet {
                 if let Some(grant) = answer.grant {
                     let member = usize::try_from(ask.holder.member).unwrap();
                     let incarnation = ask.holder.incarnation;
-                    state.messages.push(Message::Grant { member, incarnation, grant });
+                    let (used, reset_at) = ledger.level(now, &terms);
+                    let level = Level { used, reset_in: reset_at.saturating_since(now) };
+                    state.messages.push(Message::Grant { member, incarnation, grant, level });
                 }
             }
-            Message::Grant { member, incarnation, grant } => {
+            Message::Grant { member, incarnation, grant, level } => {
                 let now = self.local(member, state.tick);
                 let index = member;
                 let member = &mut state.members[index];
                 if member.incarnation == incarnation {
-                    let spot = member.holder.granted(&terms, &grant, now);
+                    let units = member.holder.granted(&terms, &grant, level, now);
                     member.asked = None;
-                    if spot > 0 {
-                        state.wrong = Some("a ledger with room for all was full");
-                    }
-                    if std::mem::take(&mut state.members[index].waits) {
-                        self.take(state, index, 1);
+                    match (std::mem::take(&mut member.waits), units) {
+                        (true, 1..) => {
+                            member.holder.charge(&terms, Cost::ONE, now);
+                            self.admit(state, index);
+                        }
+                        (true, 0) => self.take(state, index, 1),
+                        (false, _) => {}
                     }
                 }
             }
@@ -288,7 +310,7 @@ impl Fleet {
         let mut served = 0;
         for _ in 0..ticks {
             self.pass(&mut state);
-            let before = state.admitted;
+            let before: u64 = state.admitted.iter().sum();
             for round in 0..2 {
                 for member in 0..2 {
                     self.wake(&mut state, member);
@@ -300,12 +322,12 @@ impl Fleet {
                     self.arrive(&mut state, message);
                 }
             }
-            served += (state.admitted - before) / UNIT;
+            served += (state.admitted.iter().sum::<u64>() - before) / UNIT;
             // An answer that was lost before: nobody waits for ever.
             for member in 0..2 {
                 if state.members[member].asked.take().is_some() {
                     let now = self.local(member, state.tick);
-                    state.members[member].holder.lost(2, now);
+                    state.members[member].holder.lost(now);
                 }
             }
         }
@@ -338,7 +360,8 @@ impl Model for Fleet {
             crashes: 0,
             forgets: 0,
             leaps: 0,
-            admitted: 0,
+            admitted: vec![0],
+            begun: Vec::new(),
             wrong: None,
         }]
     }
@@ -404,7 +427,7 @@ impl Model for Fleet {
             Action::GiveUp { member } => {
                 (state.members[member].asked, state.members[member].waits) = (None, false);
                 let now = self.local(member, state.tick);
-                state.members[member].holder.lost(2, now);
+                state.members[member].holder.lost(now);
             }
             Action::Deliver { message } => {
                 let message = state.messages.remove(message);
@@ -433,6 +456,8 @@ impl Model for Fleet {
             Action::Forget => {
                 state.forgets += 1;
                 (state.ledger, state.epoch, state.began) = (None, state.epoch + 1, state.tick);
+                state.admitted.push(0);
+                state.begun.push(state.tick);
             }
         }
         state.messages.sort_by_cached_key(|message| {
@@ -453,7 +478,7 @@ impl Model for Fleet {
                     || fleet.recovers(state)
             }),
             Property::sometimes(BUSY, |fleet: &Fleet, state: &State| {
-                state.admitted + UNIT > fleet.most() && state.tick > 0
+                state.admitted.iter().any(|admitted| admitted + UNIT > fleet.most()) && state.tick > 0
             }),
         ]
     }

@@ -14,8 +14,9 @@ use tidegate::lease::Terms;
 use crate::clock::{MS, SECOND};
 use crate::scenario::Numbers;
 
-/// The longest time for which a conforming caller is refused at every attempt: a second.
-const REFUSED_MAX: u64 = SECOND;
+/// From which deadline of the store on an attempt itself takes a good part of the second in which one is to be admitted: a
+/// conforming caller may then be refused for a deadline longer.
+const SLOW_DEADLINE_MS: u32 = 500;
 
 /// How much of its rate the exact limit gives, in hundredths: the slowest clock, and what is rounded.
 const RATE_PERCENT: u128 = 98;
@@ -25,6 +26,8 @@ const RATE_PERCENT: u128 = 98;
 pub(crate) struct Liveness {
     limit: Numbers,
     callers: Vec<Caller>,
+    /// The longest time for which a conforming caller is refused at every attempt.
+    refused_max: u64,
     pub(crate) seen: Seen,
 }
 
@@ -105,7 +108,16 @@ pub(crate) struct Refused {
 
 impl Liveness {
     pub(crate) fn new(limit: Numbers, keys: u32) -> Self {
-        Self { limit, callers: (0..keys).map(|_| Caller::new(limit)).collect(), seen: Seen::default() }
+        let callers = (0..keys).map(|_| Caller::new(limit)).collect();
+        Self { limit, callers, refused_max: SECOND, seen: Seen::default() }
+    }
+
+    /// The same where members wait for the store for so long.
+    pub(crate) fn with_deadline(mut self, deadline_ms: u32) -> Self {
+        if deadline_ms >= SLOW_DEADLINE_MS {
+            self.refused_max = SECOND + u64::from(deadline_ms) * MS;
+        }
+        self
     }
 
     /// A caller makes a request for the first time.
@@ -180,7 +192,7 @@ impl Liveness {
             let since = *caller.refused_since.get_or_insert(now);
             let lasts = one.made.saturating_sub(since);
             self.seen.longest = self.seen.longest.max(lasts);
-            if lasts > REFUSED_MAX && !caller.is_reported {
+            if lasts > self.refused_max && !caller.is_reported {
                 caller.is_reported = true;
                 refused.too_long = Some(lasts);
             }

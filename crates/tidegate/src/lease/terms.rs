@@ -16,6 +16,8 @@ pub struct Terms {
     pub(super) kind: Kind,
     pub(super) period_us: u64,
     pub(super) is_quota: bool,
+    /// Another [`Terms::leased_min`] and nothing unleased, for tests of few requests.
+    leased_min: Option<u64>,
     fault: Option<Fault>,
 }
 
@@ -130,7 +132,7 @@ impl Terms {
             }
             other => return Err(TermsError::Algorithm(other.name())),
         };
-        Self { kind, period_us: 0, is_quota: algorithm.is_quota(), fault: Fault::planted() }
+        Self { kind, period_us: 0, is_quota: algorithm.is_quota(), leased_min: None, fault: Fault::planted() }
             .with_period(Self::PERIOD)
     }
 
@@ -157,6 +159,14 @@ impl Terms {
     #[must_use]
     pub fn with_fault(self, fault: Fault) -> Self {
         Self { fault: Some(fault), ..self }
+    }
+
+    /// The same with leases ahead from a demand of so many units each period and nothing left unleased, for models of few
+    /// requests.
+    #[cfg(feature = "planted-faults")]
+    #[must_use]
+    pub fn with_leased_min(self, units: u64) -> Self {
+        Self { leased_min: Some(units), ..self }
     }
 
     /// How long a lease lasts; the rate of a grant is over this span.
@@ -186,18 +196,25 @@ impl Terms {
     }
 
     /// Demand in units each period from which a holder is leased a rate, [`LEASED_PER_S`]; below it is granted what waits, request by
-    /// request. A bucket whose burst is less than a second of its rate takes as much more, as there is less to make up for tokens
-    /// that lie at the wrong member.
+    /// request. A bucket whose burst is less than a second of its rate takes as much more, up to a quarter of the rate, as there is less
+    /// to make up for tokens that lie at the wrong member.
     pub fn leased_min(&self) -> u64 {
         let least = LEASED_PER_S * self.period_us / 1_000_000;
         match &self.kind {
-            Kind::Bucket(refill) => least.max(LEASED_PER_S.saturating_mul(refill.quota) / refill.burst),
+            _ if self.leased_min.is_some() => self.leased_min.unwrap_or(0),
+            Kind::Bucket(refill) => {
+                let more = LEASED_PER_S.saturating_mul(refill.quota) / refill.burst;
+                least.max(more.min(refill.quota / 4))
+            }
             Kind::Window(_) => least,
         }
     }
 
     /// Units of a period that are never leased, of a bucket.
     pub fn unleased(&self) -> u64 {
+        if self.leased_min.is_some() {
+            return 0;
+        }
         (self.quota() / UNLEASED_PART).max(UNLEASED_PER_S * self.period_us / 1_000_000).min(self.quota())
     }
 

@@ -6,7 +6,7 @@
 //!
 //! So that nothing lies idle at one member while another goes without, a grant beyond what waits is at most half an equal share of
 //! what is left, and there is none where few requests come. Once less is left than holders may take in two periods, leases are short
-//! and holders keep no more than that share, so what is idle comes back within an eighth of a period.
+//! and holders keep no more than that share, so what is idle comes back within a sixteenth of a period.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::lease::message::{Ask, Grant};
 use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
 
 /// A lease lasts so many times less than a period where little is left of a window.
-const SHORTER: u64 = 8;
+const SHORTER: u64 = 16;
 
 impl Step<'_> {
     /// Begins the window that lasts now, if the one that was counted has ended.
@@ -124,7 +124,7 @@ impl Step<'_> {
         let period_us = if is_scarce { self.terms.period_us / SHORTER } else { self.terms.period_us };
         let mut ttl_us = period_us.min(self.ledger.end_us - now_us);
         if self.terms.has(Fault::WindowEndIgnored) {
-            ttl_us = period_us;
+            ttl_us = self.terms.period_us;
         }
         self.debit(lump);
         // At most what is lent at all, below 2^31.
