@@ -305,7 +305,7 @@ impl Scenario {
     }
 
     /// From when on the limit has to be used in full, in seconds: two lease periods after the beginning, or after the last
-    /// disturbance, and the time in which a ledger learns.
+    /// disturbance, and a little more.
     pub(crate) fn measured_from(&self) -> u32 {
         let well_again = 12;
         self.calm_from().map_or(well_again, |calm| calm + well_again).min(self.seconds)

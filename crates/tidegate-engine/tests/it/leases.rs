@@ -488,3 +488,46 @@ fn what_cannot_be_leased_makes_no_engine() {
 pub(crate) fn failing(name: &str, algorithm: Algorithm, failure: OnStoreFailure) -> Limit {
     leased(name, algorithm).on_store_failure(failure)
 }
+
+#[test]
+fn a_caller_alone_at_its_limit_that_waits_exactly_as_told_is_admitted_a_thousand_times_of_a_thousand() {
+    for (limit, costs) in [
+        (bucket(5, Duration::from_mins(1)), 1),
+        (bucket(10, SECOND), 3),
+        (bucket(7, 3 * SECOND), 2),
+        (per_second(100), 40),
+        (per_second(1000), 1),
+        (window(20, SECOND), 6),
+    ] {
+        let mut fleet = Fleet::new(1, &[leased("limit", limit.clone())]);
+        let (mut told, mut admitted) = (0, 0);
+        for turn in 0.. {
+            let cost = 1 + turn % costs;
+            let Err(refusal) = fleet.ask(0, cost) else { continue };
+            let Retry::At(until) = refusal.retry() else { panic!("{refusal:?}") };
+            let wait = until.saturating_since(fleet.now());
+            assert!(wait <= limit.window().unwrap(), "{wait:?} for {cost} of {limit:?}");
+            fleet.pass(wait);
+            told += 1;
+            admitted += u32::from(fleet.ask(0, cost).is_ok());
+            if told == 1000 {
+                break;
+            }
+        }
+        assert_eq!(admitted, told, "{limit:?}");
+    }
+}
+
+#[test]
+fn what_is_left_is_what_the_ledger_has_and_not_what_this_member_has_in_hand() {
+    let mut fleet = Fleet::new(2, &[leased("rate", per_second(100))]);
+    for used in 1..=20 {
+        let permit = fleet.admit(0, 1).unwrap();
+        let report = &fleet.members[0].statuses(&permit)[0];
+        assert_eq!((report.remaining, report.limit), (100 - used, 100));
+    }
+    // Another member knows it from the ledger.
+    let permit = fleet.admit(1, 1).unwrap();
+    let left = fleet.members[1].statuses(&permit)[0].remaining;
+    assert!((74..=79).contains(&left), "{left}");
+}

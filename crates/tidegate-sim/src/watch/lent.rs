@@ -193,8 +193,8 @@ impl LentTokens {
             let after = now.saturating_sub(lease.asked_at);
             let arrival = match arrival {
                 Arrival::TooLate | Arrival::Unheard => return arrival,
-                _ if after > SPOT_MAX + SPOT_MAX / 50 => return Arrival::Unheard,
-                _ if after > SPOT_MAX - SPOT_MAX / 50 => Arrival::Doubtful,
+                _ if after > SPOT_MAX + SPOT_MAX / 20 => return Arrival::Unheard,
+                _ if after > SPOT_MAX - SPOT_MAX / 20 => Arrival::Doubtful,
                 arrival => arrival,
             };
             // A lease that the run has beside it is as it was.

@@ -100,7 +100,7 @@ fn what_is_spent_after_its_end_is_seen_unless_the_store_is_silent() {
     watch.answered(0, 1, None, 6 * SECOND);
     watch.admitted(admitted(1, 1), 6 * SECOND, 6 * SECOND);
     assert_eq!(rules(&watch), []);
-    watch.answered(0, 1, Some(&lent), 7 * SECOND);
+    watch.answered(0, 1, Some(&grant(0, 0, Duration::ZERO)), 7 * SECOND);
     watch.admitted(admitted(1, 1), 7 * SECOND, 7 * SECOND);
     assert_eq!(rules(&watch), [Rule::SpentAfterEnd]);
 }

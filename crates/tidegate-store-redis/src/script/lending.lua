@@ -122,7 +122,7 @@ local function bucket_ledger(m)
 
   -- Units used, of which so many parts are yet to come and do not count, and about when none will be.
   function k.level(g, n, coming)
-    local used = max(0, g.used - floor(coming / g.period_us))
+    local used = max(0, g.used - floor((coming + g.dust) / g.period_us))
     if used == 0 then return 0, now end
     local parts = used * n.per_us - g.rest
     if parts < T53 then return used, g.at + ceil(parts / n.units) end
@@ -257,7 +257,7 @@ local function bucket_ledger(m)
     if floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
     -- What is only for the requests that wait is spent as soon as it is granted. Its holder is counted for a period all the same.
     local is_spot = is_cold and left == 0 and lump <= need
-    local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and SHORTEST or shorter))
+    local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and 2 or shorter))
     hold_up(g, ceil(sums.to_come / g.period_us) + sums.in_hand + left)
     lease.rate, lease.ends, lease.seq, lease.demand, lease.place = rate, now + ttl, ask.seq, demand, false
     local coming = to_come(lease, paid)

@@ -33,7 +33,10 @@ impl Balance {
 
     /// What the ledger says at `now`, of which `in_hand` tokens are this member's.
     pub(super) fn of(terms: &Terms, level: Level, in_hand: u64, now: Timestamp) -> Self {
-        let mut balance = Self { reset_at: now.saturating_add(level.reset_in), used: level.used };
+        // A ledger tells time in whole microseconds, and drains a bucket by them.
+        let is_bucket = matches!(terms.kind, Kind::Bucket(_));
+        let reset_in = level.reset_in.saturating_add(Duration::from_micros(u64::from(is_bucket)));
+        let mut balance = Self { reset_at: now.saturating_add(reset_in), used: level.used };
         balance.give_back(terms, in_hand);
         balance
     }

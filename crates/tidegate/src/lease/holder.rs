@@ -103,6 +103,9 @@ const RENEW_MIN: u32 = 4;
 /// After so long without a request a stream that was worth a lease has stopped: eight times the mean distance of its requests, at least.
 const STOPPED: Duration = Duration::from_millis(500);
 
+/// Units by which a ledger may have less than was trickled in for nothing, since it takes back whole ones only.
+const ROUNDED: u64 = 2;
+
 /// How often the time between two asks of a silent store doubles, from [`SPACING`]: three times, to 800 ms.
 const DOUBLINGS_MAX: u8 = 3;
 
@@ -350,7 +353,9 @@ impl Holder {
         if self.is(ASKING) {
             return Take::Pending;
         }
-        let room_at = self.balance.room_at(terms, cost.units(), now);
+        // Of what trickles in for nothing the ledger takes whole tokens back.
+        let rounded = if trickle > 0 { ROUNDED } else { 0 };
+        let room_at = self.balance.room_at(terms, cost.units() + rounded, now);
         // Room that has come since the ledger answered is worth asking for at once.
         let has_room = room_at <= now && self.balance.room_at(terms, cost.units(), self.ended) > self.ended;
         if (may_ask || has_room) && !self.is(GONE) {
@@ -384,8 +389,11 @@ impl Holder {
         if gives_up {
             self.rate = 0;
         }
-        let waiting = u64::from(self.waiting).min(terms.largest());
-        let need = if need_min > 0 { waiting.max(need_min) } else { 0 };
+        let waiting = u64::from(self.waiting).min(terms.largest()).max(need_min);
+        // What has trickled in is there, too, though the ledger counts it as spent.
+        let trickled = self.level / period - u64::from(in_hand);
+        let needed = |units: u64| if need_min > 0 { units.saturating_sub(trickled).max(1) } else { 0 };
+        let (need, need_min) = (needed(waiting), needed(need_min));
         self.waiting = 0;
         let left =
             if need > 0 { in_hand } else { in_hand.min(self.wanted(terms, demand, now)).min(self.keep) };
@@ -582,7 +590,10 @@ impl Holder {
                 // A bucket's ledger knows when a lease has ended.
                 return matches!(terms.kind, Kind::Window(_)) && (in_hand > 0 || self.is(OWES));
             }
-            return in_hand > self.wanted(terms, self.demand_now(terms, now), now);
+            // What is in hand when the lease ends is lost to a bucket.
+            let ends_soon = self.until <= now.saturating_add(terms.period() / COLD_CHECKS);
+            return in_hand > self.wanted(terms, self.demand_now(terms, now), now)
+                || (ends_soon && in_hand > 0);
         }
         if now >= self.renew_at {
             // A bucket that is hardly taken from needs no lease until the next request comes, and the old one ends by itself.
@@ -662,7 +673,7 @@ impl Holder {
             self.asked = self.asked.min(now);
             self.ended = self.ended.min(now);
             self.renew_at = self.renew_at.min(now);
-            self.end(terms);
+            self.end(terms, now);
             self.at = now;
         }
         if self.at < self.until {
@@ -670,7 +681,7 @@ impl Holder {
         }
         if now >= self.until {
             if self.held > 0 || self.rate > 0 {
-                self.end(terms);
+                self.end(terms, now);
             }
             self.level = 0;
         }
@@ -697,9 +708,11 @@ impl Holder {
     }
 
     /// The lease is over: what is in hand is not spent any more.
-    fn end(&mut self, terms: &Terms) {
+    fn end(&mut self, terms: &Terms, now: Timestamp) {
         let period = period_ns(terms);
         let in_hand = self.in_hand(period);
+        // Until it hears otherwise, the ledger counts them as used.
+        self.balance.charge(terms, in_hand.into(), now);
         let owed = self.flags & OWES;
         self.give_back(in_hand, 0, period);
         if matches!(terms.kind, Kind::Bucket(_)) {

@@ -302,7 +302,7 @@ impl Ledger {
             Kind::Window(_) => (copy.used, copy.end_us),
             Kind::Bucket(refill) => {
                 let sums = copy.leases.sums(micros(now), micros(now).max(copy.at_us));
-                let used = copy.used.saturating_sub(sums.to_come / copy.period_us);
+                let used = copy.used.saturating_sub(sums.to_come.saturating_add(copy.dust) / copy.period_us);
                 let parts = (u128::from(used) * u128::from(refill.per_us)).saturating_sub(copy.rest.into());
                 let drains_us = u64::try_from(parts.div_ceil(u128::from(refill.units))).unwrap_or(u64::MAX);
                 (used, copy.at_us.saturating_add(drains_us))

@@ -202,6 +202,8 @@ impl Terms {
         let least = LEASED_PER_S * self.period_us / 1_000_000;
         match &self.kind {
             _ if self.leased_min.is_some() => self.leased_min.unwrap_or(0),
+            // A limit that gives less never leases anything ahead.
+            Kind::Bucket(refill) if refill.quota < least => NUMBER_MAX,
             Kind::Bucket(refill) => {
                 let more = LEASED_PER_S.saturating_mul(refill.quota) / refill.burst;
                 least.max(more.min(refill.quota / 4))

@@ -255,7 +255,7 @@ impl Step<'_> {
             >> if is_spot {
                 0
             } else if is_cold {
-                SHORTEST
+                2
             } else {
                 shorter
             };

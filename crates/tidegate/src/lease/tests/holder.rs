@@ -204,11 +204,12 @@ fn a_refusal_and_what_is_left_are_of_the_ledgers_balance_and_not_of_the_tokens_i
     let level = Level { used: 100, reset_in: Duration::from_millis(995) };
     let reply = Grant { again: RECHECK, is_scarce: true, ..grant(&ask, 0, 0, Terms::PERIOD) };
     holder.granted(&terms, &reply, level, at(SECOND));
-    let until = at(SECOND + 5 * MS);
+    // A ledger counts in microseconds.
+    let until = at(SECOND + 5 * MS + 1_000);
     assert_eq!(holder.take(&terms, Cost::ONE, 0, at(SECOND)), Take::Wait { until, renew: false });
     let three = holder.take(&terms, Cost::new(3).unwrap(), 0, at(SECOND));
-    assert_eq!(three, Take::Wait { until: at(SECOND + 25 * MS), renew: false });
-    let nanos = SECOND + 5 * MS;
+    assert_eq!(three, Take::Wait { until: at(SECOND + 25 * MS + 1_000), renew: false });
+    let nanos = SECOND + 5 * MS + 1_000;
     assert!(matches!(holder.take(&terms, Cost::ONE, 0, at(nanos - 1)), Take::Wait { .. }));
     assert_eq!(holder.take(&terms, Cost::ONE, 0, at(nanos)), Take::Ask, "there is room, as was said");
 }
