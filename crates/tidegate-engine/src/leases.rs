@@ -9,6 +9,7 @@
 //! without a holder is answered as one that finds no place in the table of keys.
 
 mod flight;
+mod silence;
 mod slot;
 mod view;
 
@@ -30,6 +31,7 @@ use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, Re
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
+pub(crate) use self::silence::{Silence, Silent};
 pub(crate) use self::slot::About;
 use self::slot::Slot;
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
@@ -181,10 +183,8 @@ pub(crate) enum Taken {
     },
     /// It is more than the limit ever has.
     Never,
-    /// The store is silent and the lease has not what is asked for: the member decides alone, by this share.
-    Alone(Arc<About>, Share),
-    /// The store has lost what was used of the quota.
-    Lost(Arc<About>, Share),
+    /// The store is silent and the lease has not what is asked for, or it has lost what was used of the quota.
+    Silent(Silent),
     /// There is no place for another holder before then.
     Full {
         until: Timestamp,
@@ -352,8 +352,11 @@ impl Leases {
             slot.holder.ask_soon(now);
         }
         let about = |slot: &Slot| Arc::clone(&slot.about);
+        let members = self.members.load(Ordering::Relaxed);
+        let silent = |slot: &Slot, why| {
+            Taken::Silent(Silent { about: about(slot), why, share: slot.holder.share(&slot.terms, members) })
+        };
         let left = |slot: &Slot| slot.holder.balance().remaining(&slot.about.algorithm, now);
-        let alone = |slot: &Slot| slot.holder.share(&slot.terms, self.members.load(Ordering::Relaxed));
         let taken = match slot.holder.take(&slot.terms, asked.cost, asked.attempt, now) {
             Take::Taken { renew } => Taken::All(LeaseCharge {
                 stamp: Some(slot.holder.stamp()),
@@ -373,24 +376,22 @@ impl Leases {
                     self.send(slot, 0, now);
                 }
                 slot.may_be_alone = true;
-                Taken::Alone(about(slot), alone(slot))
+                silent(slot, Silence::Away)
             }
             Take::Lost { renew } => {
                 if renew {
                     self.send(slot, 0, now);
                 }
-                Taken::Lost(about(slot), alone(slot))
+                silent(slot, Silence::LostData)
             }
             Take::Ask | Take::Pending if asked.must_decide => {
                 Taken::Wait { until: now.saturating_add(SPACING), left: left(slot) }
             }
             Take::Ask => {
                 self.send(slot, asked.cost.units(), now);
-                slot.flight.clone().map_or_else(|| Taken::Alone(about(slot), alone(slot)), Taken::Waits)
+                slot.flight.clone().map_or_else(|| silent(slot, Silence::Away), Taken::Waits)
             }
-            Take::Pending => {
-                slot.flight.clone().map_or_else(|| Taken::Alone(about(slot), alone(slot)), Taken::Waits)
-            }
+            Take::Pending => slot.flight.clone().map_or_else(|| silent(slot, Silence::Away), Taken::Waits),
         };
         if slot.flight.is_none() && slot.look_at == Timestamp::MAX {
             // A holder that was never asked for anything the ledger could give is dropped soon.

@@ -15,12 +15,12 @@ use tidegate::limit::OnStoreFailure;
 use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Timestamp, Violated};
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
-use super::order::{STORE_RETRY, Silence, alone_denial};
+use super::order::{STORE_RETRY, alone_denial};
 use super::{Engine, EngineError, LimitReport};
 use crate::decision::ExactName;
 use crate::leases::{
     About, Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, Leases, LeasesView,
-    Taken,
+    Silence, Taken,
 };
 use crate::request::Request;
 
@@ -106,27 +106,19 @@ impl Engine {
                 }
                 Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
                 Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
-                Ok(taken @ (Taken::Alone(..) | Taken::Lost(..))) => {
-                    let (about, share, why) = match taken {
-                        Taken::Lost(about, share) => (about, share, Silence::LostData),
-                        Taken::Alone(about, share) => (about, share, Silence::Away),
-                        _ => continue,
-                    };
+                Ok(Taken::Silent(silent)) => {
+                    silence = Some(silent.why);
                     match limit.on_store_failure {
                         OnStoreFailure::Allow => {
-                            held.push(LeaseCharge::fixed(about, None, now));
+                            held.push(LeaseCharge::fixed(silent.about, None, now));
                             continue;
                         }
                         OnStoreFailure::Local => {
-                            let place = gate.alone(limit.place(), share.holders, share.members);
-                            alone.push((limit, place));
-                            silence = Some(why);
+                            let share = silent.share;
+                            alone.push((limit, gate.alone(limit.place(), share.holders, share.members)));
                             continue;
                         }
-                        _ => {
-                            silence = Some(why);
-                            (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY)), 0)
-                        }
+                        _ => (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY)), 0),
                     }
                 }
                 Ok(Taken::Full { until }) => {
@@ -151,17 +143,9 @@ impl Engine {
         }
         let mut permit = None;
         if result.is_ok() && refusing.is_empty() && flights.is_empty() && !alone.is_empty() {
-            let places: SmallVec<[CounterPlace; 1]> = alone.iter().map(|(_, place)| *place).collect();
-            match gate.check_located(&places, request.cost, now) {
-                Ok(charged) => {
-                    self.decided_alone(gate, &charged, now);
-                    permit = Some(Box::new(charged));
-                }
-                Err(violated) => refusing.extend(violated.into_iter().map(|(at, violated)| {
-                    let limit = *alone[at].0;
-                    let (reason, retry) = alone_denial(&violated, limit.algorithm.limit(), request.cost, now);
-                    Refusing { limit, reason, retry, left: violated.remaining }
-                })),
+            match self.charge_alone(gate, &alone, request.cost, now) {
+                Ok(charged) => permit = Some(charged),
+                Err(violated) => refusing = violated,
             }
         }
         let goes_ahead = result.is_ok() && refusing.is_empty() && flights.is_empty();
@@ -180,6 +164,31 @@ impl Engine {
             return Ok(Leased::Waits(flights));
         }
         Ok(Leased::Refused(Box::new(refused_by(gate, refusing, silence, request, now))))
+    }
+
+    /// Charges limits whose store is silent by this member's shares of them: all of them, or none.
+    fn charge_alone<'a>(
+        &self,
+        gate: &Gate,
+        alone: &[(&LeasedLimit<'a>, CounterPlace)],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Box<Permit>, Vec<Refusing<'a>>> {
+        let places: SmallVec<[CounterPlace; 1]> = alone.iter().map(|(_, place)| *place).collect();
+        match gate.check_located(&places, cost, now) {
+            Ok(charged) => {
+                self.decided_alone(gate, &charged, now);
+                Ok(Box::new(charged))
+            }
+            Err(violated) => {
+                let refusing = violated.into_iter().map(|(at, violated)| {
+                    let limit = *alone[at].0;
+                    let (reason, retry) = alone_denial(&violated, limit.algorithm.limit(), cost, now);
+                    Refusing { limit, reason, retry, left: violated.remaining }
+                });
+                Err(refusing.collect())
+            }
+        }
     }
 
     /// Puts back everything that was taken for a request that does not go ahead.

@@ -21,7 +21,7 @@ use super::{Engine, EngineError, LimitReport};
 use crate::decision::{
     Decision, ExactName, Home, InFlight, LeaseName, Outcome, Pending, Permit, Remote, Settled, Step,
 };
-use crate::leases::Flights;
+use crate::leases::{Flights, Silence};
 use crate::request::Request;
 use crate::together::Question;
 
@@ -418,32 +418,6 @@ pub(super) fn decided_here<'a>(
     let here = |one: &&ExactName| one.on_store_failure == OnStoreFailure::Local;
     let local = exact.iter().filter(here);
     local.map(|one| (one, engine.alone_place(gate, one))).unzip()
-}
-
-/// Why a limit whose store is silent is not decided by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Silence {
-    /// The store did not answer.
-    Away,
-    /// The store has lost what was used.
-    LostData,
-}
-
-impl Silence {
-    /// What an error of the store means.
-    pub(super) fn of(error: &StoreError) -> Self {
-        if matches!(error, StoreError::DataLost { .. }) { Self::LostData } else { Self::Away }
-    }
-
-    /// What a refusal says about it.
-    pub(super) const fn detail(self) -> &'static str {
-        match self {
-            Self::Away => "away: the store that decides this limit did not answer",
-            Self::LostData => {
-                "lost data: the store no longer knows what was used; it counts again when the window ends or the loss is acknowledged"
-            }
-        }
-    }
 }
 
 /// Why a member that decides alone refuses, and when to come back: the store is missing until this member alone has admitted the

@@ -62,7 +62,7 @@ impl Balance {
         match &terms.kind {
             // Rounded down, so that room is never promised too early.
             Kind::Bucket(_) => {
-                self.reset_at = self.reset_at.saturating_sub(nanos(parts(terms, units) >> UNIT_BITS))
+                self.reset_at = self.reset_at.saturating_sub(nanos(parts(terms, units) >> UNIT_BITS));
             }
             Kind::Window(_) => self.used = self.used.saturating_sub(units),
         }

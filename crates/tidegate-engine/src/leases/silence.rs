@@ -1,0 +1,43 @@
+//! A limit whose store does not decide it.
+
+use std::sync::Arc;
+
+use tidegate::lease::Share;
+use tidegate_store::StoreError;
+
+use super::slot::About;
+
+/// Why a limit whose store is silent is not decided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The store did not answer.
+    Away,
+    /// The store has lost what was used.
+    LostData,
+}
+
+impl Silence {
+    /// What an error of the store means.
+    pub(crate) fn of(error: &StoreError) -> Self {
+        if matches!(error, StoreError::DataLost { .. }) { Self::LostData } else { Self::Away }
+    }
+
+    /// What a refusal says about it.
+    pub(crate) const fn detail(self) -> &'static str {
+        match self {
+            Self::Away => "away: the store that decides this limit did not answer",
+            Self::LostData => {
+                "lost data: the store no longer knows what was used; it counts again when the window ends or the loss is acknowledged"
+            }
+        }
+    }
+}
+
+/// What there is to know of a leased limit that its store does not decide.
+#[derive(Debug)]
+pub(crate) struct Silent {
+    pub(crate) about: Arc<About>,
+    pub(crate) why: Silence,
+    /// By which part of the limit this member decides alone.
+    pub(crate) share: Share,
+}
