@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use smallvec::SmallVec;
 use tidegate::algorithm::WindowStart;
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Ask, Balance, Grant, Holder, Level, SPACING, Share, Stamp, Take, Terms};
+use tidegate::lease::{Ask, Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, RequestId, StoreError};
 
@@ -535,7 +535,7 @@ impl Leases {
             }
             Err(_) => Default::default(),
         };
-        let level = |outcome: &Outcome| Level {
+        let level = |outcome: &Outcome| LedgerLevel {
             used: outcome.used,
             reset_in: outcome.reset_at.saturating_since(store_now),
         };
@@ -550,7 +550,7 @@ impl Leases {
     }
 
     /// Takes in what became of one ask; whether a silence has ended for its key in which this member decided alone.
-    fn land(&self, due: &Due, grant: Option<(Grant, Level)>, now: Timestamp) -> bool {
+    fn land(&self, due: &Due, grant: Option<(Grant, LedgerLevel)>, now: Timestamp) -> bool {
         let (mut units, mut was_alone) = (0, false);
         {
             let key = due.about.number;

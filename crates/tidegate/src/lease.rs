@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tidegate::lease::{Epoch, Holder, Ledger, Take, Terms};
+//! use tidegate::lease::{Epoch, Holder, Ledger, LedgerLevel, Take, Terms};
 //! use tidegate::{Algorithm, Cost, Rate, Timestamp};
 //!
 //! let start = Timestamp::from_secs(1_800_000_000);
@@ -20,16 +20,19 @@
 //! assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Ask);
 //! let ask = holder.ask(&terms, 7, 1, now).unwrap();
 //! let grant = ledger.ask(now, &terms, &epoch, &ask).grant.unwrap();
-//! holder.granted(&terms, &grant, now);
+//! let level = LedgerLevel { used: 1, reset_in: Duration::from_millis(1) };
+//! holder.granted(&terms, &grant, level, now);
 //! assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Taken { renew: false });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! **Promise**, by the members' own instants, whatever is lost, repeated, overtaken or delayed, and whoever crashes:
 //!
-//! * a bucket: any span `W` admits at most `R·W + B + 0.1 s·R` over all members together;
+//! * a bucket: any span `W` admits at most `R·W + B + 0.1 s·R` over all members together, from grants of one [`Epoch`];
 //! * a window: never more than its limit, and less only by what members had in hand that crashed;
-//! * after the store has lost its data the same, but for what is said at [`Ledger::begin`] and [`Holder::lost`].
+//! * where the store lost its data the new record is full, and the old leases run out beside it, within 17/16 of a lease period:
+//!   see [`Ledger::begin`];
+//! * a member that cannot reach the store admits its [`Share`].
 //!
 //! `docs/leases.md` says why, what of it is checked by exhaustion, and how a store carries it out with numbers below 2^53.
 
@@ -45,7 +48,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use balance::{Balance, Level};
+pub use balance::{Balance, LedgerLevel};
 #[cfg(feature = "planted-faults")]
 pub use fault::Fault;
 pub use holder::{Holder, Share, Stamp, Take};

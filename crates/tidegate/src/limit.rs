@@ -291,8 +291,8 @@ pub enum OnStoreFailure {
     Refuse,
     /// It is admitted by this limit and not counted.
     Allow,
-    /// It is decided and counted in this member's own table, by the whole of the limit's numbers, until the store answers
-    /// again. What was counted meanwhile is not carried into the store. A leased limit goes on with a safe share instead; see
-    /// [`crate::lease::Safe`].
+    /// It is decided and counted in this member's own table, by this member's share of the limit, until the store answers again;
+    /// see [`Share`](crate::lease::Share). What was counted meanwhile is not carried into the store. A leased limit spends what it
+    /// was granted first.
     Local,
 }

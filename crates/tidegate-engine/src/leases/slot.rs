@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Grant, Holder, Level, Terms};
+use tidegate::lease::{Grant, Holder, LedgerLevel, Terms};
 use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Key, Kind, OnLedger, Operation};
@@ -81,7 +81,7 @@ impl Slot {
     }
 
     /// Takes in what the ledger granted, and what it says is used; the units that are good for the requests that wait and for no others.
-    pub(super) fn granted(&mut self, grant: &Grant, level: Level, now: Timestamp) -> u64 {
+    pub(super) fn granted(&mut self, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
         let until = if grant.gone > 0 { self.about.algorithm.full_again(now) } else { Timestamp::MIN };
         self.gone = (grant.gone, until);
         self.holder.granted(&self.terms, grant, level, now)

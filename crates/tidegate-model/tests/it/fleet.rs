@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stateright::{Model, Property};
 use tidegate::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
-use tidegate::lease::{Ask, Epoch, Fault, Grant, Holder, Ledger, Level, Take, Terms};
+use tidegate::lease::{Ask, Epoch, Fault, Grant, Holder, Ledger, LedgerLevel, Take, Terms};
 use tidegate::{Cost, Rate, Timestamp};
 
 /// A step of time: an instant is a whole number of them, and everything happens at an instant.
@@ -89,7 +89,7 @@ struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Message {
     Ask(Ask),
-    Grant { member: usize, incarnation: u32, grant: Grant, level: Level },
+    Grant { member: usize, incarnation: u32, grant: Grant, level: LedgerLevel },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +272,7 @@ impl Fleet {
                     let member = usize::try_from(ask.holder.member).unwrap();
                     let incarnation = ask.holder.incarnation;
                     let (used, reset_at) = ledger.level(now, &terms);
-                    let level = Level { used, reset_in: reset_at.saturating_since(now) };
+                    let level = LedgerLevel { used, reset_in: reset_at.saturating_since(now) };
                     state.messages.push(Message::Grant { member, incarnation, grant, level });
                 }
             }

@@ -21,7 +21,7 @@ pub struct Balance {
 
 /// What a ledger says is used when it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Level {
+pub struct LedgerLevel {
     /// Units used, those in holders' hands included.
     pub used: u64,
     /// After which time nothing is used any more, if nothing else is charged.
@@ -32,7 +32,7 @@ impl Balance {
     pub(super) const NONE: Self = Self { reset_at: Timestamp::MIN, used: 0 };
 
     /// What the ledger says at `now`, of which `in_hand` tokens are this member's.
-    pub(super) fn of(terms: &Terms, level: Level, in_hand: u64, now: Timestamp) -> Self {
+    pub(super) fn of(terms: &Terms, level: LedgerLevel, in_hand: u64, now: Timestamp) -> Self {
         // A ledger tells time in whole microseconds, and drains a bucket by them.
         let is_bucket = matches!(terms.kind, Kind::Bucket(_));
         let reset_in = level.reset_in.saturating_add(Duration::from_micros(u64::from(is_bucket)));

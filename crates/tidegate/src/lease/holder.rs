@@ -19,7 +19,7 @@
 
 use core::time::Duration;
 
-use super::balance::{Balance, Level};
+use super::balance::{Balance, LedgerLevel};
 use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
@@ -450,7 +450,7 @@ impl Holder {
     ///
     /// Answers to other asks than the one under way are ignored, as are those from an epoch that has passed. One that arrives when what
     /// it grants has ended, or a tenth of a second late with what is only for the requests that wait, is as none.
-    pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: Level, now: Timestamp) -> u64 {
+    pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
         if !self.is(ASKING) || grant.seq != self.seq {
             return 0;
         }

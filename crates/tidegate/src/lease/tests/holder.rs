@@ -36,7 +36,7 @@ fn grant(ask: &Ask, lump: u32, rate: u32, ttl: Duration) -> Grant {
 }
 
 /// What a ledger says of a limit of which nothing else is used.
-const UNUSED: Level = Level { used: 0, reset_in: Duration::ZERO };
+const UNUSED: LedgerLevel = LedgerLevel { used: 0, reset_in: Duration::ZERO };
 
 fn take(holder: &mut Holder, terms: &Terms, nanos: u64) -> bool {
     matches!(holder.take(terms, Cost::ONE, 0, at(nanos)), Take::Taken { .. })
@@ -193,7 +193,7 @@ fn a_refusal_and_what_is_left_are_of_the_ledgers_balance_and_not_of_the_tokens_i
     assert_eq!(holder.take(&terms, Cost::ONE, 0, at(0)), Take::Ask);
     let ask = holder.ask(&terms, 7, 1, at(0)).unwrap();
     // All of the hundred are there, of which one is granted.
-    let level = Level { used: 1, reset_in: Duration::from_millis(10) };
+    let level = LedgerLevel { used: 1, reset_in: Duration::from_millis(10) };
     holder.granted(&terms, &grant(&ask, 1, 0, Terms::PERIOD), level, at(MS));
     assert!(take(&mut holder, &terms, MS));
     let algorithm = Algorithm::bucket(Rate::per_second(100).unwrap()).unwrap();
@@ -201,7 +201,7 @@ fn a_refusal_and_what_is_left_are_of_the_ledgers_balance_and_not_of_the_tokens_i
     assert_eq!(holder.balance().remaining(&algorithm, at(11 * MS)), 100);
     // Nothing is left but one unit's worth of time.
     let ask = holder.ask(&terms, 7, 1, at(SECOND)).unwrap();
-    let level = Level { used: 100, reset_in: Duration::from_millis(995) };
+    let level = LedgerLevel { used: 100, reset_in: Duration::from_millis(995) };
     let reply = Grant { again: RECHECK, is_scarce: true, ..grant(&ask, 0, 0, Terms::PERIOD) };
     holder.granted(&terms, &reply, level, at(SECOND));
     // A ledger counts in microseconds.

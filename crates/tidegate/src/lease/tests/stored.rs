@@ -46,7 +46,7 @@ fn the_largest_record_stays_within_its_bound() {
         let mut holder = Holder::new(u32::MAX);
         let ask = holder.ask(&terms, u64::MAX - member, 1, now).unwrap();
         let grant = ledger.ask(now, &terms, &epoch, &ask).grant.unwrap();
-        spots += holder.granted(&terms, &grant, Level::default(), now);
+        spots += holder.granted(&terms, &grant, LedgerLevel::default(), now);
     }
     // Who finds no place is served all the same, one request at a time.
     assert_eq!((ledger.holders().count(), spots), (HOLDERS_MAX, 10));

@@ -77,7 +77,7 @@ pub(super) struct Member {
 #[derive(Clone, Copy)]
 enum Message {
     Ask(Ask),
-    Grant(u32, Grant, Level),
+    Grant(u32, Grant, LedgerLevel),
 }
 
 pub(super) struct World {
@@ -299,12 +299,12 @@ impl World {
         assert_eq!(Ledger::from_bytes(&stored).as_ref(), Ok(&*ledger));
         if let Some(grant) = answer.grant {
             let (used, reset_at) = ledger.level(now, &self.terms);
-            let level = Level { used, reset_in: reset_at.saturating_since(now) };
+            let level = LedgerLevel { used, reset_in: reset_at.saturating_since(now) };
             self.post(index, Message::Grant(ask.holder.incarnation, grant, level));
         }
     }
 
-    fn deliver(&mut self, index: usize, incarnation: u32, grant: &Grant, level: Level) {
+    fn deliver(&mut self, index: usize, incarnation: u32, grant: &Grant, level: LedgerLevel) {
         if self.members[index].incarnation != incarnation {
             return;
         }
