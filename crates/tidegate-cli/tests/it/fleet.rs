@@ -1,9 +1,10 @@
 //! Several daemons on one Redis: one limit for all of them, what one sets the others follow, and what they do without it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -207,6 +208,104 @@ fn a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready()
     assert_eq!((status, text.contains(says)), (503, true), "{text}");
     assert_eq!(post(&address, "/v1/check", ADA).0, 200, "it decides alone");
     assert!(get(&address, "/metrics").1.contains("\ntidegate_store_newer_protocol 1\n"));
+}
+
+#[test]
+fn a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it() {
+    let name = "a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it";
+    let Some(redis) = Redis::start(name) else { return };
+    let (_daemon, address, _file) = member_of(redis.port, "2s", "{ name: slow, key: [user], rate: 5/m }");
+    until("it is ready", || is_ready(&address));
+    for remaining in (0..5).rev() {
+        let (status, text) = post(&address, "/v1/check", ADA);
+        assert_eq!((status, &body(&text)["limits"][0]["remaining"]), (200, &remaining.into()), "{text}");
+    }
+    let (status, text) = post(&address, "/v1/check", ADA);
+    let refused = body(&text);
+    assert_eq!((status, &refused["reason"]), (429, &"rate_exceeded".into()), "{text}");
+    let retry_after = refused["retry_after_ms"].as_u64().unwrap();
+    assert!((9_000..=12_000).contains(&retry_after), "one unit comes back in 12 s: {text}");
+}
+
+#[test]
+fn keys_that_a_member_has_never_seen_are_admitted_while_the_store_is_away() {
+    let name = "keys_that_a_member_has_never_seen_are_admitted_while_the_store_is_away";
+    let Some(mut redis) = Redis::start(name) else { return };
+    let limits = "{ name: fast, key: [app], rate: 100/s }, { name: slow, key: [user], rate: 5/m }";
+    let (_daemon, address, _file) = member_of(redis.port, "50ms", limits);
+    until("it is ready", || is_ready(&address));
+    redis.kill();
+    for attribute in ["app", "user"] {
+        for number in 0..20 {
+            let check = format!(r#"{{"namespace":"api","attributes":{{"{attribute}":"{number}"}}}}"#);
+            let (status, text) = post(&address, "/v1/check", &check);
+            assert_eq!(status, 200, "{attribute} {number}: {text}");
+        }
+    }
+    let statuses: Vec<_> = (0..6).map(|_| post(&address, "/v1/check", ADA).0).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429], "alone it admits its share, all of the limit");
+}
+
+/// Passes bytes on to this port, late by so many milliseconds on the way there; where it listens.
+fn delaying(to: u16, delay_ms: &Arc<AtomicU64>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let delay_ms = Arc::clone(delay_ms);
+    let pass = |mut from: TcpStream, mut to: TcpStream, delay_ms: Option<Arc<AtomicU64>>| {
+        thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                if let Some(delay_ms) = &delay_ms {
+                    thread::sleep(Duration::from_millis(delay_ms.load(Ordering::Relaxed)));
+                }
+                if to.write_all(&buffer[..length]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(Shutdown::Both);
+        });
+    };
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", to))) else { continue };
+            let (Ok(there), Ok(back)) = (client.try_clone(), server.try_clone()) else { continue };
+            pass(there, server, Some(Arc::clone(&delay_ms)));
+            pass(back, client, None);
+        }
+    });
+    port
+}
+
+#[test]
+fn what_a_late_store_charged_for_refused_requests_is_undone() {
+    let name = "what_a_late_store_charged_for_refused_requests_is_undone";
+    let Some(redis) = Redis::start(name) else { return };
+    let delay_ms = Arc::new(AtomicU64::new(0));
+    let port = delaying(redis.port, &delay_ms);
+    let limit = "{ name: quota, key: [user], rate: 1000/d, consistency: exact }";
+    let (_daemon, address, _file) = member_of(port, "50ms", limit);
+    until("it is ready", || is_ready(&address));
+    until("a check is admitted", || post(&address, "/v1/check", ADA).0 == 200);
+    let remaining = || {
+        let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;
+        body(&post(&address, "/v1/check", peek).1)["limits"][0]["remaining"].as_u64()
+    };
+    let before = remaining().unwrap();
+    delay_ms.store(60, Ordering::Relaxed);
+    let (mut admitted, mut refused) = (0, 0);
+    for _ in 0..40 {
+        match post(&address, "/v1/check", ADA).0 {
+            200 => admitted += 1,
+            503 => refused += 1,
+            status => panic!("{status}"),
+        }
+    }
+    assert!(refused >= 30, "{refused} of 40");
+    delay_ms.store(0, Ordering::Relaxed);
+    until("nothing is charged but what was admitted", || remaining() == Some(before - admitted));
+    let (_, page) = get(&address, "/metrics");
+    let undone = page.split_once("\ntidegate_store_undone_total ").unwrap().1;
+    assert!(!undone.starts_with('0'), "a metric counts them");
 }
 
 #[test]

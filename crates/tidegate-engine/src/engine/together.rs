@@ -294,12 +294,7 @@ impl Engine {
     /// Has the store undo a batch that it may have carried out although its answer did not come in time, if its requests are
     /// refused for that. Where they are admitted all the same, what the store has charged is right.
     fn undo_late(&self, batch: &Batch, error: &StoreError, is_refused: bool) {
-        let may_be_done = match error {
-            StoreError::Timeout { .. } => true,
-            StoreError::Unavailable { sent, .. } => *sent,
-            _ => false,
-        };
-        if let (true, true, Some(leases)) = (may_be_done, is_refused, &self.shared.leases) {
+        if let (true, true, Some(leases)) = (error.is_outcome_unknown(), is_refused, &self.shared.leases) {
             leases.post_undo(Batch::undo_of(batch, self.next_batch_id()));
         }
     }

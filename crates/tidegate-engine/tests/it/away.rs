@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate::{Cost, Limit, Reason, Retry};
-use tidegate_engine::{Decision, EngineError, Outcome, Request};
-use tidegate_store::StoreError;
+use tidegate_engine::{Decision, EngineConfig, EngineError, LeaseConfig, Outcome, Request, Step};
+use tidegate_store::{Batch, Kind, Operation, StoreError};
 
-use crate::world::{USER, World, bucket};
+use crate::world::{USER, World, bucket, config, stored_by};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -96,13 +96,58 @@ fn a_refusal_here_gives_back_what_other_limits_took() {
 #[test]
 fn a_store_that_says_no_room_refuses_whatever_the_policy_says() {
     let world = World::with_limits([exact("a", 9, OnStoreFailure::Allow)]);
-    let tidegate_engine::Step::Ask(pending) = world.engine.admit(&request(1), world.now()).unwrap() else {
+    let Step::Ask(pending) = world.engine.admit(&request(1), world.now()).unwrap() else {
         panic!("the store must be asked")
     };
     let until = world.now().saturating_add(HOUR);
     let step = world.engine.resume(pending, Err(StoreError::Full { until }), world.now());
-    let tidegate_engine::Step::Decided(Decision::Refuse(refusal)) = step else { panic!("{step:?}") };
+    let Step::Decided(Decision::Refuse(refusal)) = step else { panic!("{step:?}") };
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::TableFull, Retry::At(until)));
+}
+
+/// Whether a request of 4 units is admitted whose batch fails with this error, the batch, and what the store is then to undo.
+fn failed(world: &World, error: StoreError) -> (bool, Batch, Vec<Batch>) {
+    let Step::Ask(pending) = world.engine.admit(&request(4), world.now()).unwrap() else {
+        panic!("the store must be asked")
+    };
+    let batch = pending.batch().unwrap().clone();
+    let step = world.engine.resume(pending, Err(error), world.now());
+    let Step::Decided(decision) = step else { panic!("{step:?}") };
+    let undos = world.engine.take_lease_asks().iter().map(|asked| asked.batch().clone()).collect();
+    (matches!(decision, Decision::Admit(_)), batch, undos)
+}
+
+#[test]
+fn a_charge_that_the_store_may_have_made_for_a_refused_request_is_undone() {
+    let world = |on_store_failure| {
+        let config = EngineConfig { asks_store: true, leases: Some(LeaseConfig::of(1)), ..config() };
+        let engine = stored_by(config, [exact("a", 9, on_store_failure)]).build().unwrap();
+        World { engine, ..World::with_limits([]) }
+    };
+    let late = || StoreError::Timeout { after: HOUR };
+    let unavailable = |sent| StoreError::Unavailable { at: "the test".into(), sent, source: None };
+
+    for error in [late(), unavailable(true)] {
+        let refusing = world(OnStoreFailure::Refuse);
+        let (is_admitted, charge, undos) = failed(&refusing, error);
+        assert!(!is_admitted);
+        let [undo] = undos.as_slice() else { panic!("{undos:?}") };
+        assert_ne!(undo.id, charge.id);
+        assert!(
+            matches!(undo.operations[..], [Operation { kind: Kind::Undo { batch }, .. }] if batch == charge.id)
+        );
+        // The charge arrived, and its answer did not.
+        refusing.ask(&charge).unwrap();
+        assert_eq!(refusing.left(), [("a".to_owned(), 5)]);
+        refusing.ask(undo).unwrap();
+        assert_eq!(refusing.left(), [("a".to_owned(), 9)]);
+    }
+    let (is_admitted, _, undos) = failed(&world(OnStoreFailure::Refuse), unavailable(false));
+    assert_eq!((is_admitted, undos), (false, vec![]), "it did not arrive");
+    for on_store_failure in [OnStoreFailure::Allow, OnStoreFailure::Local] {
+        let (is_admitted, _, undos) = failed(&world(on_store_failure), late());
+        assert_eq!((is_admitted, undos), (true, vec![]), "{on_store_failure:?}: what was charged is right");
+    }
 }
 
 #[test]
