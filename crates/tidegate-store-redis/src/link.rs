@@ -143,8 +143,19 @@ impl fmt::Debug for Link {
 }
 
 impl Connection {
-    /// Sends a call: by the name of the script, and with its text where the server does not know it.
+    /// Sends a call, and once more if the connection turns out to be broken: while nobody uses it, nobody sees that, and the server
+    /// may be back long since. Under its id a batch is carried out once.
     pub(crate) async fn call(&mut self, sha: &Sha, call: &Call) -> RedisResult<Value> {
+        match self.attempt(sha, call).await {
+            Err(error) if error.is_connection_dropped() && !error.is_connection_refusal() => {
+                self.attempt(sha, call).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// By the name of the script, and with its text where the server does not know it.
+    async fn attempt(&mut self, sha: &Sha, call: &Call) -> RedisResult<Value> {
         match self.send(&command("EVALSHA", &sha.hash, call)).await {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 self.send(&command("EVAL", sha.text, call)).await

@@ -73,6 +73,20 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
     is_found_within_a_second(&store).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_away_while_nobody_asked_it_answers_the_first_call() {
+    let name = "a_server_that_was_away_while_nobody_asked_it_answers_the_first_call";
+    let Some(mut server) = Server::start(&[]) else { return skip(name) };
+    let store = RedisStore::open(patient(server.config())).unwrap();
+    for id in 0..3 {
+        store.run(&check(id)).await.unwrap();
+        server.kill();
+        server.start_again(&[]);
+    }
+    store.run(&check(9)).await.unwrap();
+    assert_eq!(store.stats().failed, 0);
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is_unknown() {
     let name = "a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is_unknown";
