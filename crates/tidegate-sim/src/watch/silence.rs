@@ -32,7 +32,8 @@ pub(crate) struct Silences {
 struct Silence {
     /// When it began, in true time.
     since: u64,
-    /// What was admitted and has not drained: as the slowest share drains, and as the fastest does.
+    /// What was admitted and has not drained, as the slowest share drains and as the fastest does. The first counts what a
+    /// silence before has admitted that may be the same one, the second does not.
     slow: u128,
     fast: u128,
     /// The member's time of these, or the window they are counted in.
@@ -63,11 +64,10 @@ impl Silences {
 
     /// The store has not answered the ask of a run for a key.
     pub(crate) fn unanswered(&mut self, run: u64, key: u32, now: u64) {
-        let begun = Silence::begin(now);
-        let silence = self.silent.entry((run, key)).or_insert(begun);
+        let silence = self.silent.entry((run, key)).or_insert(Silence::begin(now));
         if silence.is_doubtful {
-            // The run may have begun another silence.
-            *silence = begun;
+            silence.may_begin_again();
+            silence.is_doubtful = false;
         }
     }
 
@@ -84,8 +84,9 @@ impl Silences {
     pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: u32, now: u64) {
         let members = (self.members, self.members);
         let (fewest, most) = self.holders.get(&(run, key)).copied().unwrap_or(members);
-        // The run may have ended its silence, and another would begin with a full share.
-        self.silent.insert((run, key), Silence { is_doubtful: true, ..Silence::begin(now) });
+        let silence = self.silent.entry((run, key)).or_insert(Silence::begin(now));
+        silence.may_begin_again();
+        silence.is_doubtful = true;
         self.holders.insert((run, key), (fewest.min(holders.max(1)), most.max(holders)));
     }
 
@@ -156,6 +157,11 @@ impl Silence {
         Self { since: now, slow: 0, fast: 0, at: 0, is_doubtful: false }
     }
 
+    /// Its run may have ended it and begun another one with a full share, or may go on with what is left of the share.
+    fn may_begin_again(&mut self) {
+        self.fast = 0;
+    }
+
     fn drain(&mut self, share: Share, member_now: u64) {
         if let Some(window) = share.window {
             let index = member_now / window;
@@ -196,6 +202,20 @@ mod tests {
         silences.answered(1, 0, &[]);
         silences.unanswered(1, 0, 10);
         assert!(silences.has_room(1, 0, 25, later));
+    }
+
+    #[test]
+    fn an_answer_that_may_be_too_late_allows_a_full_share_and_does_not_require_it() {
+        let mut silences = Silences::new(Numbers::Window { units: 60, seconds: 10 }, 4);
+        silences.answered_late(1, 0, 1, 5);
+        assert_eq!(silences.admitted(1, 0, 15, NOW), None);
+        silences.unanswered(1, 0, 9);
+        assert!(!silences.has_room(1, 0, 1, NOW));
+        assert_eq!(silences.admitted(1, 0, 15, NOW), None);
+        assert_eq!(silences.admitted(1, 0, 1, NOW), Some((1, 15)));
+        silences.answered_late(1, 0, 1, 12);
+        assert!(!silences.has_room(1, 0, 1, NOW));
+        assert_eq!(silences.admitted(1, 0, 15, NOW), None);
     }
 
     #[test]
