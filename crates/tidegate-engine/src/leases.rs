@@ -143,7 +143,7 @@ pub(crate) struct LeaseCharge {
     pub(crate) cost: Option<Cost>,
     /// When it was taken.
     pub(crate) taken_at: Timestamp,
-    /// What is used afterwards, as far as this member knows; `None` where it knows nothing.
+    /// The use of the limit after this charge, as far as this member knows it; `None` if it was told nothing.
     pub(crate) balance: Option<Balance>,
     pub(crate) shadow_refused: bool,
     /// Which tokens were taken; `None` if none were, or of those that were granted to the requests that waited and to no other.
@@ -357,7 +357,13 @@ impl Leases {
             Taken::Silent(Silent { about: about(slot), why, share: slot.holder.share(&slot.terms, members) })
         };
         let left = |slot: &Slot| slot.holder.balance().remaining(&slot.about.algorithm, now);
-        let taken = match slot.holder.take(&slot.terms, asked.cost, asked.attempt, now) {
+        let take = slot.holder.take(&slot.terms, asked.cost, asked.attempt, now);
+        if let Take::Wait { renew: true, .. } | Take::Alone { renew: true } | Take::Lost { renew: true } =
+            take
+        {
+            self.send(slot, 0, now);
+        }
+        let taken = match take {
             Take::Taken { renew } => Taken::All(LeaseCharge {
                 stamp: Some(slot.holder.stamp()),
                 balance: Some(slot.holder.balance()),
@@ -365,25 +371,12 @@ impl Leases {
                 ..LeaseCharge::fixed(about(slot), Some(asked.cost), now)
             }),
             Take::Never { .. } => Taken::Never,
-            Take::Wait { until, renew } => {
-                if renew {
-                    self.send(slot, 0, now);
-                }
-                Taken::Wait { until, left: left(slot) }
-            }
-            Take::Alone { renew } => {
-                if renew {
-                    self.send(slot, 0, now);
-                }
+            Take::Wait { until, .. } => Taken::Wait { until, left: left(slot) },
+            Take::Alone { .. } => {
                 slot.may_be_alone = true;
                 silent(slot, Silence::Away)
             }
-            Take::Lost { renew } => {
-                if renew {
-                    self.send(slot, 0, now);
-                }
-                silent(slot, Silence::LostData)
-            }
+            Take::Lost { .. } => silent(slot, Silence::LostData),
             Take::Ask | Take::Pending if asked.must_decide => {
                 Taken::Wait { until: now.saturating_add(SPACING), left: left(slot) }
             }

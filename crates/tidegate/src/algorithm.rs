@@ -204,29 +204,12 @@ impl Algorithm {
             _ if members == 1 => None,
             Self::Bucket(bucket) => {
                 let whole = bucket.rate();
-                let slower =
-                    whole.per().checked_mul(members).and_then(|per| Rate::new(whole.units(), per).ok());
-                let rate = slower.or_else(|| Rate::new(part(whole.units()), whole.per()).ok());
+                let rate =
+                    slower(whole, members).or_else(|| Rate::new(part(whole.units()), whole.per()).ok());
                 let divided = rate.and_then(|rate| Bucket::new(rate, part(bucket.burst())).ok());
                 divided.and_then(|one| one.with_debt(bucket.debt()).ok()).map(Self::Bucket)
             }
-            Self::Rolling(rolling) => {
-                Rolling::new(part(rolling.limit()), rolling.window()).ok().map(Self::Rolling)
-            }
-            Self::SlidingCounter(counter) => {
-                SlidingCounter::new(part(counter.limit()), counter.window()).ok().map(Self::SlidingCounter)
-            }
-            Self::Fixed(fixed) => {
-                Fixed::new(part(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
-            }
-            Self::Calendar(calendar) => {
-                Calendar::new(part(calendar.limit()), calendar.unit(), calendar.zone())
-                    .ok()
-                    .map(|one| Self::Calendar(one.with_week_start(calendar.week_start())))
-            }
-            Self::Concurrency(concurrency) => {
-                Concurrency::new(part(concurrency.limit()), concurrency.hold()).ok().map(Self::Concurrency)
-            }
+            _ => self.with_limit(part),
         };
         divided.unwrap_or_else(|| self.clone())
     }
@@ -243,33 +226,37 @@ impl Algorithm {
         }
         let part = |whole: u64| (whole / u64::from(members)).max(whole.min(ALONE_MIN));
         let part = match self {
-            Self::Bucket(bucket) => {
-                let whole = bucket.rate();
-                let slower =
-                    whole.per().checked_mul(holders).and_then(|per| Rate::new(whole.units(), per).ok());
-                let burst = part(bucket.burst());
-                slower.and_then(|rate| Bucket::new(rate, burst).ok()).map(Self::Bucket)
-            }
+            Self::Bucket(bucket) => slower(bucket.rate(), holders)
+                .and_then(|rate| Bucket::new(rate, part(bucket.burst())).ok())
+                .map(Self::Bucket),
+            _ => self.with_limit(part),
+        };
+        // A rate so slow that it cannot be counted is divided as far as it can be.
+        part.unwrap_or_else(|| self.divided(members))
+    }
+
+    /// The same window or hold with another limit; `None` for a bucket, and for a limit that there cannot be.
+    fn with_limit(&self, limit: impl Fn(u64) -> u64) -> Option<Self> {
+        match self {
+            Self::Bucket(_) => None,
             Self::Rolling(rolling) => {
-                Rolling::new(part(rolling.limit()), rolling.window()).ok().map(Self::Rolling)
+                Rolling::new(limit(rolling.limit()), rolling.window()).ok().map(Self::Rolling)
             }
             Self::SlidingCounter(counter) => {
-                SlidingCounter::new(part(counter.limit()), counter.window()).ok().map(Self::SlidingCounter)
+                SlidingCounter::new(limit(counter.limit()), counter.window()).ok().map(Self::SlidingCounter)
             }
             Self::Fixed(fixed) => {
-                Fixed::new(part(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
+                Fixed::new(limit(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
             }
             Self::Calendar(calendar) => {
-                Calendar::new(part(calendar.limit()), calendar.unit(), calendar.zone())
+                Calendar::new(limit(calendar.limit()), calendar.unit(), calendar.zone())
                     .ok()
                     .map(|one| Self::Calendar(one.with_week_start(calendar.week_start())))
             }
             Self::Concurrency(concurrency) => {
-                Concurrency::new(part(concurrency.limit()), concurrency.hold()).ok().map(Self::Concurrency)
+                Concurrency::new(limit(concurrency.limit()), concurrency.hold()).ok().map(Self::Concurrency)
             }
-        };
-        // A rate so slow that it cannot be counted is divided as far as it can be.
-        part.unwrap_or_else(|| self.divided(members))
+        }
     }
 
     /// When all of it is there again at the latest, if nothing else is charged after `now`: the end of a window, a full drain for
@@ -322,6 +309,11 @@ impl Algorithm {
 
 /// The least that a member admits at once while it decides alone, if the limit is not less.
 const ALONE_MIN: u64 = 10;
+
+/// One of `parts` equal parts of a rate, exactly; `None` if that is less than a unit in a year.
+fn slower(rate: Rate, parts: u32) -> Option<Rate> {
+    rate.per().checked_mul(parts).and_then(|per| Rate::new(rate.units(), per).ok())
+}
 
 /// A number of members as [`Algorithm::alone`] counts it.
 fn rounded(members: u32) -> u32 {

@@ -55,7 +55,7 @@ impl Place {
         Daemon::spawn(self.command(&["serve", "--config", "policy.yaml"]))
     }
 
-    /// What a command that ends by itself writes to standard output, and how it ends.
+    /// Runs a command to its end; its exit code, and its standard output.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = self.command(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -85,7 +85,7 @@ fn charge(address: &str) -> u64 {
     body["remaining"].as_u64().unwrap()
 }
 
-/// What a daemon that must not start writes to standard error.
+/// Starts a daemon that must not start; its standard error.
 fn refused(mut command: Command) -> String {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut printed = String::new();

@@ -226,8 +226,9 @@ impl Engine {
         }
         if !leased.is_empty() {
             self.put_back(&leased, now);
-            let leases = self.shared.leases.iter();
-            leases.for_each(|leases| leased.iter().for_each(|charge| leases.return_idle(charge, now)));
+            if let Some(leases) = &self.shared.leases {
+                leased.iter().for_each(|charge| leases.return_idle(charge, now));
+            }
         }
         limits.take_back(&self.shared.table, now);
         batch.filter(|batch| !batch.operations.is_empty())

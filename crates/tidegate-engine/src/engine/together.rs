@@ -167,7 +167,7 @@ impl Engine {
         let owned = parked.requests.first().expect("one request waits");
         let attributes = owned.attributes();
         let request = owned.with(&attributes);
-        // What it was asked under may be gone meanwhile, as after a reload.
+        // A reload may have removed its namespace or an attribute that it uses.
         self.admit_one(&request, waited(parked), now).unwrap_or_else(|error| {
             Step::Decided(Decision::Refuse(undecidable(request.namespace, error.to_string())))
         })
@@ -180,7 +180,7 @@ impl Engine {
             parked.requests.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
         match self.admit_after(&requests, waited(parked), now) {
             Ok(step) => step,
-            // What it was asked under is gone meanwhile, as after a reload.
+            // A reload has removed a namespace or an attribute that they use.
             Err(error) => {
                 let (at, source) = match error {
                     AdmitAllError::Request { at, source } => (at, source.to_string()),
@@ -472,7 +472,7 @@ fn refuse(refusals: Vec<Option<Refusal<'static>>>, mut more: std::vec::IntoIter<
     }
 }
 
-/// What requests that go on have waited for.
+/// The asks that requests have waited for, as they continue.
 fn waited(parked: &Parked) -> Waited<'_> {
     Waited { rounds: parked.rounds + 1, landed: &parked.flights }
 }

@@ -17,12 +17,12 @@ pub(crate) enum Silence {
 }
 
 impl Silence {
-    /// What an error of the store means.
+    /// Why a limit is not decided by a store that answered with this error.
     pub(crate) fn of(error: &StoreError) -> Self {
         if matches!(error, StoreError::DataLost { .. }) { Self::LostData } else { Self::Away }
     }
 
-    /// What a refusal says about it.
+    /// The detail of a refusal for this reason.
     pub(crate) const fn detail(self) -> &'static str {
         match self {
             Self::Away => "away: the store that decides this limit did not answer",

@@ -4,7 +4,6 @@
 //! steps back; instants are compared as a clock of microseconds tells them. Several batches are sent at once, so that the
 //! script also meets them gathered. `TIDEGATE_DIFFERENTIAL` says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
 
-use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use tidegate_store::{
 };
 use tidegate_store_redis::RedisStore;
 
-use crate::engine::{Stand, skip};
+use crate::engine::{Stand, skip, with_causes};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
@@ -307,17 +306,6 @@ fn told_answer(mut answer: Answer) -> Answer {
     answer
 }
 
-/// An error with all that caused it.
-pub(crate) fn chain(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + 'a>>;
 
 /// Sends all of them at once.
@@ -354,7 +342,8 @@ async fn play(stand: Stand, operations: usize, seed: u64) {
         let group = batches.clone();
         for (batch, told) in batches.into_iter().zip(answers) {
             let expected = told_answer(pure.run_now(&batch).unwrap());
-            let answer = told.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", chain(&error)));
+            let answer =
+                told.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", with_causes(&error)));
             done += batch.operations.len();
             taken += usize::from(!answer.refused);
             assert!(

@@ -1,6 +1,7 @@
 //! Servers that the tests start and stop.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate::Timestamp;
-use tidegate_store_redis::{Clock, RedisConfig, RedisStore};
+use tidegate_store::StoreError;
+use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};
 
 /// The program, if the machine has it.
 pub(crate) fn program() -> Option<PathBuf> {
@@ -212,4 +214,28 @@ impl Stand {
         let (store, client) = (RedisStore::open(config).unwrap(), server.client());
         Some(Self { store, hands, client, _server: server })
     }
+}
+
+/// How soon a store is used again once it can be.
+pub(crate) const FOUND_WITHIN: Duration = Duration::from_secs(1);
+
+/// Waits, without traffic, until the store has been found again, which takes no longer than a second.
+pub(crate) async fn is_found_within_a_second(store: &RedisStore) {
+    let since = Instant::now();
+    while store.stats().circuit != Circuit::Closed {
+        assert!(since.elapsed() < FOUND_WITHIN, "{:?}", store.stats());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("found again after {:?}", since.elapsed());
+}
+
+/// An error with all that caused it.
+pub(crate) fn with_causes(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }

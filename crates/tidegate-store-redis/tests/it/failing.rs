@@ -1,39 +1,17 @@
 //! A server that is away, slow, busy, full or locked: what the error says, and that waiting has an end.
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
 use tidegate::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
-use crate::engine::{Server, free_port, patient, skip};
+use crate::engine::{Server, free_port, is_found_within_a_second, patient, skip, with_causes};
 
 fn check(id: u128) -> Batch {
     let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
     let key = Key::new("api", b"limit", b"ada").unwrap();
     Batch::all_or_nothing(RequestId(id), [Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE })])
-}
-
-/// An error with all that caused it.
-pub(crate) fn told(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-/// Waits, without traffic, until the store has been found again, which takes no longer than a second.
-async fn is_found_within_a_second(store: &RedisStore) {
-    let since = Instant::now();
-    while store.stats().circuit != Circuit::Closed {
-        assert!(since.elapsed() < Duration::from_secs(1), "{:?}", store.stats());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    println!("found again after {:?}", since.elapsed());
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -46,7 +24,7 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
     config.deadline = Duration::from_millis(500);
     drop(server);
     let store = RedisStore::open(config).unwrap();
-    let text = told(&store.run(&check(0)).await.unwrap_err());
+    let text = with_causes(&store.run(&check(0)).await.unwrap_err());
     assert!(text.contains(&port.to_string()) && text.contains("nothing listens there"), "{text}");
     for id in 1..5 {
         assert!(!store.run(&check(id)).await.unwrap_err().is_outcome_unknown());
@@ -62,10 +40,10 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
     assert!(since.elapsed() < Duration::from_millis(900), "1000 batches took {:?}", since.elapsed());
     assert!(
         !error.is_outcome_unknown()
-            && told(&error).contains("circuit breaker is open")
-            && told(&error).contains("nothing listens there"),
+            && with_causes(&error).contains("circuit breaker is open")
+            && with_causes(&error).contains("nothing listens there"),
         "{}",
-        told(&error)
+        with_causes(&error)
     );
 
     assert!(store.stats().rejected.circuit_open >= 1001, "{:?}", store.stats());
@@ -128,7 +106,7 @@ async fn a_wrong_password_says_so_and_shows_none() {
         let mut config = server.config();
         config.password = password.map(Secret::new);
         let error = RedisStore::open(config).unwrap().run(&check(1)).await.unwrap_err();
-        let text = told(&error);
+        let text = with_causes(&error);
         let advice = if password.is_some() { "correct `username` and `password`" } else { "set `password`" };
         assert!(text.contains(advice) && !text.contains("wrong"), "{text}");
         assert!(!error.is_outcome_unknown(), "{text}");
@@ -163,7 +141,7 @@ async fn a_user_with_what_the_documentation_grants_is_enough_and_less_says_what_
     let store = RedisStore::open(config.clone()).unwrap();
     assert_eq!(store.run(&check(1)).await.unwrap().outcomes[0].used, 1);
     config.username = Some("reader".to_owned());
-    let text = told(&RedisStore::open(config).unwrap().run(&check(2)).await.unwrap_err());
+    let text = with_causes(&RedisStore::open(config).unwrap().run(&check(2)).await.unwrap_err());
     assert!(
         text.contains("may not do what the script does") || text.contains("could not run the script"),
         "{text}"
@@ -178,11 +156,19 @@ async fn a_replica_and_a_server_that_must_not_write_change_nothing_and_say_so() 
     let replica =
         Server::start(&["--replicaof", "127.0.0.1", &port, "--replica-serve-stale-data", "yes"]).unwrap();
     let error = RedisStore::open(replica.config()).unwrap().run(&check(1)).await.unwrap_err();
-    assert!(told(&error).contains("it is a replica") && !error.is_outcome_unknown(), "{}", told(&error));
+    assert!(
+        with_causes(&error).contains("it is a replica") && !error.is_outcome_unknown(),
+        "{}",
+        with_causes(&error)
+    );
 
     let lonely = Server::start(&["--min-replicas-to-write", "1"]).unwrap();
     let error = RedisStore::open(lonely.config()).unwrap().run(&check(1)).await.unwrap_err();
-    assert!(told(&error).contains("too few replicas") && !error.is_outcome_unknown(), "{}", told(&error));
+    assert!(
+        with_causes(&error).contains("too few replicas") && !error.is_outcome_unknown(),
+        "{}",
+        with_causes(&error)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,7 +190,11 @@ async fn a_server_busy_with_the_script_of_another_says_so() {
     };
     let _: () = redis::cmd("SCRIPT").arg("KILL").query(&mut server.client()).unwrap();
     busy.join().unwrap();
-    assert!(told(&error).contains("SCRIPT KILL") && !error.is_outcome_unknown(), "{}", told(&error));
+    assert!(
+        with_causes(&error).contains("SCRIPT KILL") && !error.is_outcome_unknown(),
+        "{}",
+        with_causes(&error)
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -218,7 +208,7 @@ async fn keys_of_something_else_under_the_prefix_say_so() {
     let names: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*c:*").query(&mut client).unwrap();
     let _: () = redis::cmd("DEL").arg(&names[0]).query(&mut client).unwrap();
     let _: () = redis::cmd("RPUSH").arg(&names[0]).arg("stranger").query(&mut client).unwrap();
-    let text = told(&store.run(&check(2)).await.unwrap_err());
+    let text = with_causes(&store.run(&check(2)).await.unwrap_err());
     assert!(text.contains("choose another `prefix`"), "{text}");
     assert_eq!(store.stats().circuit, Circuit::Closed);
 }

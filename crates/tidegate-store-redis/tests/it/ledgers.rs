@@ -14,8 +14,8 @@ use tidegate::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
 
-use crate::differential::{DAY, MS, Random, SECOND, chain, number, send, told};
-use crate::engine::{Stand, skip};
+use crate::differential::{DAY, MS, Random, SECOND, number, send, told};
+use crate::engine::{Stand, skip, with_causes};
 
 const START: u64 = 20_840 * DAY;
 
@@ -441,7 +441,8 @@ async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
         let batches: Vec<_> = (0..count).map(|_| player.batch()).collect();
         let answers = send(store, &batches).await;
         for (batch, answer) in batches.iter().zip(answers) {
-            let answer = answer.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", chain(&error)));
+            let answer =
+                answer.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", with_causes(&error)));
             let (outcomes, grants) = player.expected(batch);
             let place = format!("after {done} operations of seed {seed:#x}, at {}: {batch:#?}", player.now);
             assert_eq!(answer.grants[..], grants[..], "{place}");

@@ -12,11 +12,7 @@ use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
 use crate::cluster::Cluster;
-use crate::engine::{Server, skip};
-use crate::failing::told;
-
-/// How soon a store is used again once it can be.
-const FOUND_WITHIN: Duration = Duration::from_secs(1);
+use crate::engine::{FOUND_WITHIN, Server, is_found_within_a_second, skip, with_causes};
 
 fn check(id: u128, name: &str) -> Batch {
     let algorithm = Algorithm::bucket(Rate::per_minute(1000).unwrap()).unwrap();
@@ -45,14 +41,14 @@ async fn fails(store: &RedisStore, says: &str) {
         id += 1;
         match store.run(&check(id, "ada")).await {
             // While the breaker is open the error says what the last call met.
-            Err(error) if told(&error).contains(says) => break error,
-            Err(error) => assert!(since.elapsed() < Duration::from_secs(10), "{}", told(&error)),
+            Err(error) if with_causes(&error).contains(says) => break error,
+            Err(error) => assert!(since.elapsed() < Duration::from_secs(10), "{}", with_causes(&error)),
             Ok(_) => assert!(since.elapsed() < Duration::from_secs(10), "nothing fails"),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let StoreError::Unavailable { sent, .. } = &error else { panic!("{}", told(&error)) };
-    assert!(error.is_transient() && !sent, "{}", told(&error));
+    let StoreError::Unavailable { sent, .. } = &error else { panic!("{}", with_causes(&error)) };
+    assert!(error.is_transient() && !sent, "{}", with_causes(&error));
     // And for long enough that the breaker has opened where it does.
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(700) {
@@ -70,7 +66,7 @@ async fn is_used_again(store: &RedisStore) {
         id += 1;
         match store.run(&check(id, "ada")).await {
             Ok(_) => break,
-            Err(error) => assert!(since.elapsed() < FOUND_WITHIN, "{}", told(&error)),
+            Err(error) => assert!(since.elapsed() < FOUND_WITHIN, "{}", with_causes(&error)),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -149,7 +145,11 @@ async fn a_server_with_too_many_clients_says_so_and_serves_again_when_there_is_r
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(700) {
         let error = store.run(&check(1, "ada")).await.unwrap_err();
-        assert!(error.is_transient() && told(&error).contains("`maxclients`"), "{}", told(&error));
+        assert!(
+            error.is_transient() && with_causes(&error).contains("`maxclients`"),
+            "{}",
+            with_causes(&error)
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let _: () = redis::cmd("CONFIG").arg(&["SET", "maxclients", "100"]).query(&mut operator).unwrap();
@@ -164,7 +164,7 @@ async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_on
     // A node of a cluster that is named as one server.
     let store = RedisStore::open(config(server.url())).unwrap();
     let error = store.run(&check(1, "ada")).await.unwrap_err();
-    let text = told(&error);
+    let text = with_causes(&error);
     let says = ["(CLUSTERDOWN)", "set `cluster: true`"].iter().any(|part| text.contains(part));
     assert!(says && !error.is_outcome_unknown(), "{text}");
     let mut config = config(server.url());
@@ -173,11 +173,11 @@ async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_on
     let since = Instant::now();
     loop {
         let error = store.run(&check(1, "ada")).await.unwrap_err();
-        assert!(error.is_transient(), "{}", told(&error));
-        if told(&error).contains("no primary for the slot (CLUSTERDOWN)") {
+        assert!(error.is_transient(), "{}", with_causes(&error));
+        if with_causes(&error).contains("no primary for the slot (CLUSTERDOWN)") {
             break;
         }
-        assert!(since.elapsed() < Duration::from_secs(5), "{}", told(&error));
+        assert!(since.elapsed() < Duration::from_secs(5), "{}", with_causes(&error));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     ask(&server, &["CLUSTER", "ADDSLOTS", "16383"]);
@@ -231,8 +231,8 @@ async fn a_key_of_another_type_fails_its_own_batches_and_none_that_share_a_call_
         match answer {
             Ok(_) => assert_ne!(name, "planted"),
             Err(error) => {
-                assert_eq!(name, "planted", "{}", told(&error));
-                assert!(told(&error).contains("(WRONGTYPE)"), "{}", told(&error));
+                assert_eq!(name, "planted", "{}", with_causes(&error));
+                assert!(with_causes(&error).contains("(WRONGTYPE)"), "{}", with_causes(&error));
             }
         }
     }
@@ -251,7 +251,7 @@ async fn an_eviction_policy_is_told_and_a_user_who_may_not_ask_gets_an_error() {
     let mut config = server.config();
     (config.username, config.password) = (Some("member".to_owned()), Some(Secret::new("secret")));
     let error = RedisStore::open(config).unwrap().eviction_policy().await.unwrap_err();
-    assert!(told(&error).contains("the user may not"), "{}", told(&error));
+    assert!(with_causes(&error).contains("the user may not"), "{}", with_causes(&error));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -269,7 +269,7 @@ async fn sentinel_is_said_to_be_unsupported() {
     // A Sentinel knows no scripts.
     let stub = Stub::start("-ERR unknown command 'EVALSHA', with args beginning with: ");
     let error = RedisStore::open(config(stub.url())).unwrap().run(&check(1, "ada")).await.unwrap_err();
-    assert!(told(&error).contains("Sentinel is not supported"), "{}", told(&error));
+    assert!(with_causes(&error).contains("Sentinel is not supported"), "{}", with_causes(&error));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -305,12 +305,7 @@ async fn a_server_from_which_nothing_comes_back_is_found_again_over_another_conn
     }
     tokio::time::sleep(Duration::from_millis(600)).await;
     stub.lets_through();
-    let since = Instant::now();
-    while store.stats().circuit != Circuit::Closed {
-        assert!(since.elapsed() < FOUND_WITHIN, "{:?}", store.stats());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    println!("found again after {:?}", since.elapsed());
+    is_found_within_a_second(&store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -330,12 +325,7 @@ async fn a_server_that_is_killed_and_started_again_is_found_within_a_second_with
     let probes = store.stats().calls;
     assert!((8..=20).contains(&probes), "{probes} calls in three seconds of silence");
     let _server = Server::start_on(port, &[]).unwrap();
-    let since = Instant::now();
-    while store.stats().circuit != Circuit::Closed {
-        assert!(since.elapsed() < FOUND_WITHIN, "{:?}", store.stats());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    println!("found again after {:?}", since.elapsed());
+    is_found_within_a_second(&store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

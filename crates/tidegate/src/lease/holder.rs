@@ -446,7 +446,7 @@ impl Holder {
     }
 
     /// Takes over an answer that arrived at `now`, and says how many units are good for the requests that wait right now and
-    /// for nothing else: 0 but from a ledger that has no place for another holder. `level` is what the ledger then says is used.
+    /// for nothing else: the ledger grants so for keys with few requests, and where it has no place for another holder. `level` is what the ledger then says is used.
     ///
     /// Answers to other asks than the one under way are ignored, as are those from an epoch that has passed. One that arrives when what
     /// it grants has ended, or a tenth of a second late with what is only for the requests that wait, is as none.
