@@ -357,7 +357,8 @@ impl Watch {
         // What has ended when it arrives says nothing of holders either.
         match leased.lent.arrived(key, run, grant, now) {
             Arrival::InTime => self.silences.answered(run, key, &[grant.members]),
-            Arrival::Doubtful => self.silences.answered_late(run, key, grant.members, now),
+            Arrival::Doubtful => self.silences.answered_late(run, key, Some(grant.members), now),
+            Arrival::PerhapsUnheard => self.silences.answered_late(run, key, None, now),
             Arrival::TooLate => self.silences.answered(run, key, &[]),
             Arrival::Unheard => self.silences.unanswered(run, key, now),
         }

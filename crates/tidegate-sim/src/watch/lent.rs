@@ -81,6 +81,8 @@ pub(crate) enum Arrival {
     TooLate,
     /// The same, and so late that the run takes it for no answer.
     Unheard,
+    /// The same, and so late by some clocks and not by others.
+    PerhapsUnheard,
 }
 
 /// How long after its ask a grant for waiting requests is good.
@@ -181,27 +183,31 @@ impl LentTokens {
         }
         lease.trickle_in(now);
         let ttl = grant.ttl.as_nanos() as u64;
+        let after = now.saturating_sub(lease.asked_at);
         let arrival = match now {
             // The holder's margin is a thirty-second, and its clock may run fast.
             _ if now < lease.asked_at + ttl - ttl / 16 => Arrival::InTime,
             _ if now < lease.asked_at + ttl => Arrival::Doubtful,
-            _ if ttl > 0 && now > lease.asked_at + SPOT_MAX => Arrival::Unheard,
+            _ if ttl > 0 && after > SPOT_MAX + SPOT_MAX / 20 => Arrival::Unheard,
+            _ if ttl > 0 && after > SPOT_MAX - SPOT_MAX / 20 => Arrival::PerhapsUnheard,
             _ => Arrival::TooLate,
         };
+        if grant.epoch > lease.own_epoch {
+            // What is in hand is of an epoch that has passed.
+            lease.sure = 0;
+        }
+        if matches!(arrival, Arrival::TooLate | Arrival::Unheard | Arrival::PerhapsUnheard) {
+            return arrival;
+        }
         if is_spot(grant) {
             // What the store counts as spent at once is not good for longer than a tenth of a second.
-            let after = now.saturating_sub(lease.asked_at);
             let arrival = match arrival {
-                Arrival::TooLate | Arrival::Unheard => return arrival,
                 _ if after > SPOT_MAX + SPOT_MAX / 20 => return Arrival::Unheard,
                 _ if after > SPOT_MAX - SPOT_MAX / 20 => Arrival::Doubtful,
                 arrival => arrival,
             };
             // A lease that the run has beside it is as it was.
             (lease.spot, lease.spot_at, lease.spot_epoch) = (grant.lump.into(), now, grant.epoch);
-            return arrival;
-        }
-        if matches!(arrival, Arrival::TooLate | Arrival::Unheard) {
             return arrival;
         }
         let unit = i128::from(period);

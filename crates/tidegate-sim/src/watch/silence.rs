@@ -80,14 +80,16 @@ impl Silences {
         }
     }
 
-    /// The store has answered with a grant that may have ended before it arrived.
-    pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: u32, now: u64) {
-        let members = (self.members, self.members);
-        let (fewest, most) = self.holders.get(&(run, key)).copied().unwrap_or(members);
+    /// The store has answered so late that the run may have taken it for no answer, with a grant that counted this many holders
+    /// unless it had ended for certain.
+    pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: Option<u32>, now: u64) {
         let silence = self.silent.entry((run, key)).or_insert(Silence::begin(now));
         silence.may_begin_again();
         silence.is_doubtful = true;
-        self.holders.insert((run, key), (fewest.min(holders.max(1)), most.max(holders)));
+        if let Some(holders) = holders {
+            let before = self.holders.entry((run, key)).or_insert((self.members, self.members));
+            *before = (before.0.min(holders.max(1)), before.1.max(holders));
+        }
     }
 
     /// A run is over.
@@ -207,13 +209,13 @@ mod tests {
     #[test]
     fn an_answer_that_may_be_too_late_allows_a_full_share_and_does_not_require_it() {
         let mut silences = Silences::new(Numbers::Window { units: 60, seconds: 10 }, 4);
-        silences.answered_late(1, 0, 1, 5);
+        silences.answered_late(1, 0, Some(1), 5);
         assert_eq!(silences.admitted(1, 0, 15, NOW), None);
         silences.unanswered(1, 0, 9);
         assert!(!silences.has_room(1, 0, 1, NOW));
         assert_eq!(silences.admitted(1, 0, 15, NOW), None);
         assert_eq!(silences.admitted(1, 0, 1, NOW), Some((1, 15)));
-        silences.answered_late(1, 0, 1, 12);
+        silences.answered_late(1, 0, None, 12);
         assert!(!silences.has_room(1, 0, 1, NOW));
         assert_eq!(silences.admitted(1, 0, 15, NOW), None);
     }

@@ -127,6 +127,32 @@ fn a_member_that_decides_alone_is_seen_if_the_store_answers_it_or_its_lease_has_
 }
 
 #[test]
+fn a_member_may_take_an_answer_for_none_when_its_clock_may_say_that_a_tenth_of_a_second_has_passed() {
+    let alone = Admitted { source: Some(Source::Alone), ..admitted(1, 1) };
+    for (after, is_seen) in [(94, true), (99, false), (101, false), (106, false)] {
+        let mut watch = watch(Where::Leased);
+        watch.asks(0, &ask(1), 0);
+        watch.answered(0, 1, Some(&grant(8, 0, Duration::from_millis(12))), after * MS);
+        watch.admitted(alone, after * MS, after * MS);
+        assert_eq!(rules(&watch), if is_seen { &[Rule::AloneWhenAnswered][..] } else { &[] }, "{after}");
+    }
+}
+
+#[test]
+fn tokens_are_not_spent_once_their_member_has_heard_of_the_next_epoch() {
+    let mut watch = watch(Where::Leased);
+    let lent = grant(10, 0, LEASE);
+    watch.granted(0, &ask(1), &lent, 0, 0);
+    watch.answered(0, 1, Some(&lent), 0);
+    watch.asks(0, &Ask { left: 10, ..ask(1) }, 0);
+    // It ends while it is on its way, so it is taken for no answer.
+    let next = Grant { epoch: 2, ..grant(10, 0, Duration::from_millis(300)) };
+    watch.answered(0, 1, Some(&next), SECOND);
+    watch.admitted(Admitted { source: Some(Source::Alone), ..admitted(1, 1) }, SECOND, SECOND);
+    assert_eq!(rules(&watch), []);
+}
+
+#[test]
 fn more_than_a_share_is_seen_of_a_leased_and_of_an_exact_limit() {
     // A burst of a hundred, four members.
     for consistency in [Where::Leased, Where::Exact] {
