@@ -258,6 +258,8 @@ pub(crate) struct ExactName {
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) block_on_exceed: Option<Duration>,
     pub(crate) place: CounterPlace,
+    /// Of a concurrency limit: after which time a permit expires.
+    pub(crate) hold: Option<Duration>,
     /// What there is to know if it is leased.
     pub(crate) lease: Option<Box<LeaseName>>,
 }

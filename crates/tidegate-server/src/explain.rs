@@ -135,7 +135,7 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
             would: Some(Would::Refuse),
             because: format!("the request has no {lacks}, and without it all are refused (missing: refuse)"),
             lacks: Some(lacks.clone()),
-            ..refused(bare, Reason::Blocked, Retry::Never, now)
+            ..refused(bare, Reason::AttributeMissing, Retry::Never, now)
         },
         Standing::Counts(counting) => {
             let counted = LimitExplanation {

@@ -71,7 +71,7 @@ pub struct Outcome {
     pub limit: u64,
     /// Units used, rounded up; above the limit when in debt or when the limit was lowered.
     pub used: u64,
-    /// Units left, rounded down; 0 when in debt.
+    /// Units left of the counter, rounded down, whether or not its key is blocked; 0 when in debt.
     pub remaining: u64,
     /// The first instant at which nothing is used any more if nothing else is charged; the store's `now` if nothing is.
     pub reset_at: Timestamp,
@@ -83,6 +83,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Units left to the caller: none while the key is blocked.
+    pub fn left(&self) -> u64 {
+        if self.blocked_until.is_some() { 0 } else { self.remaining }
+    }
+
+    /// When nothing is used any more and no block lasts.
+    pub fn free_at(&self) -> Timestamp {
+        self.blocked_until.map_or(self.reset_at, |until| until.max(self.reset_at))
+    }
+
     /// What a limit that never counted anything answers at `now`: admitted, nothing used. For stores, which then set
     /// what differs.
     pub fn unused(limit: u64, now: Timestamp) -> Self {

@@ -24,6 +24,9 @@ use crate::layer::Settings;
 use crate::queue::{Counter, Place, waits_for_others};
 use crate::store::Asking;
 
+/// How often the first in line for a permit asks again although none was given back: one may have expired.
+const EXPIRY_CHECK: Duration = Duration::from_millis(100);
+
 /// How long at least a waiting request leaves the engine alone that told it to come back at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
@@ -283,6 +286,8 @@ async fn wait_for_decision(settings: &Arc<Settings>, owned: Owned, cause: Cause)
             Some(_) if lends && has_joined => Due::Now,
             Some(Retry::At(at)) if at > settings.clock.now() => Due::At(at),
             Some(Retry::At(_)) if !lends => Due::At(settings.clock.now().saturating_add(PAUSE_MIN)),
+            // A permit that expires calls nobody.
+            Some(_) if lends => Due::At(settings.clock.now().saturating_add(EXPIRY_CHECK)),
             Some(_) => Due::WhenCalled,
             None => Due::Now,
         };

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
-use tidegate::{Refusal, Timestamp};
+use tidegate::{Reason, Refusal, Timestamp};
 
 use crate::ratelimit::{Allowance, policy_name, tightest, write_policy, write_ratelimit};
 use crate::retry_after;
@@ -30,7 +30,9 @@ pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal<'_>, now: Time
     if let Some(seconds) = retry_after::of(refusal, now) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
-    let allowances = refusal.violated.iter().map(|violated| Allowance::violated(violated, now));
+    // A request that lacks an attribute has no counter to speak of.
+    let counted = refusal.violated.iter().filter(|violated| violated.reason != Reason::AttributeMissing);
+    let allowances = counted.map(|violated| Allowance::violated(violated, now));
     limit_headers(headers, allowances, older);
     headers.insert(REASON, HeaderValue::from_static(refusal.reason().as_str()));
     if let Ok(name) = HeaderValue::from_str(&policy_name(refusal.name())) {

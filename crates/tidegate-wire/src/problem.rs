@@ -12,7 +12,7 @@ use tidegate::{Reason, Refusal, Retry, Timestamp};
 use utoipa::ToSchema;
 
 use crate::reason::{Meaning, RetryKind};
-use crate::retry_after::millis;
+use crate::retry_after::{millis, millis_of};
 
 /// The media type of refusals and faults.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -20,7 +20,8 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 /// The body of a refusal.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusalBody<'a> {
-    /// The problem type of the draft: `…#quota-exceeded` or `…#temporary-reduced-capacity`.
+    /// The problem type of the draft: `…#quota-exceeded` or `…#temporary-reduced-capacity`; `about:blank` for a request
+    /// that lacks an attribute.
     #[schema(value_type = String)]
     r#type: &'static str,
     /// The title of the type.
@@ -57,7 +58,8 @@ pub struct RefusalBody<'a> {
     /// What to do: come back `at` an instant, `backoff`, or `never`.
     #[schema(value_type = String, example = "at")]
     retry: &'static str,
-    /// Milliseconds until coming back is of use, rounded up; absent unless `retry` is `at`.
+    /// Milliseconds until coming back is of use, rounded up. With `retry` `backoff`: how long to wait before the first
+    /// retry, where that is known. Absent with `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     /// All violated limits, the one that binds longest first.
@@ -119,7 +121,7 @@ impl<'a> RefusalBody<'a> {
             scope: Scope(refusal.scope.iter().map(|(name, value)| (&**name, &**value)).collect()),
             remaining: refusal.remaining(),
             retry: RetryKind::from(refusal.retry()).as_str(),
-            retry_after_ms: millis(refusal.retry(), now),
+            retry_after_ms: millis_of(refusal, now),
             violated: refusal
                 .violated
                 .iter()
@@ -159,6 +161,9 @@ impl fmt::Display for Sentence<'_, '_> {
                     first.remaining, first.limit
                 )?;
             }
+            (None, Reason::ConcurrencyExceeded) if first.limit == 1 => {
+                write!(f, "the only permit of limit \"{name}\" is held{of}")?;
+            }
             (None, Reason::ConcurrencyExceeded) => {
                 write!(f, "all {} permits of limit \"{name}\" are held{of}", first.limit)?;
             }
@@ -174,7 +179,10 @@ impl fmt::Display for Sentence<'_, '_> {
         }
         match refusal.retry() {
             Retry::At(instant) => write!(f, "; come back in {}", Span(instant.saturating_since(self.now))),
-            Retry::Backoff => f.write_str("; come back later, and less often each time"),
+            Retry::Backoff => {
+                f.write_str("; retry with exponential backoff")?;
+                refusal.retry_hint.map_or(Ok(()), |hint| write!(f, ", the first time after {}", Span(hint)))
+            }
             Retry::Never => f.write_str("; the same request will never be admitted"),
         }
     }

@@ -19,6 +19,8 @@ pub struct Meaning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GrpcCode {
+    /// The request lacks something.
+    InvalidArgument = 3,
     /// The answer would come after the deadline.
     DeadlineExceeded = 4,
     /// The caller used up what it was promised.
@@ -34,6 +36,8 @@ pub enum ProblemType {
     QuotaExceeded,
     /// Not the caller's doing: there is less to give right now.
     TemporaryReducedCapacity,
+    /// Nothing beyond what the HTTP status says (RFC 9457, 4.2.1).
+    AboutBlank,
 }
 
 impl ProblemType {
@@ -44,6 +48,7 @@ impl ProblemType {
             Self::TemporaryReducedCapacity => {
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
             }
+            Self::AboutBlank => "about:blank",
         }
     }
 
@@ -52,6 +57,7 @@ impl ProblemType {
         match self {
             Self::QuotaExceeded => "Quota Exceeded",
             Self::TemporaryReducedCapacity => "Temporary Reduced Capacity",
+            Self::AboutBlank => "Bad Request",
         }
     }
 }
@@ -89,14 +95,12 @@ impl From<tidegate::Retry> for RetryKind {
 }
 
 impl Meaning {
-    /// The meaning of `reason`. A single refusal may be more definite about its retry than the table: a request that
-    /// lacks an attribute is `blocked` for ever.
+    /// The meaning of `reason`.
     pub const fn of(reason: Reason) -> Self {
         use {GrpcCode as Grpc, ProblemType as Problem, RetryKind as Retry};
         let (status, grpc, problem, retry) = match reason {
             Reason::RateExceeded
             | Reason::QuotaExceeded
-            | Reason::ConcurrencyExceeded
             | Reason::Blocked
             | Reason::TableThroughputExceeded
             | Reason::AccountThroughputExceeded
@@ -104,6 +108,10 @@ impl Meaning {
             | Reason::OnDemandMaximumExceeded => {
                 (429, Grpc::ResourceExhausted, Problem::QuotaExceeded, Retry::At)
             }
+            Reason::ConcurrencyExceeded => {
+                (429, Grpc::ResourceExhausted, Problem::QuotaExceeded, Retry::Backoff)
+            }
+            Reason::AttributeMissing => (400, Grpc::InvalidArgument, Problem::AboutBlank, Retry::Never),
             Reason::CostExceedsLimit => (429, Grpc::ResourceExhausted, Problem::QuotaExceeded, Retry::Never),
             Reason::NodeSaturated
             | Reason::ReplicaSaturated
@@ -131,8 +139,9 @@ mod tests {
     const TABLE: &str = "
         rate_exceeded 429 8 quota-exceeded at
         quota_exceeded 429 8 quota-exceeded at
-        concurrency_exceeded 429 8 quota-exceeded at
+        concurrency_exceeded 429 8 quota-exceeded backoff
         blocked 429 8 quota-exceeded at
+        attribute_missing 400 3 about:blank never
         cost_exceeds_limit 429 8 quota-exceeded never
         table_throughput_exceeded 429 8 quota-exceeded at
         account_throughput_exceeded 429 8 quota-exceeded at
@@ -156,7 +165,7 @@ mod tests {
         assert_eq!(rows.len(), Reason::ALL.len());
         for (reason, row) in Reason::ALL.into_iter().zip(rows) {
             let Meaning { status, grpc, problem, retry } = Meaning::of(reason);
-            let (_, kind) = problem.uri().rsplit_once('#').unwrap();
+            let kind = problem.uri().rsplit('#').next().unwrap();
             assert_eq!(format!("{reason} {status} {} {kind} {}", grpc as u8, retry.as_str()), row);
         }
     }

@@ -34,6 +34,15 @@ pub fn millis(retry: Retry, now: Timestamp) -> Option<u64> {
     retry.after(now).map(|wait| millis_up(wait).max(1))
 }
 
+/// Milliseconds until a refused caller may come back: as [`millis`], or the wait that a refusal which can only say
+/// "later" suggests before the first retry.
+pub fn millis_of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
+    match (refusal.retry(), refusal.retry_hint) {
+        (Retry::Backoff, Some(hint)) => Some(millis_up(hint).max(1)),
+        (retry, _) => millis(retry, now),
+    }
+}
+
 /// Whole seconds, rounded up.
 pub fn seconds_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))

@@ -221,7 +221,7 @@ pub enum Missing {
     /// The limit does not apply to it.
     #[default]
     Skip,
-    /// It is refused, with reason `blocked` and no retry.
+    /// It is refused, with reason `attribute_missing` and no retry.
     Refuse,
     /// All that lack the same attributes share one counter.
     Group,

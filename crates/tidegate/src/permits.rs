@@ -24,6 +24,7 @@ mod tests;
 
 use core::fmt;
 use core::num::NonZeroU64;
+use core::time::Duration;
 
 use self::expiries::{Expiries, PERMIT_BYTES};
 use crate::algorithm::{Concurrency, Verdict};
@@ -108,6 +109,12 @@ pub enum PermitsRefusal {
     Stale,
     /// The limit has room, but the byte budget has none.
     Full,
+}
+
+/// How long a refused caller waits before its first retry, where a permit comes back every `interval`: that long,
+/// but at least 10 ms and at most 1 s.
+pub fn retry_hint(interval: Duration) -> Duration {
+    interval.clamp(Duration::from_millis(10), Duration::from_secs(1))
 }
 
 impl Permits {
@@ -249,6 +256,28 @@ impl Permits {
             Some(expires) if expires > set.clamp(now) => Timestamp::from_nanos(expires),
             _ => now,
         })
+    }
+
+    /// The mean time between two permits that come back, estimated from how long the permits that are held now have
+    /// been held: twice their median age, divided by their number. A permit of a crashed caller, which never comes
+    /// back, hardly moves the median. `None` if none is held or the handle is stale.
+    ///
+    /// Twice, because the callers in progress are on average half done: exact where all hold equally long, and
+    /// 1.4 times too long where the times are exponentially distributed.
+    pub fn release_interval(
+        &self,
+        set: PermitsHandle,
+        concurrency: &Concurrency,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        self.with(set, |set| {
+            let at = set.clamp(now);
+            let expired = set.expiries.expired(at);
+            let held = set.expiries.len() - expired;
+            let median = set.expiries.nth(expired + held / 2)?;
+            let left = Duration::from_nanos(median.saturating_sub(at));
+            Some(concurrency.hold().saturating_sub(left) * 2 / held)
+        })?
     }
 
     /// Whether from `now` on the set answers as one that never handed out a permit. A stale handle is drained.

@@ -47,8 +47,10 @@ pub enum Reason {
     QuotaExceeded,
     /// All permits of a concurrency limit are held.
     ConcurrencyExceeded,
-    /// The key is blocked until an instant, or lacks an attribute that the limit insists on.
+    /// The key is blocked until an instant.
     Blocked,
+    /// The request lacks an attribute that the limit requires.
+    AttributeMissing,
     /// The cost is larger than the limit ever holds.
     CostExceedsLimit,
     /// The table is over its provisioned throughput.
@@ -83,11 +85,12 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::RateExceeded,
         Self::QuotaExceeded,
         Self::ConcurrencyExceeded,
         Self::Blocked,
+        Self::AttributeMissing,
         Self::CostExceedsLimit,
         Self::TableThroughputExceeded,
         Self::AccountThroughputExceeded,
@@ -112,6 +115,7 @@ impl Reason {
             Self::QuotaExceeded => "quota_exceeded",
             Self::ConcurrencyExceeded => "concurrency_exceeded",
             Self::Blocked => "blocked",
+            Self::AttributeMissing => "attribute_missing",
             Self::CostExceedsLimit => "cost_exceeds_limit",
             Self::TableThroughputExceeded => "table_throughput_exceeded",
             Self::AccountThroughputExceeded => "account_throughput_exceeded",
@@ -137,6 +141,7 @@ impl Reason {
             | Self::QuotaExceeded
             | Self::ConcurrencyExceeded
             | Self::Blocked
+            | Self::AttributeMissing
             | Self::CostExceedsLimit
             | Self::StoreUnavailable
             | Self::TableFull => Plane::Limits,
@@ -207,7 +212,8 @@ pub struct Violated<'a> {
     pub retry: Retry,
     /// The largest number of units it ever admits at once.
     pub limit: u64,
-    /// The units that were left.
+    /// The units that were left; 0 while the key is blocked, and for a request without a counter because it lacks
+    /// an attribute.
     pub remaining: u64,
     /// The span the limit counts over; `None` where there is none (concurrency).
     pub window: Option<Duration>,
@@ -226,7 +232,7 @@ pub struct Refusal<'a> {
     pub violated: SmallVec<[Violated<'a>; 2]>,
     /// A sentence for people where the reason alone does not say enough.
     pub detail: Option<Cow<'a, str>>,
-    /// How long to stay away at least where `retry` names no instant ([`Retry::Backoff`]).
+    /// How long to wait before the first retry where `retry` names no instant ([`Retry::Backoff`]).
     pub retry_hint: Option<Duration>,
 }
 

@@ -234,8 +234,8 @@ fn status(limit: &OwnedLimit, kind: Kind, outcome: &Outcome, now: Timestamp) -> 
         is_table_full: false,
         limit: outcome.limit,
         used: outcome.used,
-        remaining: outcome.remaining,
-        reset_at: outcome.reset_at,
+        remaining: outcome.left(),
+        reset_at: outcome.free_at(),
         window: limit.algorithm.window(),
     }
 }

@@ -77,8 +77,8 @@ fn levels_of(exact: &[ExactName], answer: &Answer) -> Vec<Option<Level>> {
     let answered = exact.iter().zip(&answer.outcomes);
     answered
         .map(|(one, outcome)| {
-            let Outcome { limit, used, remaining, reset_at, .. } = *outcome;
-            Some(Level::new(limit, used, remaining, reset_at, outlook(one, outcome)))
+            let Outcome { limit, used, .. } = *outcome;
+            Some(Level::new(limit, used, outcome.left(), outcome.free_at(), outlook(one, outcome)))
         })
         .collect()
 }

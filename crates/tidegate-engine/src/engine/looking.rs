@@ -147,7 +147,7 @@ impl Look {
         let (refusal, limits) = match answer {
             Ok(outcomes) => {
                 let is_refused = self.exact.iter().zip(outcomes).any(|(one, outcome)| refuses(one, outcome));
-                let refusal = is_refused.then(|| denied_by_store(&self.gate, &self.exact, outcomes));
+                let refusal = is_refused.then(|| denied_by_store(&self.gate, &self.exact, outcomes, now));
                 (refusal, reports(&self.exact, outcomes))
             }
             Err(error) => {

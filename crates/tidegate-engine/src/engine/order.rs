@@ -10,6 +10,7 @@ use tidegate::algorithm::Verdict;
 use tidegate::gate::{CounterPlace, ExactLimit};
 use tidegate::lease::Share;
 use tidegate::limit::OnStoreFailure;
+use tidegate::permits::retry_hint;
 use tidegate::refusal::ScopeValues;
 use tidegate::{Algorithm, Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
 use tidegate_capacity::Admission;
@@ -384,8 +385,8 @@ pub(super) fn report_of(limit: &ExactName, outcome: &tidegate_store::Outcome) ->
     LimitReport {
         name: limit.name.clone(),
         limit: limit.limit,
-        remaining: outcome.remaining,
-        reset_at: outcome.reset_at,
+        remaining: outcome.left(),
+        reset_at: outcome.free_at(),
         window: limit.window,
         shadow_refused: limit.is_shadow && outcome.verdict != Verdict::Admit,
     }
@@ -562,8 +563,10 @@ pub(super) fn denied_by_store(
     gate: &Gate,
     exact: &[ExactName],
     outcomes: &[tidegate_store::Outcome],
+    store_now: Timestamp,
 ) -> Refusal<'static> {
     let mut violated: Vec<(Violated<'static>, &ExactName)> = Vec::new();
+    let mut hint = None;
     for (name, outcome) in exact.iter().zip(outcomes).filter(|(name, outcome)| refuses(name, outcome)) {
         let Some((reason, retry)) = denial(name, outcome) else { continue };
         let violation = Violated {
@@ -571,12 +574,26 @@ pub(super) fn denied_by_store(
             reason,
             retry,
             limit: name.limit,
-            remaining: outcome.remaining,
+            remaining: outcome.left(),
             window: name.window,
         };
+        if reason == Reason::ConcurrencyExceeded {
+            hint = Some(permit_hint(name, outcome, store_now));
+        }
         violated.push((violation, name));
     }
-    refusal_by(gate, violated)
+    let mut refusal = refusal_by(gate, violated);
+    refusal.retry_hint = hint.filter(|_| refusal.retry() == Retry::Backoff);
+    refusal
+}
+
+/// How long a caller waits before its first retry of a request that an exact concurrency limit refused: the age of the
+/// oldest permit divided by how many are held, which is how often one comes back while all are given back.
+fn permit_hint(limit: &ExactName, outcome: &tidegate_store::Outcome, store_now: Timestamp) -> Duration {
+    let Verdict::Wait { until } = outcome.verdict else { return retry_hint(Duration::ZERO) };
+    let age = limit.hold.unwrap_or_default().saturating_sub(until.saturating_since(store_now));
+    let held = u32::try_from(outcome.used).unwrap_or(u32::MAX).max(1);
+    retry_hint(age / held)
 }
 
 /// Why an exact limit denies, and until when, if it does.
@@ -584,6 +601,7 @@ pub(super) fn denial(limit: &ExactName, outcome: &tidegate_store::Outcome) -> Op
     match (outcome.verdict, outcome.blocked_until) {
         (_, Some(until)) => Some((Reason::Blocked, Retry::At(until))),
         (Verdict::Never { .. }, None) => Some((Reason::CostExceedsLimit, Retry::Never)),
+        (Verdict::Wait { .. }, None) if limit.hold.is_some() => Some((limit.reason, Retry::Backoff)),
         (Verdict::Wait { until }, None) => Some((limit.reason, Retry::At(until))),
         (Verdict::Admit, None) => None,
     }
@@ -649,7 +667,12 @@ pub(super) fn refusal_by(
         // A store that refuses must say why; one that does not is taken at its word all the same.
         return refused_by_store(gate.namespace());
     }
-    violated.sort_by(|(one, _), (other, _)| Retry::longest_first(one.retry, other.retry));
+    // A permit that is expected back soon binds for less long than anything else.
+    let binds = |one: &Violated<'_>| match one.reason {
+        Reason::ConcurrencyExceeded => Retry::At(Timestamp::MIN),
+        _ => one.retry,
+    };
+    violated.sort_by(|(one, _), (other, _)| Retry::longest_first(binds(one), binds(other)));
     let scope = violated[0].1.scope.iter();
     let scope = scope.map(|(name, value)| (Cow::Owned(name.clone()), Cow::Owned(value.clone()))).collect();
     let namespace = gate.namespace().to_owned();
@@ -670,6 +693,10 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
         on_store_failure: limit.on_store_failure,
         block_on_exceed: limit.block_on_exceed,
         place: limit.place,
+        hold: match limit.algorithm {
+            Algorithm::Concurrency(concurrency) => Some(concurrency.hold()),
+            _ => None,
+        },
         lease: limit.is_leased.then(|| {
             Box::new(LeaseName {
                 key: limit.place.key(),

@@ -377,12 +377,13 @@ impl Party {
             blocks.extend(block_exceeded(mine, &question.exact, answered, answer.store_now));
             if question.exact.iter().zip(&*answered).any(|(limit, outcome)| refuses(limit, outcome)) {
                 let gate = &self.after[question.at].gate;
-                refused.push((question.at, denied_by_store(gate, &question.exact, answered)));
+                refused
+                    .push((question.at, denied_by_store(gate, &question.exact, answered, answer.store_now)));
             }
         }
         if let (true, Some(first)) = (refused.is_empty(), self.questions.get(self.asked.start)) {
             // A store that refuses must say why; one that does not is taken at its word all the same.
-            refused.push((first.at, denied_by_store(&self.after[first.at].gate, &[], &[])));
+            refused.push((first.at, denied_by_store(&self.after[first.at].gate, &[], &[], answer.store_now)));
         }
         refused
     }

@@ -7,7 +7,7 @@ use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::ratelimit::tightest;
 use tidegate_wire::resp::Replies;
-use tidegate_wire::retry_after::{millis, millis_up};
+use tidegate_wire::retry_after::millis_of;
 use tidegate_wire::text::{Text, shortened};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -160,7 +160,7 @@ impl Desk<'_> {
 }
 
 fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_>) {
-    let retry = millis(refusal.retry(), now).or_else(|| refusal.retry_hint.map(millis_up));
+    let retry = millis_of(refusal, now);
     replies.map(5);
     replies.bulk("decision");
     replies.bulk("refuse");

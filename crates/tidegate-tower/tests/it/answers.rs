@@ -113,9 +113,12 @@ async fn a_refusal_over_grpc_is_a_status_without_messages() {
             Some("application/grpc"),
             Some("8"),
             Some("concurrency_exceeded"),
-            Some(r#""parallel";r=0;t=300"#),
-            Some("300"),
-            Some(r#"all 1 permits of limit "parallel" are held for user=ada; come back in 300 s"#)
+            Some(r#""parallel";r=0;t=1"#),
+            Some("1"),
+            Some(
+                "the only permit of limit \"parallel\" is held for user=ada; retry with exponential backoff, the first \
+                 time after 10 ms"
+            )
         ]
     );
     assert_eq!(text(response).await, "");
@@ -195,7 +198,7 @@ async fn the_service_may_answer_refusals_in_its_own_words() {
     let response = ask(&world, request()).await;
     assert_eq!(
         (response.status().as_u16(), &response.headers()["retry-after"]),
-        (403, &"300".parse().unwrap())
+        (403, &"1".parse().unwrap())
     );
     assert_eq!(text(response).await, "no: concurrency_exceeded");
     drop(held);

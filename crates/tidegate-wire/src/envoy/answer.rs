@@ -14,7 +14,7 @@ use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, u
 use crate::headers::{OlderHeaders, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::ratelimit::Allowance;
-use crate::retry_after::{millis, seconds, seconds_up};
+use crate::retry_after::{millis_of, seconds, seconds_up};
 
 /// What a client of Envoy sees of a refusal, whatever its reason.
 const TOO_MANY_REQUESTS: u16 = 429;
@@ -159,7 +159,7 @@ fn metadata(refusal: &Refusal<'_>, now: Timestamp) -> Struct {
         ("limit".to_owned(), text(refusal.name())),
         ("scope".to_owned(), Value { kind: Some(Kind::StructValue(scope)) }),
     ]);
-    if let Some(wait_ms) = millis(refusal.retry(), now) {
+    if let Some(wait_ms) = millis_of(refusal, now) {
         // A double is exact up to 2^53: 285 000 years of milliseconds.
         #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
         let number = Value { kind: Some(Kind::NumberValue(wait_ms as f64)) };

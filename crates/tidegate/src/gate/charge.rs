@@ -1,11 +1,13 @@
 //! Charging one limit, and taking the charge back.
 
+use core::time::Duration;
+
 use super::Gate;
 use super::decide::{Answer, Probe};
 use super::permit::Permit;
 use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State, Verdict};
 use crate::cost::Cost;
-use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal};
+use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};
 use crate::ring::{RingCharge, RingHandle, RingRefusal};
 use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, Unwritten};
 use crate::time::Timestamp;
@@ -88,6 +90,14 @@ impl Gate {
 
 /// What needs no gate: a charge is brought to its end also when the limit it was made under is gone.
 impl KeyTable {
+    /// Reads the counter of a probe and decides by it.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn read(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
+        probe.entry = self.look(probe.key);
+        self.answer(probe, cost, now);
+    }
+
     /// Decides a probe by what was last read of its counter.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
@@ -124,9 +134,33 @@ impl KeyTable {
         }
     }
 
-    /// Units left at `now` of the counter of a probe that has been looked at.
+    /// Units left at `now` of the counter of a probe that has been looked at; none while its key is blocked.
     pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
-        remaining(self, probe.algorithm, self.state(probe, now), now)
+        match probe.answer {
+            Answer::Blocked { .. } | Answer::Lacks { .. } => 0,
+            _ => remaining(self, probe.algorithm, self.state(probe, now), now),
+        }
+    }
+
+    /// When nothing is used any more of the counter of a probe that has been looked at, and no block of its key lasts.
+    pub(super) fn reset_at(&self, probe: &Probe<'_>, now: Timestamp) -> Timestamp {
+        let reset_at = reset_at(self, probe.algorithm, self.state(probe, now), now);
+        match probe.answer {
+            Answer::Blocked { until } => until.max(reset_at),
+            _ => reset_at,
+        }
+    }
+
+    /// How long a caller waits before its first retry of a request that this probe of a concurrency limit refused;
+    /// `None` for other algorithms.
+    pub(super) fn retry_hint(&self, probe: &Probe<'_>, now: Timestamp) -> Option<Duration> {
+        let (Algorithm::Concurrency(concurrency), Answer::Wait { .. }) = (probe.algorithm, probe.answer)
+        else {
+            return None;
+        };
+        let permits = PermitsHandle::from_bits(self.state(probe, now).to_bits());
+        let interval = permits.and_then(|permits| self.permits.release_interval(permits, concurrency, now));
+        Some(retry_hint(interval.unwrap_or_default()))
     }
 
     /// Charges a probe whose answer was to admit; decides anew whenever the counter has changed.

@@ -322,11 +322,11 @@ impl Gate {
         if self.limit_of(probe).has_blocks.load(Ordering::Relaxed)
             && let Some(until) = self.blocked_until(probe.key, now)
         {
+            self.table.read(probe, cost, now);
             probe.answer = Answer::Blocked { until };
             return;
         }
-        probe.entry = self.table.look(probe.key);
-        self.table.answer(probe, cost, now);
+        self.table.read(probe, cost, now);
     }
 
     /// Refuses, with the consequences that the policy attaches to it.
@@ -371,13 +371,17 @@ impl Gate {
         let mut refusing: SmallVec<[(Retry, &Probe<'a>); 3]> = SmallVec::new();
         for probe in probes {
             if probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce {
-                refusing.push((retry_of(probe, now), probe));
+                // A permit that is expected back soon binds for less long than a window that ends later.
+                let hint = self.table.retry_hint(probe, now);
+                let binds = hint.map_or(retry_of(probe, now), |hint| Retry::At(now.saturating_add(hint)));
+                refusing.push((binds, probe));
             }
         }
         // Stable: of two that bind equally long the first in the policy is named.
         refusing.sort_by(|(one, _), (other, _)| Retry::longest_first(*one, *other));
         let (_, binding) = refusing.first().expect("only called when some limit refuses");
         let limit = self.limit_of(binding);
+        let retry_hint = self.table.retry_hint(binding, now);
         let detail = match binding.answer {
             Answer::Lacks { attribute } => Some(Cow::Owned(format!(
                 "the request lacks the attribute \"{}\", which limit \"{}\" requires",
@@ -387,15 +391,15 @@ impl Gate {
             _ => None,
         };
         let mut violated = SmallVec::new();
-        for (retry, probe) in &refusing {
-            violated.push(self.violated(probe, *retry, now));
+        for (_, probe) in &refusing {
+            violated.push(self.violated(probe, retry_of(probe, now), now));
         }
         Refusal {
             namespace: Cow::Borrowed(&*self.namespace),
             scope: self.scope_values(&limit.scope.parts, values),
             violated,
             detail,
-            retry_hint: None,
+            retry_hint,
         }
     }
 
@@ -481,11 +485,12 @@ impl Gate {
     }
 }
 
-/// When to come back after this answer.
+/// When to come back after this answer. When a permit comes back nobody knows, so a caller without one backs off.
 pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
     match probe.answer {
         Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,
         Answer::Admit => Retry::At(now),
+        Answer::Wait { .. } if matches!(probe.algorithm, Algorithm::Concurrency(_)) => Retry::Backoff,
         Answer::Blocked { until } | Answer::Full { until } | Answer::Wait { until } => Retry::At(until),
     }
 }
@@ -493,7 +498,8 @@ pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
 /// The reason for this answer.
 pub(super) fn reason_for(probe: &Probe<'_>) -> Reason {
     match probe.answer {
-        Answer::Blocked { .. } | Answer::Lacks { .. } => Reason::Blocked,
+        Answer::Blocked { .. } => Reason::Blocked,
+        Answer::Lacks { .. } => Reason::AttributeMissing,
         Answer::Full { .. } => Reason::TableFull,
         Answer::Never { .. } => Reason::CostExceedsLimit,
         Answer::Admit | Answer::Wait { .. } => reason_of(probe.algorithm),

@@ -8,7 +8,6 @@ use core::time::Duration;
 
 use super::Gate;
 use super::build::Compiled;
-use super::charge::reset_at;
 use super::decide::{Answer, Probe, reason_for, retry_of};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
@@ -115,9 +114,9 @@ pub struct Level {
     pub limit: u64,
     /// Units used, rounded up; above the limit when in debt or when a lower limit came.
     pub used: u64,
-    /// Units left, rounded down; 0 when in debt.
+    /// Units left, rounded down; 0 when in debt, and while the key is blocked.
     pub remaining: u64,
-    /// When nothing is used any more, if nothing else is charged; `now` if nothing is.
+    /// When nothing is used any more and no block lasts, if nothing else is charged; `now` if nothing is.
     pub reset_at: Timestamp,
     /// What it would say to the request now.
     pub outlook: Outlook,
@@ -261,7 +260,7 @@ impl Gate {
             limit: probe.algorithm.limit(),
             used: self.table.used(probe.algorithm, state, now),
             remaining: self.table.remaining(probe, now),
-            reset_at: reset_at(&self.table, probe.algorithm, state, now),
+            reset_at: self.table.reset_at(probe, now),
             outlook,
         }
     }

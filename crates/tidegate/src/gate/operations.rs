@@ -1,7 +1,6 @@
 //! What else can be done with a counter: look, charge afterwards, refund, reset, block.
 
 use super::Gate;
-use super::charge::{remaining, reset_at};
 use super::decide::{Answer, Probe, Probes};
 use super::permit::{LimitStatus, Permit};
 use crate::attributes::Attributes;
@@ -153,12 +152,11 @@ impl Gate {
             return None;
         }
         let limit = self.limit_of(probe);
-        let state = self.table.state(probe, now);
         Some(LimitStatus {
             name: &limit.limit.name,
             limit: probe.algorithm.limit(),
-            remaining: remaining(&self.table, probe.algorithm, state, now),
-            reset_at: reset_at(&self.table, probe.algorithm, state, now),
+            remaining: self.table.remaining(probe, now),
+            reset_at: self.table.reset_at(probe, now),
             window: probe.algorithm.window(),
             shadow_refused: limit.limit.mode == Mode::Shadow && probe.answer != Answer::Admit,
         })

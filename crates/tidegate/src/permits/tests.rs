@@ -38,6 +38,21 @@ fn waiting_exactly_as_told_is_enough_and_one_nanosecond_less_is_not() {
 }
 
 #[test]
+fn the_time_between_releases_follows_from_the_median_age_and_a_leaked_permit_hardly_moves_it() {
+    let (permits, set) = set_of(1 << 16);
+    let limit = concurrency(8, HOLD);
+    assert_eq!(permits.release_interval(set, &limit, at(0)), None);
+    permits.acquire(set, &limit, at(0)).unwrap();
+    for step in 0..7 {
+        permits.acquire(set, &limit, at(600 + 40 * step)).unwrap();
+    }
+    // Seven permits of at most 280 ns, of which one ends every 40 ns, and one that is never given back.
+    let interval = permits.release_interval(set, &limit, at(880)).unwrap();
+    assert!((30..=50).contains(&interval.as_nanos()), "{interval:?}");
+    assert_eq!(permits.release_interval(set, &limit, at(2_000)), None, "all have expired");
+}
+
+#[test]
 fn a_limit_of_zero_never_hands_out() {
     let (permits, set) = set_of(1 << 16);
     assert_eq!(permits.decide(set, &concurrency(0, HOLD), at(0)), Some(Verdict::Never { largest: 0 }));

@@ -114,6 +114,51 @@ fn a_blocked_key_is_refused_until_the_instant_and_not_a_nanosecond_longer() {
 }
 
 #[test]
+fn a_blocked_key_has_nothing_left_until_the_block_ends_and_keeps_what_it_used() {
+    for limit in one_of_each(2) {
+        let name = limit.name.clone();
+        let gate = gate([limit]);
+        let attributes = [(name.as_str(), "x")];
+        let held = gate.check(&attributes, Cost::ONE, NOW);
+        let until = after(Duration::from_hours(2));
+        assert_eq!(gate.block(&attributes, &name, until, NOW), Ok(true));
+        let refusal = gate.check(&attributes, Cost::ONE, NOW).refusal().unwrap();
+        assert_eq!((refusal.reason(), refusal.remaining()), (Reason::Blocked, 0), "{name}");
+        let peek = gate.peek(&attributes, Cost::ONE, NOW);
+        assert_eq!(peek.refusal.map(|refusal| refusal.remaining()), Some(0), "{name}");
+        assert_eq!((peek.limits[0].remaining, peek.limits[0].reset_at), (0, until), "{name}");
+        let explained = &gate.explain(&attributes, Cost::ONE, NOW)[0].standing;
+        let Standing::Counts(counting) = explained else { panic!("{explained:?}") };
+        let level = counting.level.as_ref().unwrap();
+        assert_eq!((level.used, level.remaining, level.reset_at), (1, 0, until), "{name}");
+        drop(held);
+        assert_eq!(gate.block(&attributes, &name, Timestamp::MIN, NOW), Ok(true));
+        assert!(gate.peek(&attributes, Cost::ONE, NOW).limits[0].remaining > 0, "{name}");
+    }
+}
+
+#[test]
+fn a_caller_without_a_permit_backs_off_for_as_long_as_permits_usually_take_to_come_back() {
+    let parallel = Algorithm::Concurrency(Concurrency::new(4, Duration::from_secs(30)).unwrap());
+    let gate =
+        gate([Limit::new("parallel", parallel), Limit::new("daily", bucket(5, Duration::from_hours(24)))]);
+    // Each permit is held for 300 ms, so one comes back every 75 ms.
+    let ms = |ms| after(Duration::from_millis(ms));
+    let mut held: Vec<_> = (0..4).map(|at| gate.check(&[], Cost::ONE, ms(75 * at))).collect();
+    let refusal = gate.peek(&[], Cost::ONE, ms(299)).refusal.unwrap();
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::ConcurrencyExceeded, Retry::Backoff));
+    let hint = refusal.retry_hint.unwrap();
+    assert!((50..=100).contains(&hint.as_millis()), "{hint:?}");
+    // Callers that never give back make nobody wait for longer than a second.
+    let refusal = gate.peek(&[], Cost::ONE, ms(20_000)).refusal.unwrap();
+    assert_eq!(refusal.retry_hint, Some(Duration::from_secs(1)));
+    // A quota that is used up binds for longer.
+    drop(held.pop());
+    held.push(gate.check(&[], cost(2), ms(20_000)));
+    assert_eq!(gate.peek(&[], cost(2), ms(20_000)).refusal.unwrap().name(), "daily");
+}
+
+#[test]
 fn exceeding_blocks_the_key_when_the_limit_says_so() {
     let gate = gate([per_second("user", 2).block_on_exceed(Duration::from_mins(10))]);
     assert!(gate.check(&[("user", "x")], cost(2), NOW).is_admit());

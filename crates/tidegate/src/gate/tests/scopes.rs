@@ -39,7 +39,8 @@ fn a_request_that_lacks_a_key_attribute_is_skipped_refused_or_grouped_as_the_lim
     }
     let refuse = once(&["user"], Missing::Refuse);
     let refusal = refuse.check(&[], Cost::ONE, NOW).refusal().unwrap();
-    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::Never));
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::AttributeMissing, Retry::Never));
+    assert_eq!(refusal.remaining(), 0, "there is no counter");
     assert_eq!(
         refusal.detail.as_deref(),
         Some("the request lacks the attribute \"user\", which limit \"once\" requires")
@@ -62,7 +63,7 @@ fn a_request_that_lacks_a_key_attribute_is_refused_here_also_where_a_store_decid
     };
     let refuse = exact(Missing::Refuse);
     let refusal = refuse.check(&[], Cost::ONE, NOW).refusal().unwrap();
-    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::Never));
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::AttributeMissing, Retry::Never));
     for _ in 0..2 {
         assert!(refuse.check(&[("user", "ada")], Cost::ONE, NOW).is_admit(), "the store counts it");
     }
