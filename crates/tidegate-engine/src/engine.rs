@@ -118,6 +118,16 @@ pub enum EngineError {
         #[source]
         source: GateError,
     },
+    /// An access to a table that the namespace lacks.
+    #[error(
+        "namespace \"{namespace}\" has no table \"{table}\"; leave the access out, or name a table that it has"
+    )]
+    UnknownTable {
+        /// The namespace.
+        namespace: String,
+        /// The table.
+        table: String,
+    },
     /// An access that the capacity plane cannot place.
     #[error(transparent)]
     Access(#[from] CapacityError),
@@ -333,6 +343,13 @@ pub struct LimitReport {
     pub shadow_refused: bool,
 }
 
+impl LimitReport {
+    /// A report of a limit without a window that enforces; the rest is for the caller to set.
+    pub fn new(name: String, limit: u64, remaining: u64, reset_at: Timestamp) -> Self {
+        Self { name, limit, remaining, reset_at, window: None, shadow_refused: false }
+    }
+}
+
 impl From<LimitStatus<'_>> for LimitReport {
     fn from(status: LimitStatus<'_>) -> Self {
         Self {
@@ -446,6 +463,15 @@ impl Engine {
         self.by_name.get(namespace).copied().ok_or_else(unknown)
     }
 
+    /// Without a capacity plane there is no table that a request could access.
+    #[inline]
+    fn check_table(&self, request: &crate::Request<'_>) -> Result<(), EngineError> {
+        match (&request.access, &self.shared.capacity) {
+            (Some(access), None) => Err(unknown_table(request.namespace, access.table)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether exact limits are decided by a store that the caller asks; see [`EngineConfig::asks_store`].
     pub fn asks_store(&self) -> bool {
         self.shared.config.asks_store
@@ -486,4 +512,10 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("namespaces", &self.gates).finish_non_exhaustive()
     }
+}
+
+#[cold]
+fn unknown_table(namespace: &str, table: &str) -> EngineError {
+    let cut = |text: &str| text.chars().take(128).collect();
+    EngineError::UnknownTable { namespace: cut(namespace), table: cut(table) }
 }

@@ -130,7 +130,7 @@ impl Desk<'_> {
             fingerprint: version.fingerprint.clone(),
             since: version.since.to_string(),
             age_ms: millis_up(self.daemon.clock.now().saturating_since(version.since)),
-            last_error: told.last_error,
+            last_error: told.error().cloned(),
             restart_needed: told.restart_needed,
         }
     }

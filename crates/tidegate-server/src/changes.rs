@@ -39,6 +39,8 @@ pub(crate) struct Told {
     pub(crate) failed: u64,
     /// Why the last one was not; gone with the next that is.
     pub(crate) last_error: Option<LastError>,
+    /// Why the files of envoyproxy/ratelimit were last not taken over; gone when they can be again.
+    pub(crate) files_error: Option<LastError>,
     /// Settings of the policy in force that only count after a restart.
     pub(crate) restart_needed: Vec<&'static str>,
 }
@@ -85,7 +87,29 @@ enum Undropped {
     Store(#[from] StoreError),
 }
 
+impl Told {
+    /// What is wrong now, if anything is: with the policy, or with the files that it names.
+    pub(crate) fn error(&self) -> Option<&LastError> {
+        self.last_error.as_ref().or(self.files_error.as_ref())
+    }
+}
+
 impl Changes {
+    /// The files of envoyproxy/ratelimit were looked at: whether they were taken over anew, or why they were not.
+    pub(crate) fn files_looked_at(&self, result: Result<bool, &str>, now: Timestamp) {
+        let mut told = self.told();
+        match result {
+            Ok(changed) => {
+                told.succeeded += u64::from(changed);
+                told.files_error = None;
+            }
+            Err(problems) => {
+                told.failed += 1;
+                told.files_error = Some(LastError { at: now.to_string(), problems: problems.to_owned() });
+            }
+        }
+    }
+
     pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
         // Every change of it is one assignment after another: a panic elsewhere leaves it readable.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +149,7 @@ impl Daemon {
         let restart = comparison.settings.iter().filter(|setting| setting.needs_restart);
         let mut told = self.changes.told();
         told.succeeded += 1;
-        told.last_error = None;
+        (told.last_error, told.files_error) = (None, None);
         told.restart_needed = restart.map(|setting| setting.path).collect();
         Ok(comparison)
     }
@@ -183,7 +207,12 @@ impl Daemon {
     ) {
         let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
         self.in_force.store(Arc::clone(&now));
-        self.metrics.forget(&before.metrics, &now.metrics);
+        now.metrics.forget(&before.metrics);
+        match (&before.config.envoy_ratelimit, &now.config.envoy_ratelimit) {
+            (Some(before), Some(now)) => now.replace(before),
+            (Some(before), None) => before.forget(),
+            (None, _) => {}
+        }
         self.metrics.proxy.forget(&before.routes, &now.routes);
     }
 

@@ -13,6 +13,7 @@ use crate::changes::Changes;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
+use crate::envoy_files::FollowedFiles;
 use crate::grpc::Services;
 use crate::in_force::InForce;
 use crate::members::Members;
@@ -63,6 +64,12 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
+    /// The files of envoyproxy/ratelimit in force, to be looked at.
+    pub(crate) fn followed_files(&self) -> Option<FollowedFiles> {
+        let files = self.in_force.load().config.envoy_ratelimit.clone()?;
+        Some(FollowedFiles { files, changes: Arc::clone(&self.changes), clock: Arc::clone(&self.clock) })
+    }
+
     /// Gives leases back, and waits until what was answered is on disk, also where it need not be at once.
     pub(crate) async fn close(self: Arc<Self>) {
         self.leave().await;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate::{Refusal, Timestamp};
+use tidegate_capacity::CapacityError;
 use tidegate_engine::{
     Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll, Permit,
     PermitId, Progress, Request, Settled, SettledAll, Step, StepAll,
@@ -17,7 +18,9 @@ use tidegate_wire::{Fault, FaultCode, retry_after};
 
 use crate::daemon::{Daemon, Desk};
 use crate::decisions::Asked;
+use crate::file_domains::DomainCheck;
 use crate::in_force::InForce;
+use crate::protocol::Protocol;
 use crate::reply::Reply;
 
 /// How a request that may be decided later is to be answered.
@@ -47,6 +50,16 @@ pub(crate) enum Style {
     Headers(Option<u16>),
 }
 
+impl Style {
+    /// The protocol of those that take such an answer.
+    pub(crate) const fn protocol(self) -> Protocol {
+        match self {
+            Self::Whole => Protocol::Http,
+            Self::Headers(_) => Protocol::Authorize,
+        }
+    }
+}
+
 /// A request that is not answered yet.
 pub(crate) enum Unanswered {
     /// It cannot be taken.
@@ -57,6 +70,14 @@ pub(crate) enum Unanswered {
     Keeping(Box<Keeping>),
     /// The store must be looked at first.
     Peeking(Box<Peeking>),
+    /// Files of envoyproxy/ratelimit decide it.
+    Domain(Box<DomainCheck>),
+}
+
+impl From<DomainCheck> for Unanswered {
+    fn from(check: DomainCheck) -> Self {
+        Self::Domain(Box::new(check))
+    }
 }
 
 impl From<Fault> for Unanswered {
@@ -88,10 +109,16 @@ impl Desk<'_> {
     /// Decides and answers a request, as far as that needs no waiting.
     pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<Reply, Unanswered> {
         let now = terms.now;
+        if let Some(files) = self.files_of(request.namespace) {
+            return Err(DomainCheck::new(files, request, false, terms)?.into());
+        }
         match self.in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
-            Step::Decided(decision) => self.conclude(&Asked::borrowed(request), decision, terms),
+            Step::Decided(decision) => {
+                self.conclude(&Asked::borrowed(request, terms.style.protocol()), decision, terms)
+            }
             Step::Ask(pending) => {
-                let asked = Asked::owned(request, self.daemon.decisions.is_some());
+                let keeps_attributes = self.daemon.decisions.is_some();
+                let asked = Asked::owned(request, terms.style.protocol(), keeps_attributes);
                 Err(Unanswered::Asking(Box::new(Asking { asked, pending, terms })))
             }
             Step::Queued(place) => match place {},
@@ -124,6 +151,7 @@ impl Desk<'_> {
                     let id = self.drive(Ok(Progress::Ask(asking))).await?;
                     return Ok(self.admitted(&namespace, Some(id), &limits, terms));
                 }
+                Unanswered::Domain(check) => return self.check_domain(*check).await,
                 Unanswered::Peeking(peeking) => {
                     let Peeking { namespace, asking, terms } = *peeking;
                     let peek = self.drive(Ok(Progress::Ask(asking))).await?;
@@ -203,7 +231,8 @@ impl Desk<'_> {
             }
             Decision::Refuse(refusal) => {
                 let took = self.took(now);
-                self.note_refusal(&refusal, now);
+                self.in_force.metrics.refused(&refusal, asked.protocol);
+                self.note_refused_key(&refusal, asked.protocol, now);
                 if let Some(decisions) = &self.daemon.decisions {
                     decisions.refused(asked, &refusal, now, took);
                 }
@@ -221,7 +250,7 @@ impl Desk<'_> {
     ) -> Vec<LimitReport> {
         let took = self.took(now);
         let limits = self.in_force.engine.statuses(permit);
-        self.in_force.metrics.admitted(&asked.namespace, &limits);
+        self.in_force.metrics.admitted(&asked.namespace, &limits, asked.protocol);
         if let Some(decisions) = &self.daemon.decisions {
             decisions.admitted(asked, &limits, now, took);
         }
@@ -229,7 +258,7 @@ impl Desk<'_> {
     }
 
     /// How long a decision took about what was asked at `now`.
-    fn took(&self, now: Timestamp) -> Duration {
+    pub(crate) fn took(&self, now: Timestamp) -> Duration {
         // The decisions' own clock: it is read anyway, and stands still where tests make it.
         let took = self.daemon.clock.now().saturating_since(now);
         self.daemon.metrics.shared().decision_duration.observe(took);
@@ -241,16 +270,10 @@ impl Desk<'_> {
         permit.expires_at().unwrap_or_else(|| now.saturating_add(self.daemon.config.bounds.permit_expiry))
     }
 
-    /// Counts a refusal, remembers its key among the most refused, and may write a line.
-    fn note_refusal(&self, refusal: &Refusal<'_>, now: Timestamp) {
-        self.in_force.metrics.refused(&self.daemon.metrics, refusal);
-        self.note_refused_key(refusal, now);
-    }
-
-    /// As [`Self::note_refusal`], for a limit that is none of the policy and is counted elsewhere.
-    pub(crate) fn note_refused_key(&self, refusal: &Refusal<'_>, now: Timestamp) {
+    /// Remembers the key of a refusal among the most refused, and may write a line.
+    pub(crate) fn note_refused_key(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) {
         self.daemon.refused_keys.count(refusal);
-        if !self.in_force.refusal_log.write(refusal, now) {
+        if !self.in_force.refusal_log.write(refusal, protocol, now) {
             self.daemon.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -359,6 +382,10 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
         }
         EngineError::RefundKeysFull { .. } => {
             (FaultCode::TooManyKept, "repeat it then, with the same refund_key")
+        }
+        EngineError::UnknownTable { .. } => (FaultCode::UnknownTable, "leave `access` out"),
+        EngineError::Access(CapacityError::UnknownTable { .. }) => {
+            (FaultCode::UnknownTable, "name a table of the policy")
         }
         EngineError::Access(_) => (FaultCode::MalformedBody, "name a table of the policy"),
         EngineError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),

@@ -7,6 +7,8 @@ use tidegate::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
 use tidegate_engine::{LimitReport, Request};
 
 use crate::decision_log::{DecisionLog, Line};
+use crate::metrics::tightest;
+use crate::protocol::Protocol;
 
 /// The decision log, and which decisions go there.
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub(crate) struct Asked<'a> {
     attributes: Given<'a>,
     cost: Cost,
     class: Class,
+    pub(crate) protocol: Protocol,
 }
 
 enum Given<'a> {
@@ -30,17 +33,18 @@ enum Given<'a> {
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn borrowed(request: &Request<'a>) -> Self {
+    pub(crate) fn borrowed(request: &Request<'a>, protocol: Protocol) -> Self {
         Self {
             namespace: Cow::Borrowed(request.namespace),
             attributes: Given::Borrowed(request.attributes),
             cost: request.cost,
             class: request.class,
+            protocol,
         }
     }
 
     /// For a request that waits. Its attributes are copied only if somebody will read them.
-    pub(crate) fn owned(request: &Request<'_>, with_attributes: bool) -> Asked<'static> {
+    pub(crate) fn owned(request: &Request<'_>, protocol: Protocol, with_attributes: bool) -> Asked<'static> {
         let pairs = request.attributes.iter().filter(|_| with_attributes);
         Asked {
             namespace: Cow::Owned(request.namespace.to_owned()),
@@ -49,6 +53,7 @@ impl<'a> Asked<'a> {
             ),
             cost: request.cost,
             class: request.class,
+            protocol,
         }
     }
 
@@ -58,6 +63,7 @@ impl<'a> Asked<'a> {
         line.attributes = Attributes::new(pairs);
         line.class = Some(self.class);
         line.took = Some(took);
+        line.protocol = Some(self.protocol);
         line
     }
 
@@ -78,8 +84,7 @@ impl Decisions {
         }
         let pairs = asked.pairs();
         let mut line = asked.line(&pairs, now, took);
-        let enforced = limits.iter().filter(|limit| !limit.shadow_refused);
-        let tightest = enforced.min_by_key(|limit| limit.remaining);
+        let tightest = tightest(limits);
         line.limit = tightest.map(|limit| limit.name.as_str());
         line.remaining = tightest.map(|limit| limit.remaining);
         self.log.write(&line);

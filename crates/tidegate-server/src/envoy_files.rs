@@ -13,8 +13,11 @@ use tidegate_policy::bounds::TEXT_BYTES_MAX;
 use tidegate_policy::envoy::{Files, Settings, Text};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
+use crate::changes::Changes;
+use crate::metrics::{Metrics, NamespaceTable};
 use crate::quota_store::{NoStore, quota_of_files};
 use crate::renewed::Look;
+use tidegate_clock::Clock;
 
 /// The most files that are read from one directory. Above it: an error.
 const FILES_MAX: usize = 4096;
@@ -47,16 +50,27 @@ pub struct EnvoyFiles(Arc<Followed>);
 struct Followed {
     path: PathBuf,
     settings: Settings,
-    now: ArcSwap<Current>,
+    now: ArcSwap<CurrentFiles>,
     /// What was last said to be wrong; gone when it no longer is.
     said: Mutex<Option<String>>,
     /// Set if the daemon has no store for quotas: where it would keep them if it were started with some.
     refuses_quotas: OnceLock<String>,
 }
 
-struct Current {
-    files: Arc<Files>,
+/// The files as they are at a time.
+pub(crate) struct CurrentFiles {
+    files: Files,
     sources: Vec<EnvoySource>,
+    /// The series of their limits, from the first decision on.
+    series: OnceLock<NamespaceTable>,
+}
+
+impl core::ops::Deref for CurrentFiles {
+    type Target = Files;
+
+    fn deref(&self) -> &Files {
+        &self.files
+    }
 }
 
 /// A file of envoyproxy/ratelimit with what is in it.
@@ -105,7 +119,7 @@ impl EnvoyFiles {
     /// Reads the files that a policy names.
     pub fn open(wanted: &EnvoyRatelimit) -> Result<Self, EnvoyFilesError> {
         let path = PathBuf::from(&wanted.path);
-        let current = Current::read(sources(&path)?, &wanted.settings)?;
+        let current = CurrentFiles::read(sources(&path)?, &wanted.settings)?;
         let settings = wanted.settings.clone();
         Ok(Self(Arc::new(Followed {
             path,
@@ -117,8 +131,24 @@ impl EnvoyFiles {
     }
 
     /// As they are now.
-    pub(crate) fn get(&self) -> Arc<Files> {
-        Arc::clone(&self.0.now.load().files)
+    pub(crate) fn get(&self) -> Arc<CurrentFiles> {
+        self.0.now.load_full()
+    }
+
+    /// Goes on with the series of the files before, of those rules that are still there.
+    pub(crate) fn replace(&self, before: &Self) {
+        let (before, now) = (before.get(), self.get());
+        if let Some(series) = before.series.get() {
+            // Nobody has decided by these files yet.
+            let _ = now.series.set(series.replaced_by(now.files.rules()));
+        }
+    }
+
+    /// Takes the series of all rules off the metrics page.
+    pub(crate) fn forget(&self) {
+        if let Some(series) = self.get().series.get() {
+            let _ = series.replaced_by(core::iter::empty::<(&str, core::iter::Empty<&str>)>());
+        }
     }
 
     /// From now on, files that bring a quota are not taken up. `place` is where a daemon that is started anew keeps quotas.
@@ -133,23 +163,31 @@ impl EnvoyFiles {
         if self.0.now.load().sources == sources {
             return Ok(false);
         }
-        let current = Current::read(sources, &self.0.settings)?;
+        let current = CurrentFiles::read(sources, &self.0.settings)?;
         if let (Some(place), Some(quota)) = (self.0.refuses_quotas.get(), current.files.quotas().next()) {
             return Err(NoStore { quota: quota_of_files(quota), place: place.clone() }.into());
+        }
+        if let Some(series) = self.0.now.load().series.get() {
+            let _ = current.series.set(series.replaced_by(current.files.rules()));
         }
         self.0.now.store(Arc::new(current));
         Ok(true)
     }
 }
 
-impl Current {
+impl CurrentFiles {
+    /// The series of their limits, named as the rules are.
+    pub(crate) fn series(&self, metrics: &Metrics) -> &NamespaceTable {
+        self.series.get_or_init(|| metrics.limits.table(self.files.rules()))
+    }
+
     fn read(sources: Vec<EnvoySource>, settings: &Settings) -> Result<Self, Problems> {
         let texts: Vec<_> = sources.iter().map(EnvoySource::text).collect();
         let read = Files::read(&texts, settings.clone())?;
         for warning in &read.warnings {
             tracing::warn!(target: "tidegate::reload", "{warning}");
         }
-        Ok(Self { files: Arc::new(read.files), sources })
+        Ok(Self { files: read.files, sources, series: OnceLock::new() })
     }
 }
 
@@ -159,23 +197,32 @@ impl fmt::Debug for EnvoyFiles {
     }
 }
 
-impl Look for EnvoyFiles {
+/// Files that a daemon follows while they change.
+pub(crate) struct FollowedFiles {
+    pub(crate) files: EnvoyFiles,
+    pub(crate) changes: Arc<Changes>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Look for FollowedFiles {
     fn look(&self) {
-        let path = self.0.path.display();
-        let refreshed = self.refresh();
-        // What is under the lock is one value: a panic elsewhere leaves it whole.
-        let mut said = self.0.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.files.0.path.display();
+        let refreshed = self.files.refresh();
+        // The lock guards one value: a panic elsewhere leaves it whole.
+        let mut said = self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(changed) => {
                 if changed {
                     tracing::info!(target: "tidegate::reload", %path, "new files of envoy_ratelimit are in force");
                 }
                 *said = None;
+                self.changes.files_looked_at(Ok(changed), self.clock.now());
             }
             Err(error) => {
                 let error = error.to_string();
                 if said.as_ref() != Some(&error) {
                     tracing::error!(target: "tidegate::reload", %path, "the files in force stay: {error}");
+                    self.changes.files_looked_at(Err(&error), self.clock.now());
                     *said = Some(error);
                 }
             }

@@ -1,6 +1,7 @@
 //! Explaining what each limit is to a request: `POST /v1/explain`, and the same of a policy that nobody runs.
 
 use core::num::NonZeroU64;
+use core::time::Duration;
 
 use http::StatusCode;
 use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
@@ -8,9 +9,9 @@ use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_policy::Policy;
+use tidegate_policy::envoy::{Code, DescriptorDecision};
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
-use tidegate_wire::Fault;
 use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched,
     Would,
@@ -19,9 +20,11 @@ use tidegate_wire::operation::{Check, read};
 use tidegate_wire::reason::RetryKind;
 use tidegate_wire::retry_after::{in_words, millis, millis_up};
 use tidegate_wire::text::shortened;
+use tidegate_wire::{Fault, FaultCode};
 
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
+use crate::envoy_files::CurrentFiles;
 use crate::from_policy::namespaces;
 use crate::operations::request;
 use crate::reply::{self, Reply};
@@ -40,8 +43,121 @@ impl Desk<'_> {
         let pairs = self.bounded(&check.attributes)?;
         let request = request(&check.namespace, &check.attributes, &pairs, check.cost.0);
         let now = self.daemon.clock.now();
+        if let Some(files) = self.files_of(request.namespace) {
+            let explained = self.explain_domain(&files, &request, now).await?;
+            return Ok(reply::json(StatusCode::OK, &explained));
+        }
         let explained = self.drive(self.in_force.engine.explain(&request, now)).await?;
         Ok(reply::json(StatusCode::OK, &body_of(&request, &explained, now)))
+    }
+}
+
+impl Desk<'_> {
+    /// What each rule of a domain of files is to a request that has attributes, in the order of the files.
+    async fn explain_domain(
+        &self,
+        files: &CurrentFiles,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<ExplanationBody, Fault> {
+        let (domain, cost) = (request.namespace, request.cost.units());
+        let pairs: Vec<(&str, &str)> = request.attributes.iter().collect();
+        let malformed = |error| Fault::new(FaultCode::MalformedBody, error).field("attributes");
+        let mut descriptors = files.descriptors(domain, &pairs).map_err(malformed)?;
+        for descriptor in &mut descriptors {
+            (descriptor.hits, descriptor.peeks) = (Some(cost), true);
+        }
+        let (mut decisions, mut is_over) = (Vec::new(), false);
+        if !descriptors.is_empty() {
+            let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
+            self.ask_files(&mut resolved, domain, now).await?;
+            decisions = resolved.decisions(now);
+            is_over = resolved.answer(now).overall_code == Code::OverLimit;
+        }
+        let rules = files.rules().find(|(name, _)| *name == domain).map(|(_, rules)| rules);
+        let is_shared = self.daemon.shared.is_some();
+        let limits = rules.into_iter().flatten().map(|rule| {
+            let met = decisions.iter().find(|one| one.rule == Some(rule));
+            match met {
+                Some(met) => {
+                    let entries = &descriptors[met.descriptor].entries;
+                    let is_stored = is_shared || (self.daemon.asks_store && is_quota(met));
+                    explain_rule(rule, met, entries, is_stored, now)
+                }
+                None => LimitExplanation {
+                    applies: false,
+                    because: "the attributes do not lead to it, or it has no limit".to_owned(),
+                    ..bare(rule, false)
+                },
+            }
+        });
+        Ok(ExplanationBody {
+            namespace: domain.to_owned(),
+            cost,
+            would: if is_over { Would::Refuse } else { Would::Admit },
+            at: now.to_string(),
+            store_failure: None,
+            limits: limits.collect(),
+        })
+    }
+}
+
+fn is_quota(decision: &DescriptorDecision<'_>) -> bool {
+    decision.window.is_some_and(|window| window >= Duration::from_hours(1))
+}
+
+/// What a rule that applies is to a request.
+fn explain_rule(
+    name: &str,
+    met: &DescriptorDecision<'_>,
+    entries: &[(&str, &str)],
+    is_stored: bool,
+    now: Timestamp,
+) -> LimitExplanation {
+    let DescriptorDecision { limit, remaining, used, window, .. } = *met;
+    let window =
+        window.map_or_else(String::new, |window| format!(" in each {}", in_words(millis_up(window))));
+    let level =
+        LevelExplanation { limit, used, remaining, reset_ms: millis_up(met.reset_at.saturating_since(now)) };
+    let counted = LimitExplanation {
+        would: Some(Would::Admit),
+        because: format!("{remaining} of {limit} left"),
+        counter: Some(CounterExplanation {
+            key: entries.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect(),
+            numbers: format!("{limit}{window}"),
+            numbers_of: NumbersOf::Limit,
+            overrides: None,
+            until: None,
+            decided_by: if is_stored { DecidedBy::Store } else { DecidedBy::Member },
+            blocks_for_ms: None,
+            level: Some(level),
+        }),
+        ..bare(name, met.is_shadow)
+    };
+    match met.refusal {
+        Some((reason, retry)) => LimitExplanation {
+            would: Some(Would::Refuse),
+            because: refusal(reason, retry, met.hits, (remaining, limit), now),
+            ..refused(counted, reason, retry, now)
+        },
+        None => counted,
+    }
+}
+
+/// A limit of which nothing more is known yet.
+fn bare(name: &str, is_shadow: bool) -> LimitExplanation {
+    LimitExplanation {
+        name: name.to_owned(),
+        applies: true,
+        would: None,
+        because: String::new(),
+        shadow: is_shadow,
+        unmatched: None,
+        lacks: None,
+        counter: None,
+        reason: None,
+        retry: None,
+        retry_after_ms: None,
     }
 }
 
@@ -66,6 +182,13 @@ pub fn explain_fresh(
         config.leases = Some(LeaseConfig { holders_max: 1, ..LeaseConfig::of(0) });
     }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
+    if policy.envoy_ratelimit.is_some() && engine.limits(namespace).is_err() {
+        let what =
+            format!("\"{namespace}\" is no namespace of the policy; domains of its `envoy_ratelimit` files");
+        let fix = "ask the daemon that runs with it: `tidegate explain --at URL`";
+        let what = format!("{what} are explained by a daemon only");
+        return Err(Fault::new(FaultCode::UnknownNamespace, what).fix(fix));
+    }
     let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || now);
     let request = Request::new(namespace, attributes).cost(cost);
     let mut progress = engine.explain(&request, now).map_err(fault)?;
@@ -94,19 +217,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
 }
 
 fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
-    let bare = LimitExplanation {
-        name: one.name.clone(),
-        applies: true,
-        would: None,
-        because: String::new(),
-        shadow: one.is_shadow,
-        unmatched: None,
-        lacks: None,
-        counter: None,
-        reason: None,
-        retry: None,
-        retry_after_ms: None,
-    };
+    let bare = bare(&one.name, one.is_shadow);
     match &one.standing {
         Standing::Unmatched { attribute, value, wants } => LimitExplanation {
             applies: false,

@@ -35,6 +35,7 @@ use crate::daemon::{Daemon, Desk};
 use counts::Called;
 pub(crate) use counts::GrpcMetrics;
 pub(crate) use health::Health;
+pub(crate) use key::Hashes;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 type Reflection = Box<dyn Fn(Request<Incoming>) -> Answering + Send + Sync>;

@@ -43,11 +43,10 @@ pub(crate) struct PolicyVersion {
 }
 
 impl InForce {
-    /// The files that are taken up when they change.
+    /// The secrets and keys that are taken up when they change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
         let tokens = self.config.authorization.as_ref().and_then(Authorization::watched);
-        let envoy = self.config.envoy_ratelimit.clone().map(|files| Arc::new(files) as Arc<dyn Look>);
-        self.routes.files().into_iter().chain(tokens).chain(envoy).collect()
+        self.routes.files().into_iter().chain(tokens).collect()
     }
 
     pub(crate) fn new(
@@ -59,7 +58,7 @@ impl InForce {
     ) -> Self {
         Self {
             routes: Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes)),
-            metrics: metrics.namespaces(&engine),
+            metrics: metrics.limits.of_engine(&engine),
             refusal_log: RefusalLog::new(config.refusal_lines),
             shadow_limits: shadow_limits(&engine),
             engine,

@@ -3,9 +3,10 @@
 //! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends becomes a label; which
 //! keys are refused most is what `/v1/keys/top` is for.
 
+mod limits;
+
 use core::fmt;
 use core::time::Duration;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -18,8 +19,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate::{Reason, Refusal};
-use tidegate_engine::{Engine, LeaseTotals, LimitReport};
+use tidegate_engine::LeaseTotals;
 use tidegate_store_redb::RedbStore;
 use tidegate_store_redis::{Circuit, RedisStats};
 use tidegate_wire::FaultCode;
@@ -38,12 +38,17 @@ use crate::route::Route;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
 
+pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRIDE, tightest};
+
 /// The media type of the page.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
 pub const TABLE: [(&str, &str); 66] = [
-    ("tidegate_decisions", "Decisions by namespace, binding limit, decision and reason"),
+    (
+        "tidegate_decisions",
+        "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",
+    ),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),
     ("tidegate_decision_duration_seconds", "Time from reading a request to having decided it"),
@@ -75,7 +80,10 @@ pub const TABLE: [(&str, &str); 66] = [
     ("tidegate_policy_age_seconds", "How long it has been in force"),
     ("tidegate_policy_reloads", "Policies that were taken over while running"),
     ("tidegate_policy_reload_failures", "Policies that were not, because something is wrong with them"),
-    ("tidegate_policy_last_reload_successful", "1 unless the last policy could not be taken over"),
+    (
+        "tidegate_policy_last_reload_successful",
+        "1 unless the last policy, or the files of envoy_ratelimit, could not be taken over",
+    ),
     ("tidegate_overrides", "Numbers of single keys set while running"),
     ("tidegate_store_calls", "Script calls to the shared store"),
     ("tidegate_store_call_failures", "Script calls that were not answered in time or at all"),
@@ -156,20 +164,6 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DecisionLabels {
-    namespace: Arc<str>,
-    limit: Arc<str>,
-    decision: &'static str,
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    namespace: Arc<str>,
-    limit: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     route: &'static str,
     status: u16,
@@ -183,9 +177,8 @@ struct FaultLabels {
 /// All metrics of a daemon.
 pub(crate) struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    near: Family<LimitLabels, Counter>,
-    shadow: Family<LimitLabels, Counter>,
+    /// Series for each limit.
+    pub(crate) limits: LimitFamilies,
     shared: Arc<Shared>,
     pub(crate) proxy: Arc<ProxyMetrics>,
     pub(crate) grpc: GrpcMetrics,
@@ -195,9 +188,6 @@ pub(crate) struct Metrics {
     /// The usual answers of each route, so that counting one costs no look-up.
     usual: Box<[[OnceLock<Counter>; USUAL_STATUSES.len()]]>,
 }
-
-/// The series of the limits in force, found by their namespace.
-pub(crate) struct NamespaceTable(HashMap<Box<str>, NamespaceMetrics, ahash::RandomState>);
 
 const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
@@ -214,60 +204,15 @@ pub(crate) struct Shared {
     pub(crate) clock_steps: AtomicU64,
 }
 
-struct NamespaceMetrics {
-    name: Arc<str>,
-    admitted: Counter,
-    limits: Vec<LimitMetrics>,
-    /// Refusals by something that is no limit of the namespace: a table, a node, the load.
-    elsewhere: LimitMetrics,
-}
-
-struct LimitMetrics {
-    name: Arc<str>,
-    near: Counter,
-    shadow: Counter,
-    refused: [OnceLock<Counter>; Reason::ALL.len()],
-}
-
-/// The series of limits that arrive with requests.
-#[derive(Debug)]
-pub(crate) struct CarriedMetrics {
-    namespace: Arc<str>,
-    limit: Arc<str>,
-    admitted: Counter,
-    refused: [OnceLock<Counter>; Reason::ALL.len()],
-}
-
-impl CarriedMetrics {
-    /// Counts requests that were admitted.
-    pub(crate) fn admitted(&self, count: u64) {
-        self.admitted.inc_by(count);
-    }
-
-    /// Counts one that was refused.
-    pub(crate) fn refused(&self, metrics: &Metrics, reason: Reason) {
-        let Some(position) = Reason::ALL.iter().position(|known| *known == reason) else { return };
-        let counter = self.refused[position].get_or_init(|| {
-            let labels = DecisionLabels::refused(&self.namespace, &self.limit, reason);
-            metrics.decisions.get_or_create(&labels).clone()
-        });
-        counter.inc();
-    }
-}
-
 impl Metrics {
     /// Metrics of a daemon, without any limit yet.
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
-        let decisions = Family::<DecisionLabels, Counter>::default();
-        let near = Family::<LimitLabels, Counter>::default();
-        let shadow = Family::<LimitLabels, Counter>::default();
+        let limits = LimitFamilies::default();
+        limits.register(&mut registry, help);
         let requests = Family::<RequestLabels, Counter>::default();
         let faults = Family::<FaultLabels, Counter>::default();
         let shared = Arc::new(Shared::default());
-        registry.register("tidegate_decisions", help("tidegate_decisions"), decisions.clone());
-        registry.register("tidegate_near_limit", help("tidegate_near_limit"), near.clone());
-        registry.register("tidegate_shadow_refusals", help("tidegate_shadow_refusals"), shadow.clone());
         registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
         let proxy = Arc::new(ProxyMetrics::default());
@@ -279,7 +224,7 @@ impl Metrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
         let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, decisions, near, shadow, shared, proxy, grpc, resp, requests, faults, usual }
+        Self { registry, limits, shared, proxy, grpc, resp, requests, faults, usual }
     }
 
     /// Has the page ask whatever is in force.
@@ -287,65 +232,6 @@ impl Metrics {
         let shared = Arc::clone(&self.shared);
         let proxy = Arc::clone(&self.proxy);
         self.registry.register_collector(Box::new(DaemonCollector { watched, shared, proxy }));
-    }
-
-    /// The series of an engine. All that its limits may have follow from its policy; those that other engines had go on.
-    pub(crate) fn namespaces(&self, engine: &Engine) -> NamespaceTable {
-        let limit = |namespace: &Arc<str>, name: &str| {
-            let labels = LimitLabels { namespace: Arc::clone(namespace), limit: name.into() };
-            LimitMetrics {
-                name: Arc::clone(&labels.limit),
-                near: self.near.get_or_create(&labels).clone(),
-                shadow: self.shadow.get_or_create(&labels).clone(),
-                refused: core::array::from_fn(|_| OnceLock::new()),
-            }
-        };
-        let [a, b, c, d] = crate::server::random_seed();
-        let mut namespaces = HashMap::with_hasher(ahash::RandomState::with_seeds(a, b, c, d));
-        for name in engine.namespaces() {
-            let namespace: Arc<str> = name.into();
-            let limits = engine.limits(name).into_iter().flatten();
-            let metrics = NamespaceMetrics {
-                admitted: self.decisions.get_or_create(&DecisionLabels::admitted(&namespace)).clone(),
-                limits: limits.map(|one| limit(&namespace, &one.name)).collect(),
-                elsewhere: LimitMetrics {
-                    name: "".into(),
-                    near: Counter::default(),
-                    shadow: Counter::default(),
-                    refused: core::array::from_fn(|_| OnceLock::new()),
-                },
-                name: namespace,
-            };
-            namespaces.insert(name.into(), metrics);
-        }
-        NamespaceTable(namespaces)
-    }
-
-    /// Drops the series of limits that were in force and no longer are: a page grows with the policy, not with its
-    /// history.
-    pub(crate) fn forget(&self, before: &NamespaceTable, now: &NamespaceTable) {
-        for (name, old) in &before.0 {
-            let new = now.0.get(name);
-            for limit in &old.limits {
-                if new.is_some_and(|new| new.limits.iter().any(|one| one.name == limit.name)) {
-                    continue;
-                }
-                let labels = LimitLabels { namespace: Arc::clone(&old.name), limit: Arc::clone(&limit.name) };
-                self.near.remove(&labels);
-                self.shadow.remove(&labels);
-                self.forget_refusals(old, limit);
-            }
-            if new.is_none() {
-                self.decisions.remove(&DecisionLabels::admitted(&old.name));
-                self.forget_refusals(old, &old.elsewhere);
-            }
-        }
-    }
-
-    fn forget_refusals(&self, namespace: &NamespaceMetrics, limit: &LimitMetrics) {
-        for reason in Reason::ALL {
-            self.decisions.remove(&DecisionLabels::refused(&namespace.name, &limit.name, reason));
-        }
     }
 
     /// The numbers that are kept as they come.
@@ -386,17 +272,6 @@ impl Metrics {
         self.faults.get_or_create(&FaultLabels { error: "malformed_resp" }).inc();
     }
 
-    /// The series of limits that arrive with requests, under a name for all of them.
-    pub(crate) fn carried(&self, namespace: &str, limit: &str) -> CarriedMetrics {
-        let (namespace, limit) = (Arc::from(namespace), Arc::from(limit));
-        CarriedMetrics {
-            admitted: self.decisions.get_or_create(&DecisionLabels::admitted(&namespace)).clone(),
-            namespace,
-            limit,
-            refused: core::array::from_fn(|_| OnceLock::new()),
-        }
-    }
-
     /// Counts a connection whose TLS handshake failed.
     pub(crate) fn broken_tls(&self) {
         self.faults.get_or_create(&FaultLabels { error: "tls_handshake" }).inc();
@@ -418,57 +293,6 @@ impl Metrics {
         prometheus_client::encoding::text::encode(&mut page, &self.registry)
             .expect("writing into a string does not fail");
         page
-    }
-}
-
-impl NamespaceTable {
-    /// Counts an admitted request, with what its limits have left.
-    pub(crate) fn admitted(&self, namespace: &str, limits: &[LimitReport]) {
-        let Some(metrics) = self.0.get(namespace) else { return };
-        metrics.admitted.inc();
-        for report in limits {
-            // A fifth: the last moment at which a caller can still be talked to.
-            let is_near = report.remaining.saturating_mul(5) < report.limit;
-            if !(is_near || report.shadow_refused) {
-                continue;
-            }
-            if let Some(limit) = metrics.limits.iter().find(|one| *one.name == *report.name) {
-                if report.shadow_refused {
-                    limit.shadow.inc();
-                } else {
-                    limit.near.inc();
-                }
-            }
-        }
-    }
-
-    /// Counts a refusal.
-    pub(crate) fn refused(&self, metrics: &Metrics, refusal: &Refusal<'_>) {
-        let Some(namespace) = self.0.get(&*refusal.namespace) else { return };
-        let limit = namespace.limits.iter().find(|one| *one.name == *refusal.name());
-        let limit = limit.unwrap_or(&namespace.elsewhere);
-        let reason = refusal.reason();
-        let Some(position) = Reason::ALL.iter().position(|known| *known == reason) else { return };
-        let counter = limit.refused[position].get_or_init(|| {
-            let labels = DecisionLabels::refused(&namespace.name, &limit.name, reason);
-            metrics.decisions.get_or_create(&labels).clone()
-        });
-        counter.inc();
-    }
-}
-
-impl DecisionLabels {
-    fn admitted(namespace: &Arc<str>) -> Self {
-        Self { namespace: Arc::clone(namespace), limit: "".into(), decision: "admit", reason: "" }
-    }
-
-    fn refused(namespace: &Arc<str>, limit: &Arc<str>, reason: Reason) -> Self {
-        Self {
-            namespace: Arc::clone(namespace),
-            limit: Arc::clone(limit),
-            decision: "refuse",
-            reason: reason.as_str(),
-        }
     }
 }
 
@@ -589,7 +413,7 @@ impl Collector for DaemonCollector {
             ("tidegate_connections", connections.len() as u64),
             ("tidegate_policy_version", in_force.version.number),
             ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
-            ("tidegate_policy_last_reload_successful", u64::from(told.last_error.is_none())),
+            ("tidegate_policy_last_reload_successful", u64::from(told.error().is_none())),
             ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
         ];
         let mut counters = vec![

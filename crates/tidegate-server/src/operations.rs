@@ -20,6 +20,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::{Keep, Peeking, Style, Terms, Unanswered, engine_fault};
+use crate::file_domains::DomainCheck;
 use crate::reply::{self, Reply};
 
 /// The attribute that says who pays.
@@ -52,6 +53,9 @@ impl Desk<'_> {
     }
 
     fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<Reply, Unanswered> {
+        if let Some(files) = self.files_of(request.namespace) {
+            return Err(DomainCheck::new(files, request, true, terms)?.into());
+        }
         let peek = self.in_force.engine.peek(request, terms.now);
         match peek.map_err(|error| engine_fault(&error, terms.now))? {
             Progress::Done(peek) => Ok(self.peeked(request.namespace, &peek, terms)),
@@ -77,6 +81,7 @@ impl Desk<'_> {
     fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Unanswered> {
         let reserve: Reserve<'_> = read(body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
+        self.refuse_domain(&reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = self.bounded(&reserve.attributes)?;
         let mut request =
@@ -147,7 +152,9 @@ impl Desk<'_> {
     /// The limits a caller should heed: those that enforce.
     pub(crate) fn enforced<'a>(&self, namespace: &str, limits: &'a [LimitReport]) -> Enforced<'a> {
         let shadow = self.in_force.shadow_limits(namespace);
-        limits.iter().filter(|one| !shadow.iter().any(|name| **name == *one.name)).collect()
+        let enforces =
+            |one: &&LimitReport| !one.shadow_refused && !shadow.iter().any(|name| **name == *one.name);
+        limits.iter().filter(enforces).collect()
     }
 
     pub(crate) async fn report(&self, caller: &Caller, body: &[u8]) -> Answered {

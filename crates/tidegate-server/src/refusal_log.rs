@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate::{Rate, Reason, Refusal, Timestamp};
 use tidegate_wire::problem::Sentence;
 
+use crate::protocol::Protocol;
 use crate::refused_keys::key_text;
 
 /// Decides which refusals get a line.
@@ -30,7 +31,7 @@ impl RefusalLog {
     }
 
     /// Writes a line for this refusal, unless its reason had all that it may have in this span; `false` if not.
-    pub(crate) fn write(&self, refusal: &Refusal<'_>, now: Timestamp) -> bool {
+    pub(crate) fn write(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) -> bool {
         let reason = refusal.reason();
         let Some(suppressed) = self.take_line(reason, now) else { return false };
         tracing::info!(
@@ -41,6 +42,7 @@ impl RefusalLog {
             limit = %OneLine(refusal.name()),
             key = %OneLine(&key_text(refusal)),
             remaining = refusal.remaining(),
+            protocol = protocol.as_str(),
             suppressed,
             "refused: {}",
             OneLine(&Sentence { refusal, now }.to_string()),

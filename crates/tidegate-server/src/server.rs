@@ -212,7 +212,8 @@ impl Server {
                 let listeners = doors.tls;
                 move || {
                     let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
-                    listeners.chain(daemon.in_force.load().files()).collect()
+                    let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Look>);
+                    listeners.chain(daemon.in_force.load().files()).chain(domains).collect()
                 }
             })),
         ];
@@ -302,11 +303,23 @@ impl Handle {
         self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon), file, policy)));
     }
 
-    /// Reads the followed policy file now, and opens the decision log anew, so that a file that was moved away is let go.
+    /// Reads the followed policy file and the files of envoyproxy/ratelimit now, and opens the decision log anew, so that a
+    /// file that was moved away is let go.
     pub fn reload(&self) {
         self.daemon.changes.asked.notify_one();
+        if let Some(files) = self.daemon.followed_files() {
+            tokio::task::spawn_blocking(move || files.look());
+        }
         if let Some(decisions) = &self.daemon.decisions {
             decisions.log.reopen();
+        }
+    }
+
+    /// Reads the files of envoyproxy/ratelimit now, if the policy names some, and takes them over if they have changed.
+    /// Otherwise they are looked at every 5 seconds. Blocks while it reads.
+    pub fn look_at_files(&self) {
+        if let Some(files) = self.daemon.followed_files() {
+            files.look();
         }
     }
 

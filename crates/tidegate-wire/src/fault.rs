@@ -29,6 +29,8 @@ pub enum FaultCode {
     UnknownNamespace,
     /// No such limit, or it does not apply to the request.
     UnknownLimit,
+    /// An access to a table that the namespace lacks.
+    UnknownTable,
     /// No such permit: never given, already settled, or expired.
     UnknownPermit,
     /// Nobody that is known asks.
@@ -62,13 +64,14 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::NotAvailable,
         Self::UnknownRoute,
         Self::UnknownNamespace,
         Self::UnknownLimit,
+        Self::UnknownTable,
         Self::UnknownPermit,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -94,6 +97,7 @@ impl FaultCode {
             Self::UnknownRoute => "unknown_route",
             Self::UnknownNamespace => "unknown_namespace",
             Self::UnknownLimit => "unknown_limit",
+            Self::UnknownTable => "unknown_table",
             Self::UnknownPermit => "unknown_permit",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
@@ -114,7 +118,7 @@ impl FaultCode {
     /// The HTTP status.
     pub const fn status(self) -> u16 {
         match self {
-            Self::MalformedBody | Self::MalformedQuery | Self::NotAvailable => 400,
+            Self::MalformedBody | Self::MalformedQuery | Self::NotAvailable | Self::UnknownTable => 400,
             Self::UnknownRoute | Self::UnknownNamespace | Self::UnknownLimit | Self::UnknownPermit => 404,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,

@@ -59,6 +59,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<(&'a Arc<Gate>, Vec<ExactLimit<'a>>), EngineError> {
         let gate = self.gate(request.namespace)?;
+        self.check_table(request)?;
         Ok((gate, gate.remote_limits(request.attributes, now)))
     }
 

@@ -80,6 +80,7 @@ impl Engine {
         let namespace = self.find(request.namespace)?;
         let gate = &self.gates[namespace];
         let home = Home { namespace: namespace as u32, generation: self.generation };
+        self.check_table(request)?;
         // (1) Read only.
         if let Some(refusal) = self.refuse_unseen(gate, request, now) {
             return Ok(refused(refusal));

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tidegate::algorithm::Verdict;
-use tidegate::{CarriedStatus, Charging, Timestamp};
+use tidegate::{CarriedStatus, Charging, Reason, Retry, Timestamp};
 
 use super::metric::{Counts, near};
 use super::resolve::{Charge, Limited, Part, Resolved, is_charge_over};
@@ -70,7 +70,61 @@ pub struct Answer<'a> {
     pub is_shadowed: bool,
 }
 
+/// How one descriptor stands to the limit that decides it, for logs, metrics, and protocols that answer in their own way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DescriptorDecision<'a> {
+    /// Which of the descriptors.
+    pub descriptor: usize,
+    /// The name of its rule: the domain and the keys and values on the way to it, joined by dots. `None` for a limit
+    /// that came with the descriptor.
+    pub rule: Option<&'a str>,
+    /// Whether it is over its limit, although its rule only says so.
+    pub is_shadow: bool,
+    /// Why it is over its limit and when there is room again; `None` if it is not over.
+    pub refusal: Option<(Reason, Retry)>,
+    /// The limit, by the number that the file has.
+    pub limit: u64,
+    /// Hits left; 0 if it is over.
+    pub remaining: u64,
+    /// Hits used, more than the limit where refused hits count.
+    pub used: u64,
+    /// When nothing is used any more.
+    pub reset_at: Timestamp,
+    /// The length of the limit's window.
+    pub window: Option<Duration>,
+    /// The hits that it asked for.
+    pub hits: u64,
+}
+
 impl<'a> Resolved<'a> {
+    /// How each descriptor with a limit stands, once nothing is [left to ask](Resolved::ask).
+    pub fn decisions(&self, now: Timestamp) -> Vec<DescriptorDecision<'a>> {
+        let limited = self.parts.iter().enumerate().filter_map(|(at, part)| match part {
+            Part::Limited(limited) if !limited.gives_back => Some((at, limited)),
+            _ => None,
+        });
+        limited.map(|(at, limited)| self.decision(at, limited, now)).collect()
+    }
+
+    fn decision(&self, at: usize, limited: &Limited<'a>, now: Timestamp) -> DescriptorDecision<'a> {
+        let charge = self.deciding(limited);
+        let status = charge.status.as_ref();
+        let is_over = is_charge_over(charge, limited);
+        DescriptorDecision {
+            descriptor: at,
+            rule: limited.rule.map(|rule| rule.metric_key.as_str()),
+            is_shadow: limited.is_shadow || self.settings.shadow,
+            refusal: is_over.then(|| refusal(charge, limited.hits, now)),
+            limit: charge.limit.requests_per_unit.into(),
+            remaining: status.filter(|_| !is_over).map_or(0, |status| left(charge, status)),
+            used: status.map_or(0, |status| status.used),
+            reset_at: status.map_or(now, |status| status.reset_at),
+            window: charge.limit.algorithm.window(),
+            hits: limited.hits,
+        }
+    }
+
     /// What the caller is told, once nothing is [left to ask](Resolved::ask). Before, limits that were not asked about
     /// count as over.
     pub fn answer(&self, now: Timestamp) -> Answer<'a> {
@@ -196,6 +250,20 @@ impl<'a> Resolved<'a> {
             all.insert("metadata".to_owned(), Value::Object(merged));
         }
         Value::Object(all)
+    }
+}
+
+/// Why a limit is over, and when there is room for the hits.
+fn refusal(charge: &Charge<'_>, hits: u64, now: Timestamp) -> (Reason, Retry) {
+    let algorithm = &charge.limit.algorithm;
+    let exceeded = if algorithm.is_quota() { Reason::QuotaExceeded } else { Reason::RateExceeded };
+    let Some(status) = &charge.status else { return (Reason::StoreUnavailable, Retry::Backoff) };
+    match status.verdict {
+        _ if hits > status.limit => (Reason::CostExceedsLimit, Retry::Never),
+        Verdict::Wait { until } if status.is_table_full => (Reason::TableFull, Retry::At(until)),
+        Verdict::Wait { until } => (exceeded, Retry::At(until.max(now))),
+        // It was only looked at.
+        _ => (exceeded, Retry::At(algorithm.room_at(hits, status.reset_at).max(now))),
     }
 }
 

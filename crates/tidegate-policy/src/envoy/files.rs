@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::answer;
-use super::request::{Descriptor, RequestError};
+use super::request::{DESCRIPTORS_MAX, Descriptor, RequestError};
 use super::resolve::Resolved;
 use super::tree::{Domain, Rule};
 use super::{Settings, difference, read};
@@ -72,6 +72,33 @@ impl Files {
     /// The names of the domains, in alphabetical order.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.keys().map(|name| &**name)
+    }
+
+    /// Whether a file speaks of this domain.
+    pub fn has_domain(&self, name: &str) -> bool {
+        self.domains.contains_key(name)
+    }
+
+    /// The domains in alphabetical order, each with the names of its rules: the domain and the keys and values on the way
+    /// to the rule, joined by dots.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
+        self.domains
+            .values()
+            .map(|domain| (&*domain.name, domain.rules().map(|rule| rule.metric_key.as_str())))
+    }
+
+    /// The descriptors of a request that has attributes instead: one for every path of the domain's tree from its root
+    /// to a rule, all of whose entries are among the attributes. None if the domain is not known.
+    ///
+    /// The error is for the sender: there are more than [`DESCRIPTORS_MAX`].
+    pub fn descriptors<'a>(
+        &self,
+        domain: &str,
+        attributes: &[(&'a str, &'a str)],
+    ) -> Result<Vec<Descriptor<'a>>, RequestError> {
+        let Some(domain) = self.domains.get(domain) else { return Ok(Vec::new()) };
+        let paths = domain.paths(attributes, DESCRIPTORS_MAX).ok_or(RequestError::TooManyDescriptors)?;
+        Ok(paths.into_iter().map(Descriptor::new).collect())
     }
 
     /// How many limits there are, unlimited ones included.

@@ -2,6 +2,9 @@
 
 use super::Unit;
 
+/// The most descriptors that the attributes of one request may match.
+pub const DESCRIPTORS_MAX: usize = 128;
+
 /// One descriptor of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,12 +17,20 @@ pub struct Descriptor<'a> {
     pub hits: Option<u64>,
     /// Whether the hits are given back rather than charged. Such a descriptor is never over its limit.
     pub gives_back: bool,
+    /// Whether it is only asked if there is room for the hits, and nothing is charged.
+    pub peeks: bool,
 }
 
 impl<'a> Descriptor<'a> {
     /// A descriptor of these entries that leaves everything else to the request and the files.
     pub fn new(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        Self { entries: entries.into_iter().collect(), limit: None, hits: None, gives_back: false }
+        Self {
+            entries: entries.into_iter().collect(),
+            limit: None,
+            hits: None,
+            gives_back: false,
+            peeks: false,
+        }
     }
 }
 
@@ -52,6 +63,8 @@ pub enum RequestError {
     NoDescriptors,
     /// The limit of a descriptor has no unit that there is.
     Unit(i32),
+    /// The attributes match more descriptors of the files than [`DESCRIPTORS_MAX`].
+    TooManyDescriptors,
 }
 
 impl core::fmt::Display for RequestError {
@@ -59,6 +72,10 @@ impl core::fmt::Display for RequestError {
         match self {
             Self::NoDomain => f.write_str("the domain of the request is empty; name the domain of a file"),
             Self::NoDescriptors => f.write_str("the request has no descriptors; send at least one"),
+            Self::TooManyDescriptors => write!(
+                f,
+                "the attributes match more than {DESCRIPTORS_MAX} descriptors of the files; send fewer attributes"
+            ),
             Self::Unit(number) => {
                 let range = "use 1 (second) to 6 (year), or 7 (week)";
                 write!(f, "the limit of a descriptor has unit {number}, which is none; {range}")

@@ -201,7 +201,7 @@ impl<'a> Resolved<'a> {
             // Entries come in pairs, so that the odd part at the end is never taken for one.
             key.push(own.as_bytes());
         }
-        let cost = if descriptor.gives_back { 0 } else { self.hits_of(index) };
+        let cost = if descriptor.gives_back || descriptor.peeks { 0 } else { self.hits_of(index) };
         let is_later = descriptor.gives_back || (self.is_all_or_none() && !self.refuses_alone(found));
         self.charges.push(Charge { descriptor: index, limit, key, is_later, cost, status: None });
     }

@@ -170,6 +170,39 @@ impl Domain {
             .copied()
     }
 
+    /// The paths from the top to a rule all of whose entries are among these attributes, each as the descriptor that
+    /// takes it; `None` if there are more than `most`.
+    pub(super) fn paths<'a>(
+        &self,
+        attributes: &[(&'a str, &'a str)],
+        most: usize,
+    ) -> Option<Vec<Vec<(&'a str, &'a str)>>> {
+        let mut found = Vec::new();
+        self.add_paths(&self.nodes[0], attributes, &mut Vec::new(), &mut found, most).then_some(found)
+    }
+
+    fn add_paths<'a>(
+        &self,
+        node: &Node,
+        attributes: &[(&'a str, &'a str)],
+        above: &mut Vec<(&'a str, &'a str)>,
+        found: &mut Vec<Vec<(&'a str, &'a str)>>,
+        most: usize,
+    ) -> bool {
+        attributes.iter().all(|&(key, value)| {
+            let Some(child) = self.child(node, key, value).map(|index| &self.nodes[index]) else {
+                return true;
+            };
+            above.push((key, value));
+            if child.rule.is_some() {
+                found.push(above.clone());
+            }
+            let fits = found.len() <= most && self.add_paths(child, attributes, above, found, most);
+            above.pop();
+            fits
+        })
+    }
+
     /// Every rule, in the order of the files.
     pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.nodes.iter().filter_map(|node| node.rule.as_ref())

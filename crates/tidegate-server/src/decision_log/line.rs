@@ -10,6 +10,8 @@ use serde_json::ser::Formatter;
 use tidegate::{Attributes, Class, Reason, Timestamp};
 use tidegate_engine::PermitId;
 
+use crate::protocol::Protocol;
+
 /// The longest name or value that is written, in bytes; longer ones end with `…`.
 pub(super) const TEXT_BYTES_MAX: usize = 256;
 
@@ -38,6 +40,8 @@ pub(crate) struct Line<'a> {
     pub(crate) remaining: Option<u64>,
     /// How long a refused caller was told to stay away; in the line in whole milliseconds, rounded up.
     pub(crate) retry_after: Option<Duration>,
+    /// The protocol it came over.
+    pub(crate) protocol: Option<Protocol>,
     /// How important the request is.
     pub(crate) class: Option<Class>,
     /// The permit that the caller has to settle.
@@ -59,6 +63,7 @@ impl<'a> Line<'a> {
             cost,
             remaining: None,
             retry_after: None,
+            protocol: None,
             class: None,
             permit: None,
             took: None,
@@ -103,6 +108,9 @@ impl Serialize for Line<'_> {
         if let Some(after) = self.retry_after {
             let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             map.serialize_entry("retry_after_ms", &ms)?;
+        }
+        if let Some(protocol) = self.protocol {
+            map.serialize_entry("protocol", protocol.as_str())?;
         }
         if let Some(class) = self.class {
             map.serialize_entry("class", class.as_str())?;

@@ -12,7 +12,7 @@ use tonic::Code;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
     service: &'static str,
-    code: i32,
+    code: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,7 +56,7 @@ impl GrpcMetrics {
                 Called::Reflection => "reflection",
                 Called::Other => "other",
             };
-            self.calls.get_or_create(&CallLabels { service, code: code.into() }).clone()
+            self.calls.get_or_create(&CallLabels { service, code: name_of(code) }).clone()
         };
         match (called, code) {
             (Called::RateLimit, Code::Ok) => self.usual.get_or_init(create).inc(),
@@ -65,7 +65,7 @@ impl GrpcMetrics {
     }
 
     /// Counts what an answer by files did to each rule.
-    pub(super) fn decided(&self, answer: &Answer<'_>) {
+    pub(crate) fn decided(&self, answer: &Answer<'_>) {
         if !answer.is_domain_known {
             self.add(String::new(), "domain_not_found", 1);
         }
@@ -96,5 +96,28 @@ impl GrpcMetrics {
 
     fn add(&self, rule: String, kind: &'static str, hits: u64) {
         self.hits.get_or_create(&HitLabels { rule, kind }).inc_by(hits);
+    }
+}
+
+/// The name of a status code, as the gRPC documents have it.
+const fn name_of(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }

@@ -1,22 +1,21 @@
-//! Deciding by the files of envoyproxy/ratelimit: the engine is asked what they say, and answers what they make of it.
+//! Requests of Envoy that the files of envoyproxy/ratelimit decide, and the answers as messages.
 
-use smallvec::SmallVec;
 use tidegate::Timestamp;
-use tidegate_policy::envoy::{self, Ask, Descriptor, DescriptorLimit, Files};
+use tidegate_policy::envoy::{self, Descriptor, DescriptorLimit};
 use tidegate_wire::envoy::{
     DescriptorStatus, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
     metadata,
 };
 use tidegate_wire::{Fault, FaultCode};
 
-use super::key::Hashes;
 use crate::daemon::Desk;
+use crate::envoy_files::CurrentFiles;
 
 impl Desk<'_> {
     /// Answers by `files`, whether or not they know the domain.
     pub(super) async fn by_files(
         &self,
-        files: &Files,
+        files: &CurrentFiles,
         request: &RateLimitRequest,
         now: Timestamp,
     ) -> Result<RateLimitResponse, Fault> {
@@ -25,30 +24,10 @@ impl Desk<'_> {
         let descriptors = request.descriptors.iter().map(descriptor);
         let descriptors = descriptors.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
         let mut resolved = files.resolve(domain, &descriptors, request.hits_addend).map_err(malformed)?;
-        let engine = &self.in_force.engine;
-        while let Some(ask) = resolved.ask() {
-            let statuses = match ask {
-                Ask::Carry { charging, limits } => {
-                    let hashes = Hashes::of(&limits);
-                    let limits = hashes.within(limits);
-                    let carried = engine.carry(domain, &limits, charging, now);
-                    Box::pin(self.drive(carried)).await?.limits
-                }
-                Ask::GiveBack { limits } => {
-                    let hashes = Hashes::of(&limits);
-                    for limit in hashes.within(limits) {
-                        Box::pin(self.drive(engine.refund_carried(domain, &limit, now))).await?;
-                    }
-                    SmallVec::default()
-                }
-                _ => return Err(Fault::new(FaultCode::Internal, "the files ask what nobody can answer")),
-            };
-            resolved.told(&statuses);
-        }
+        self.ask_files(&mut resolved, domain, now).await?;
         let answer = resolved.answer(now);
-        let took = self.daemon.clock.now().saturating_since(now);
-        self.daemon.metrics.shared().decision_duration.observe(took);
         self.daemon.metrics.grpc.decided(&answer);
+        self.note_descriptors(files, domain, &descriptors, (&answer, &resolved.decisions(now)), now);
         Ok(message(answer))
     }
 }

@@ -16,16 +16,16 @@ const KEY_BYTES_MAX: usize = 384;
 const HASHED: &[u8] = b"sha256";
 
 /// The hashes of keys that are too long; `None` for the others.
-pub(super) struct Hashes(Vec<Option<[u8; SHA256_OUTPUT_LEN]>>);
+pub(crate) struct Hashes(Vec<Option<[u8; SHA256_OUTPUT_LEN]>>);
 
 impl Hashes {
     /// Of these limits.
-    pub(super) fn of(limits: &[CarriedLimit<'_>]) -> Self {
+    pub(crate) fn of(limits: &[CarriedLimit<'_>]) -> Self {
         Self(limits.iter().map(|limit| hash(&limit.key)).collect())
     }
 
     /// The limits with hashes for the keys that are too long.
-    pub(super) fn within<'a>(&'a self, limits: Vec<CarriedLimit<'a>>) -> Vec<CarriedLimit<'a>> {
+    pub(crate) fn within<'a>(&'a self, limits: Vec<CarriedLimit<'a>>) -> Vec<CarriedLimit<'a>> {
         let within = |(limit, hash): (CarriedLimit<'a>, &'a Option<[u8; SHA256_OUTPUT_LEN]>)| match hash {
             None => limit,
             Some(hash) => CarriedLimit { key: Cow::Owned(vec![HASHED, hash.as_slice()]), ..limit },

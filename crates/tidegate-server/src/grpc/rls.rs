@@ -29,10 +29,9 @@ use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions;
+use crate::metrics::OVERRIDE;
 use crate::operations::TENANT;
-
-/// What a limit is called that came with a request.
-const OWN: &str = "override";
+use crate::protocol::Protocol;
 
 /// A descriptor with its entries as attributes.
 struct Line<'a> {
@@ -162,7 +161,7 @@ impl Desk<'_> {
             }
         }
         for ((at, request), permit) in questions.places.iter().zip(&questions.requests).zip(&permits) {
-            let limits = self.note_admitted(&decisions::Asked::borrowed(request), permit, now);
+            let limits = self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), permit, now);
             outcomes[*at] = Some(self.within(domain, limits));
         }
         // Nobody would settle them later, so what is only lent is given back at once.
@@ -271,7 +270,8 @@ impl Desk<'_> {
     async fn book(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         let refusal = match self.decide(request, now).await? {
             Decision::Admit(permit) => {
-                let limits = self.note_admitted(&decisions::Asked::borrowed(request), &permit, now);
+                let limits =
+                    self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), &permit, now);
                 let settled = self.in_force.engine.settle(permit, End::Succeeded, now);
                 // An error leaves it lent until it expires: less is admitted, never more.
                 let _ = self.finish(settled).await;
@@ -397,7 +397,7 @@ impl Desk<'_> {
         refusal: Refusal<'static>,
         now: Timestamp,
     ) -> Option<Outcome> {
-        match self.note(&decisions::Asked::borrowed(request), Decision::Refuse(refusal), now) {
+        match self.note(&decisions::Asked::borrowed(request, Protocol::Rls), Decision::Refuse(refusal), now) {
             Noted::Refused(refusal) => Some(Outcome::Over(Box::new(refusal))),
             Noted::Admitted(..) => None,
         }
@@ -475,7 +475,7 @@ fn uncountable(request: &Request<'_>) -> Refusal<'static> {
 
 fn own_left(status: &CarriedStatus) -> Left {
     Left {
-        name: Cow::Borrowed(OWN),
+        name: Cow::Borrowed(OVERRIDE),
         limit: status.limit,
         remaining: status.remaining,
         window: status.window,
@@ -494,7 +494,7 @@ fn own_outcome(domain: &str, line: &Line<'_>, status: &CarriedStatus, now: Times
     let scope: ScopeValues<'static> =
         line.attributes.iter().map(|(name, value)| (own(name), own(value))).collect();
     let violated = Violated {
-        name: Cow::Borrowed(OWN),
+        name: Cow::Borrowed(OVERRIDE),
         reason,
         retry,
         limit: status.limit,

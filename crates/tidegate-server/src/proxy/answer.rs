@@ -30,6 +30,7 @@ use crate::decide::{Noted, decide_apart};
 use crate::decisions::Asked;
 use crate::door::check_head;
 use crate::in_force::InForce;
+use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
 
 /// Why a request is answered here and not by an upstream.
@@ -304,7 +305,7 @@ async fn decide(
     };
     // From here on the permit is given back on any way out.
     let desk = Desk { daemon, in_force };
-    match desk.note(&Asked::borrowed(&request), decision, read_at) {
+    match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
             visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), namespace, permit));
             visit.told.decision = "admit";

@@ -16,6 +16,7 @@ use crate::daemon::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
 use crate::operations::{allowances, request};
+use crate::protocol::Protocol;
 
 /// How much of a name is shown to whoever sent it, in bytes.
 const SHOWN_BYTES: usize = 64;
@@ -86,6 +87,7 @@ impl Desk<'_> {
         replies: &mut Replies<'_>,
     ) -> Result<bool, Fault> {
         let check = Check::read(arguments)?;
+        self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
         let request = request(check.namespace, &check.attributes, &pairs, check.cost.unwrap_or_default());
         let engine = &self.in_force.engine;
@@ -106,7 +108,7 @@ impl Desk<'_> {
             Ok(Step::Queued(place)) => match place {},
             Err(error) => return Err(engine_fault(&error, now)),
         };
-        let (permit, limits) = match self.note(&Asked::borrowed(&request), decision, now) {
+        let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, now) {
             Noted::Refused(refusal) => {
                 write_refusal(&refusal, now, replies);
                 return Ok(was_asked);

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::command::Command;
-use crate::metrics::CarriedMetrics;
+use crate::metrics::LimitSeries;
 
 /// Commands, and one more for all that there are not.
 const KINDS: usize = Command::ALL.len() + 1;
@@ -33,7 +33,7 @@ pub(crate) struct RespMetrics {
     commands: Family<CommandLabels, Counter>,
     usual: [[OnceLock<Counter>; 2]; KINDS],
     /// The decisions of `CL.THROTTLE`.
-    pub(super) throttled: OnceLock<CarriedMetrics>,
+    pub(super) throttled: OnceLock<LimitSeries>,
 }
 
 impl RespMetrics {

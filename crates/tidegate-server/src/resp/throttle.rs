@@ -21,6 +21,7 @@ use super::command::Command;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::decisions::Asked;
+use crate::protocol::Protocol;
 
 /// The namespace of counters whose limits arrive with the command. One of the policy that is called so has its own.
 pub(super) const NAMESPACE: &str = "resp";
@@ -183,7 +184,7 @@ impl Desk<'_> {
     /// Counts the decisions of a run, and writes them down where that is wanted.
     fn note_throttled(&self, run: &Run<'_>, statuses: &[CarriedStatus], now: Timestamp) {
         let metrics = &self.daemon.metrics;
-        let throttled = metrics.resp.throttled.get_or_init(|| metrics.carried(NAMESPACE, LIMIT));
+        let throttled = metrics.resp.throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
         let mut admitted = 0;
         for (asking, status) in run.iter().zip(statuses) {
             if status.verdict == Verdict::Admit {
@@ -195,20 +196,20 @@ impl Desk<'_> {
             let key = String::from_utf8_lossy(&asking.key);
             let pairs = [(KEY, &*key)];
             let cost = Cost::new(asking.quantity).unwrap_or_default();
-            let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost));
+            let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost), Protocol::Resp);
             let Some(refusal) = refusal(asking, status, &key) else {
                 if let Some(decisions) = &self.daemon.decisions {
                     decisions.admitted(&asked, &[], now, Duration::ZERO);
                 }
                 continue;
             };
-            throttled.refused(metrics, refusal.reason());
-            self.note_refused_key(&refusal, now);
+            throttled.refused(refusal.reason(), Protocol::Resp);
+            self.note_refused_key(&refusal, Protocol::Resp, now);
             if let Some(decisions) = &self.daemon.decisions {
                 decisions.refused(&asked, &refusal, now, Duration::ZERO);
             }
         }
-        throttled.admitted(admitted);
+        throttled.admitted(admitted, Protocol::Resp);
     }
 }
 

@@ -99,6 +99,22 @@ async fn attributes_have_their_bounds() {
 }
 
 #[tokio::test]
+async fn an_access_to_a_table_that_the_namespace_lacks_is_an_error_and_charges_nothing() {
+    let world = World::with([missing(Missing::Skip)], loopback()).await;
+    let access = r#""access":{"table":"orders","key":"k","kind":"read","size":1}"#;
+    let body = format!(r#"{{"namespace":"missing-skip","attributes":{{"user":"ada"}},{access}}}"#);
+    let peek = body.replacen('{', r#"{"peek":true,"#, 1);
+    for (route, body) in [("/v1/check", &body), ("/v1/check", &peek), ("/v1/reserve", &body)] {
+        let answer = world.post(route, body).await;
+        let json = answer.json();
+        assert_eq!((answer.status, json["error"].as_str()), (400, Some("unknown_table")), "{route} {json}");
+        assert!(json["detail"].as_str().unwrap().contains("no table \"orders\""), "{json}");
+    }
+    let asked = r#"{"namespace":"missing-skip","attributes":{"user":"ada"}}"#;
+    assert_eq!(world.post("/v1/check", asked).await.status, 200, "the only unit is still there");
+}
+
+#[tokio::test]
 async fn a_missing_key_attribute_skips_refuses_or_groups() {
     let world = World::with([Missing::Skip, Missing::Refuse, Missing::Group].map(missing), loopback()).await;
     let ask =
@@ -108,7 +124,9 @@ async fn a_missing_key_attribute_skips_refuses_or_groups() {
     }
     let refused = ask("missing-refuse").await;
     let json = refused.json();
-    assert_eq!((refused.status, json["reason"].as_str()), (429, Some("blocked")), "{json}");
+    assert_eq!((refused.status, json["reason"].as_str()), (400, Some("attribute_missing")), "{json}");
+    assert_eq!(json["type"], "about:blank");
+    assert_eq!(refused.header("ratelimit"), None, "there is no counter to speak of");
     assert!(json["detail"].as_str().unwrap().contains("lacks the attribute \"user\""), "{json}");
     assert_eq!((json["retry"].as_str(), refused.header("retry-after")), (Some("never"), None));
     assert_eq!(ask("missing-group").await.status, 200);

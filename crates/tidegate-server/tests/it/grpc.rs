@@ -3,6 +3,7 @@
 mod answers;
 mod charging;
 mod deciding;
+mod domains;
 mod files;
 pub(crate) mod hostile;
 mod json;

@@ -34,9 +34,12 @@ async fn decisions_are_counted_by_limit_and_reason() {
     );
     let page = page.body;
     for (series, expected) in [
-        (r#"tidegate_decisions_total{namespace="api",limit="",decision="admit",reason=""}"#, 4.0),
         (
-            r#"tidegate_decisions_total{namespace="api",limit="per-user",decision="refuse",reason="rate_exceeded"}"#,
+            r#"tidegate_decisions_total{namespace="api",limit="per-user",decision="admit",reason="",protocol="http"}"#,
+            4.0,
+        ),
+        (
+            r#"tidegate_decisions_total{namespace="api",limit="per-user",decision="refuse",reason="rate_exceeded",protocol="http"}"#,
             2.0,
         ),
         (r#"tidegate_near_limit_total{namespace="api",limit="per-user"}"#, 1.0),

@@ -108,5 +108,5 @@ async fn a_store_that_does_not_answer_stalls_no_request() {
     assert_eq!(json["type"], "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity");
     let page = world.client().await.get("/metrics").await.body;
     assert!(page.contains("tidegate_store_failures_total 1\n"), "{page}");
-    assert!(page.contains(r#"reason="store_unavailable"} 1"#), "{page}");
+    assert!(page.contains(r#"reason="store_unavailable",protocol="http"} 1"#), "{page}");
 }

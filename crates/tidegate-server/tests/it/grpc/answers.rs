@@ -102,8 +102,8 @@ async fn decisions_are_counted_as_those_of_other_doors_and_what_was_given_back_i
     assert_eq!(
         decisions,
         [
-            r#"tidegate_decisions_total{namespace="api",limit="",decision="admit",reason=""} 3"#,
-            r#"tidegate_decisions_total{namespace="api",limit="per-user",decision="refuse",reason="rate_exceeded"} 1"#,
+            r#"tidegate_decisions_total{namespace="api",limit="per-user",decision="admit",reason="",protocol="rls"} 3"#,
+            r#"tidegate_decisions_total{namespace="api",limit="per-user",decision="refuse",reason="rate_exceeded",protocol="rls"} 1"#,
         ]
     );
 }

@@ -25,6 +25,7 @@ descriptors:
 pub(super) async fn world(folder: &Folder, settings: Settings) -> World {
     let path = folder.path().display().to_string();
     let mut config = config();
+    config.resp = Some("127.0.0.1:0".parse().unwrap());
     config.envoy_ratelimit = Some(EnvoyFiles::open(&EnvoyRatelimit { path, settings }).unwrap());
     World::with([api()], config).await
 }
@@ -101,7 +102,7 @@ async fn hits_are_counted_by_rule_and_by_what_became_of_them() {
         r#"tidegate_envoy_hits_total{rule="shop.user",kind="within_limit"} 3"#,
         r#"tidegate_envoy_hits_total{rule="shop.user",kind="given_back"} 1"#,
         r#"tidegate_envoy_hits_total{rule="",kind="domain_not_found"} 1"#,
-        r#"tidegate_grpc_calls_total{service="rate_limit",code="0"} 6"#,
+        r#"tidegate_grpc_calls_total{service="rate_limit",code="OK"} 6"#,
     ] {
         assert!(page.lines().any(|one| one == line), "{line}: {page}");
     }

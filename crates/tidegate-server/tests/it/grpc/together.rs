@@ -106,7 +106,7 @@ async fn a_refusal_is_one_question_and_one_look_and_leaves_no_charge() {
     assert_eq!(world.world.engine.fingerprint(), before);
     let page = world.world.client().await.get("/metrics").await.body;
     assert!(
-        page.contains(r#"limit="user",decision="refuse",reason="quota_exceeded"} 6"#),
+        page.contains(r#"limit="user",decision="refuse",reason="quota_exceeded",protocol="rls"} 6"#),
         "each that was refused: {page}"
     );
     assert_eq!(world.ask(&[look(&app("x")), look(&user("bob"))]).await.0, [(false, 9), (false, 2)]);

@@ -254,9 +254,9 @@ async fn decisions_and_refused_keys_are_counted_as_at_every_door() {
     client.ask("NOSUCH").await;
     let page = page(&world).await;
     for line in [
-        r#"tidegate_decisions_total{namespace="resp",limit="",decision="admit",reason=""} 1"#,
-        r#"tidegate_decisions_total{namespace="resp",limit="CL.THROTTLE",decision="refuse",reason="rate_exceeded"} 1"#,
-        r#"tidegate_decisions_total{namespace="resp",limit="CL.THROTTLE",decision="refuse",reason="cost_exceeds_limit"} 2"#,
+        r#"tidegate_decisions_total{namespace="resp",limit="CL.THROTTLE",decision="admit",reason="",protocol="resp"} 1"#,
+        r#"tidegate_decisions_total{namespace="resp",limit="CL.THROTTLE",decision="refuse",reason="rate_exceeded",protocol="resp"} 1"#,
+        r#"tidegate_decisions_total{namespace="resp",limit="CL.THROTTLE",decision="refuse",reason="cost_exceeds_limit",protocol="resp"} 2"#,
         r#"tidegate_resp_commands_total{command="cl.throttle",answer="reply"} 4"#,
         r#"tidegate_resp_commands_total{command="cl.throttle",answer="error"} 1"#,
         r#"tidegate_resp_commands_total{command="other",answer="error"} 1"#,

@@ -1,0 +1,244 @@
+//! Deciding by a domain of envoyproxy/ratelimit's files: the engine is asked what the files say, and the answer is what
+//! they make of it.
+//!
+//! Envoy sends descriptors. `/v1/check` and `/v1/authorize` have attributes instead: every path of the domain's tree from
+//! its root to a rule, all of whose entries are among the attributes, is one descriptor. The counters are the same.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate::refusal::ScopeValues;
+use tidegate::{Cost, Refusal, Retry, Timestamp, Violated};
+use tidegate_engine::{LimitReport, Request};
+use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, Resolved};
+use tidegate_wire::{Fault, FaultCode};
+
+use crate::daemon::Desk;
+use crate::decide::Terms;
+use crate::decisions::Asked;
+use crate::envoy_files::CurrentFiles;
+use crate::grpc::Hashes;
+use crate::metrics::OVERRIDE;
+use crate::protocol::Protocol;
+use crate::reply::Reply;
+
+/// A request over HTTP to a domain of the files.
+pub(crate) struct DomainCheck {
+    files: Arc<CurrentFiles>,
+    domain: String,
+    attributes: Vec<(String, String)>,
+    cost: Cost,
+    is_peek: bool,
+    terms: Terms,
+}
+
+impl DomainCheck {
+    /// The request, as `terms` say to answer it. The error is for the sender: files have no tables to access.
+    pub(crate) fn new(
+        files: Arc<CurrentFiles>,
+        request: &Request<'_>,
+        is_peek: bool,
+        terms: Terms,
+    ) -> Result<Self, Fault> {
+        if let Some(access) = request.access {
+            let what = format!("domain \"{}\" has no table \"{}\"", request.namespace, access.table);
+            return Err(Fault::new(FaultCode::UnknownTable, what).fix("leave `access` out"));
+        }
+        let attributes = request.attributes.iter();
+        Ok(Self {
+            files,
+            domain: request.namespace.to_owned(),
+            attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            cost: request.cost,
+            is_peek,
+            terms,
+        })
+    }
+}
+
+impl Desk<'_> {
+    /// The files, if one of them speaks of this domain and the policy has no namespace of that name.
+    pub(crate) fn files_of(&self, domain: &str) -> Option<Arc<CurrentFiles>> {
+        let files = self.in_force.config.envoy_ratelimit.as_ref()?.get();
+        (files.has_domain(domain) && self.in_force.engine.limits(domain).is_err()).then_some(files)
+    }
+
+    /// The error of a protocol that does not serve domains of files, if this is one.
+    pub(crate) fn refuse_domain(&self, domain: &str) -> Result<(), Fault> {
+        if self.files_of(domain).is_none() {
+            return Ok(());
+        }
+        let what = format!("\"{domain}\" is a domain of `envoy_ratelimit` files, which are not served here");
+        let fix = "ask Envoy's rate limit service, /json, /v1/check or /v1/authorize";
+        Err(Fault::new(FaultCode::NotAvailable, what).fix(fix))
+    }
+
+    /// Answers a request that has attributes.
+    pub(crate) async fn check_domain(&self, check: DomainCheck) -> Result<Reply, Fault> {
+        let DomainCheck { files, domain, attributes, cost, is_peek, terms } = check;
+        let malformed = |error| Fault::new(FaultCode::MalformedBody, error).field("attributes");
+        let pairs: Vec<(&str, &str)> =
+            attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let mut descriptors = files.descriptors(&domain, &pairs).map_err(malformed)?;
+        for descriptor in &mut descriptors {
+            (descriptor.hits, descriptor.peeks) = (Some(cost.units()), is_peek);
+        }
+        if descriptors.is_empty() {
+            return Ok(self.admitted(&domain, None, &[], terms));
+        }
+        let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
+        self.ask_files(&mut resolved, &domain, terms.now).await?;
+        let answer = resolved.answer(terms.now);
+        let decisions = resolved.decisions(terms.now);
+        let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));
+        let reports = reports_of(&decisions);
+        if !is_peek {
+            let request = Request::new(&domain, pairs.as_slice()).cost(cost);
+            let asked = Asked::borrowed(&request, terms.style.protocol());
+            self.daemon.metrics.grpc.decided(&answer);
+            match &refusal {
+                Some(refusal) => self.note_domain_refusal(&files, &asked, refusal, terms.now),
+                None => self.note_domain_admission(&files, &asked, &reports, terms.now),
+            }
+        }
+        Ok(match &refusal {
+            Some(refusal) => self.refused(refusal, terms),
+            None => self.admitted(&domain, None, &reports, terms),
+        })
+    }
+
+    /// Asks the engine until the answer is ready.
+    pub(crate) async fn ask_files(
+        &self,
+        resolved: &mut Resolved<'_>,
+        domain: &str,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        let engine = &self.in_force.engine;
+        while let Some(ask) = resolved.ask() {
+            let statuses = match ask {
+                Ask::Carry { charging, limits } => {
+                    let hashes = Hashes::of(&limits);
+                    let limits = hashes.within(limits);
+                    let carried = engine.carry(domain, &limits, charging, now);
+                    Box::pin(self.drive(carried)).await?.limits
+                }
+                Ask::GiveBack { limits } => {
+                    let hashes = Hashes::of(&limits);
+                    for limit in hashes.within(limits) {
+                        Box::pin(self.drive(engine.refund_carried(domain, &limit, now))).await?;
+                    }
+                    SmallVec::default()
+                }
+                _ => return Err(Fault::new(FaultCode::Internal, "the files ask what nobody can answer")),
+            };
+            resolved.told(&statuses);
+        }
+        Ok(())
+    }
+
+    /// Counts what was decided about each descriptor of a request of Envoy, and writes it down where that is wanted.
+    pub(crate) fn note_descriptors(
+        &self,
+        files: &CurrentFiles,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        (answer, decisions): (&Answer<'_>, &[DescriptorDecision<'_>]),
+        now: Timestamp,
+    ) {
+        let is_over = is_over(answer);
+        for one in decisions.iter().filter(|one| one.hits > 0) {
+            let entries = descriptors[one.descriptor].entries.as_slice();
+            let cost = Cost::new(one.hits).unwrap_or_default();
+            let request = Request::new(domain, entries).cost(cost);
+            let asked = Asked::borrowed(&request, Protocol::Rls);
+            let refuses = is_over && one.refusal.is_some() && !one.is_shadow;
+            if refuses {
+                let refusal = refusal_of(domain, descriptors, core::slice::from_ref(one));
+                self.note_domain_refusal(files, &asked, &refusal, now);
+            } else if !is_over {
+                let reports = reports_of(core::slice::from_ref(one));
+                self.note_domain_admission(files, &asked, &reports, now);
+            }
+        }
+    }
+
+    fn note_domain_refusal(
+        &self,
+        files: &CurrentFiles,
+        asked: &Asked<'_>,
+        refusal: &Refusal<'static>,
+        now: Timestamp,
+    ) {
+        let took = self.took(now);
+        files.series(&self.daemon.metrics).refused(refusal, asked.protocol);
+        self.note_refused_key(refusal, asked.protocol, now);
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.refused(asked, refusal, now, took);
+        }
+    }
+
+    fn note_domain_admission(
+        &self,
+        files: &CurrentFiles,
+        asked: &Asked<'_>,
+        reports: &[LimitReport],
+        now: Timestamp,
+    ) {
+        let took = self.took(now);
+        files.series(&self.daemon.metrics).admitted(&asked.namespace, reports, asked.protocol);
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.admitted(asked, reports, now, took);
+        }
+    }
+}
+
+fn is_over(answer: &Answer<'_>) -> bool {
+    answer.overall_code == Code::OverLimit
+}
+
+/// The refusal by the descriptors that are over their limits, the one that binds longest first.
+fn refusal_of(
+    domain: &str,
+    descriptors: &[Descriptor<'_>],
+    decisions: &[DescriptorDecision<'_>],
+) -> Refusal<'static> {
+    let over = decisions.iter().filter(|one| !one.is_shadow).filter_map(|one| Some((one, one.refusal?)));
+    let mut over: SmallVec<[_; 2]> = over.collect();
+    over.sort_by(|(_, (_, one)), (_, (_, other))| Retry::longest_first(*one, *other));
+    let mut violated = over.iter().map(|(one, (reason, retry))| Violated {
+        name: Cow::Owned(name_of(one)),
+        reason: *reason,
+        retry: *retry,
+        limit: one.limit,
+        remaining: one.remaining,
+        window: one.window,
+    });
+    let first = violated.next().expect("a request is refused by some descriptor");
+    let own = |text: &str| Cow::Owned(text.to_owned());
+    let scope = over.first().map(|(one, _)| &descriptors[one.descriptor].entries);
+    let scope: ScopeValues<'static> =
+        scope.into_iter().flatten().map(|(key, value)| (own(key), own(value))).collect();
+    let mut refusal = Refusal::new(domain.to_owned(), scope, first);
+    refusal.violated.extend(violated);
+    refusal
+}
+
+/// What the limits have left; of rules in shadow mode only those that are over.
+fn reports_of(decisions: &[DescriptorDecision<'_>]) -> Vec<LimitReport> {
+    let shown = decisions.iter().filter(|one| !one.is_shadow || one.refusal.is_some());
+    shown
+        .map(|one| {
+            let mut report = LimitReport::new(name_of(one), one.limit, one.remaining, one.reset_at);
+            report.window = one.window;
+            // Of a rule in quota mode, too, which refuses only together with all others.
+            report.shadow_refused = one.refusal.is_some();
+            report
+        })
+        .collect()
+}
+
+fn name_of(one: &DescriptorDecision<'_>) -> String {
+    one.rule.unwrap_or(OVERRIDE).to_owned()
+}

@@ -1,0 +1,241 @@
+//! The series of limits: what was decided by which of them, over which protocol.
+//!
+//! A decision counts once. Of a refused request its series is that of the limit that binds longest; of an admitted one
+//! that of the limit with the least left, which refuses next if nothing changes. Requests to which no limit applies,
+//! and refusals by something that is no limit, have an empty `limit`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tidegate::{Reason, Refusal};
+use tidegate_engine::{Engine, LimitReport};
+
+use crate::protocol::Protocol;
+
+/// The name of limits that arrive with requests of Envoy.
+pub(crate) const OVERRIDE: &str = "override";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    namespace: Arc<str>,
+    limit: Arc<str>,
+    decision: &'static str,
+    reason: &'static str,
+    protocol: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    namespace: Arc<str>,
+    limit: Arc<str>,
+}
+
+/// The families that have a series for each limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LimitFamilies {
+    decisions: Family<DecisionLabels, Counter>,
+    near: Family<LimitLabels, Counter>,
+    shadow: Family<LimitLabels, Counter>,
+}
+
+/// The series of the limits in force, found by their namespace.
+pub(crate) struct NamespaceTable {
+    families: LimitFamilies,
+    namespaces: HashMap<Box<str>, NamespaceSeries, ahash::RandomState>,
+}
+
+struct NamespaceSeries {
+    limits: Vec<LimitSeries>,
+    /// Limits that arrive with requests.
+    own: LimitSeries,
+    /// Decisions without a limit: none applied, or a table, a node or the load refused.
+    elsewhere: LimitSeries,
+}
+
+/// The series of one limit.
+#[derive(Debug)]
+pub(crate) struct LimitSeries {
+    labels: LimitLabels,
+    families: LimitFamilies,
+    near: OnceLock<Counter>,
+    shadow: OnceLock<Counter>,
+    /// Made when the first decision comes over a protocol, for a limit is usually used over one of them.
+    protocols: [OnceLock<Box<ProtocolSeries>>; Protocol::COUNT],
+}
+
+#[derive(Debug, Default)]
+struct ProtocolSeries {
+    admitted: OnceLock<Counter>,
+    refused: [OnceLock<Counter>; Reason::ALL.len()],
+}
+
+impl LimitFamilies {
+    /// Puts them on the page, with `help` for each name.
+    pub(super) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
+        registry.register("tidegate_decisions", help("tidegate_decisions"), self.decisions.clone());
+        registry.register("tidegate_near_limit", help("tidegate_near_limit"), self.near.clone());
+        registry.register("tidegate_shadow_refusals", help("tidegate_shadow_refusals"), self.shadow.clone());
+    }
+
+    /// The series of the limits of an engine.
+    pub(crate) fn of_engine(&self, engine: &Engine) -> NamespaceTable {
+        let limits = |name| engine.limits(name).into_iter().flatten().map(|limit| limit.name.as_str());
+        self.table(engine.namespaces().map(|name| (name, limits(name))))
+    }
+
+    /// The series of these namespaces and their limits.
+    pub(crate) fn table<'a, L: Iterator<Item = &'a str>>(
+        &self,
+        namespaces: impl Iterator<Item = (&'a str, L)>,
+    ) -> NamespaceTable {
+        let [a, b, c, d] = crate::server::random_seed();
+        let mut table = HashMap::with_hasher(ahash::RandomState::with_seeds(a, b, c, d));
+        for (name, limits) in namespaces {
+            let namespace: Arc<str> = name.into();
+            let series = |limit: &str| self.limit(&namespace, limit);
+            let limits = limits.map(|limit| {
+                let limit = series(limit);
+                // So that a limit stands on the page before its first decision.
+                limit.near();
+                limit.shadow();
+                limit
+            });
+            let all =
+                NamespaceSeries { limits: limits.collect(), own: series(OVERRIDE), elsewhere: series("") };
+            table.insert(name.into(), all);
+        }
+        NamespaceTable { families: self.clone(), namespaces: table }
+    }
+
+    /// The series of one limit.
+    pub(crate) fn limit(&self, namespace: &Arc<str>, limit: &str) -> LimitSeries {
+        LimitSeries {
+            labels: LimitLabels { namespace: Arc::clone(namespace), limit: limit.into() },
+            families: self.clone(),
+            near: OnceLock::new(),
+            shadow: OnceLock::new(),
+            protocols: [const { OnceLock::new() }; Protocol::COUNT],
+        }
+    }
+}
+
+impl NamespaceTable {
+    /// Counts an admitted request, with what its limits have left.
+    pub(crate) fn admitted(&self, namespace: &str, limits: &[LimitReport], protocol: Protocol) {
+        let Some(series) = self.namespaces.get(namespace) else { return };
+        series.of(tightest(limits).map_or("", |limit| &limit.name)).admitted(1, protocol);
+        for report in limits {
+            if report.shadow_refused {
+                series.of(&report.name).shadow().inc();
+            } else if is_near(report) {
+                series.of(&report.name).near().inc();
+            }
+        }
+    }
+
+    /// Counts a refusal.
+    pub(crate) fn refused(&self, refusal: &Refusal<'_>, protocol: Protocol) {
+        if let Some(series) = self.namespaces.get(&*refusal.namespace) {
+            series.of(refusal.name()).refused(refusal.reason(), protocol);
+        }
+    }
+
+    /// The series of other limits in their place: of those that are the same they go on.
+    pub(crate) fn replaced_by<'a, L: Iterator<Item = &'a str>>(
+        &self,
+        namespaces: impl Iterator<Item = (&'a str, L)>,
+    ) -> Self {
+        let now = self.families.table(namespaces);
+        now.forget(self);
+        now
+    }
+
+    /// Drops the series of limits that were in force and no longer are: a page grows with the policy, not with its
+    /// history.
+    pub(crate) fn forget(&self, before: &Self) {
+        for (name, old) in &before.namespaces {
+            let new = self.namespaces.get(name);
+            for limit in &old.limits {
+                if !new.is_some_and(|new| new.limits.iter().any(|one| one.labels == limit.labels)) {
+                    limit.remove();
+                }
+            }
+            if new.is_none() {
+                old.own.remove();
+                old.elsewhere.remove();
+            }
+        }
+    }
+}
+
+/// The limit with the least left, of those that enforce.
+pub(crate) fn tightest(limits: &[LimitReport]) -> Option<&LimitReport> {
+    limits.iter().filter(|limit| !limit.shadow_refused).min_by_key(|limit| limit.remaining)
+}
+
+/// Whether less than a fifth is left: the last moment at which a caller can still be talked to.
+fn is_near(report: &LimitReport) -> bool {
+    report.remaining.saturating_mul(5) < report.limit
+}
+
+impl NamespaceSeries {
+    fn of(&self, limit: &str) -> &LimitSeries {
+        let known = self.limits.iter().find(|one| *one.labels.limit == *limit);
+        known.unwrap_or(if limit == OVERRIDE { &self.own } else { &self.elsewhere })
+    }
+}
+
+impl LimitSeries {
+    /// Counts requests that were admitted.
+    pub(crate) fn admitted(&self, count: u64, protocol: Protocol) {
+        let create = || self.families.decisions.get_or_create(&self.decision(None, protocol)).clone();
+        self.protocol(protocol).admitted.get_or_init(create).inc_by(count);
+    }
+
+    /// Counts one that was refused.
+    pub(crate) fn refused(&self, reason: Reason, protocol: Protocol) {
+        let create = || self.families.decisions.get_or_create(&self.decision(Some(reason), protocol)).clone();
+        let position = Reason::ALL.iter().position(|known| *known == reason);
+        if let Some(position) = position {
+            self.protocol(protocol).refused[position].get_or_init(create).inc();
+        }
+    }
+
+    fn near(&self) -> &Counter {
+        self.near.get_or_init(|| self.families.near.get_or_create(&self.labels).clone())
+    }
+
+    fn shadow(&self) -> &Counter {
+        self.shadow.get_or_init(|| self.families.shadow.get_or_create(&self.labels).clone())
+    }
+
+    fn protocol(&self, protocol: Protocol) -> &ProtocolSeries {
+        self.protocols[protocol as usize].get_or_init(Box::default)
+    }
+
+    fn decision(&self, reason: Option<Reason>, protocol: Protocol) -> DecisionLabels {
+        DecisionLabels {
+            namespace: Arc::clone(&self.labels.namespace),
+            limit: Arc::clone(&self.labels.limit),
+            decision: if reason.is_some() { "refuse" } else { "admit" },
+            reason: reason.map_or("", Reason::as_str),
+            protocol: protocol.as_str(),
+        }
+    }
+
+    /// Takes its series off the page.
+    fn remove(&self) {
+        self.families.near.remove(&self.labels);
+        self.families.shadow.remove(&self.labels);
+        for protocol in [Protocol::Http, Protocol::Authorize, Protocol::Rls, Protocol::Resp, Protocol::Proxy]
+        {
+            for reason in Reason::ALL.into_iter().map(Some).chain([None]) {
+                self.families.decisions.remove(&self.decision(reason, protocol));
+            }
+        }
+    }
+}

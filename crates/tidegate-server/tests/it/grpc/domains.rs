@@ -1,0 +1,185 @@
+//! Domains of envoyproxy/ratelimit's files over HTTP, and what logs, metrics and `explain` say of their decisions.
+
+use serde_json::{Value, json};
+use tidegate_policy::envoy::{Semantics, Settings};
+
+use super::files::world;
+use super::{Envoy, descriptor, lefts, request};
+use crate::lasting::Folder;
+use crate::world::World;
+
+/// A tree in the manner of the peer's documents.
+const MESSAGING: &str = "
+domain: messaging
+descriptors:
+  - key: message_type
+    value: marketing
+    descriptors:
+      - key: to_number
+        rate_limit: { unit: minute, requests_per_unit: 5 }
+  - key: to_number
+    rate_limit: { unit: day, requests_per_unit: 100 }
+  - key: beta
+    shadow_mode: true
+    rate_limit: { unit: minute, requests_per_unit: 1 }
+";
+
+const MARKETING: &str = "messaging.message_type_marketing.to_number";
+const NUMBER: &str = r#"{"message_type":"marketing","to_number":"2061234567"}"#;
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("messaging.yaml"), MESSAGING).unwrap();
+    folder
+}
+
+async fn check(world: &World, attributes: &str, rest: &str) -> (u16, Value) {
+    let body = format!(r#"{{"namespace":"messaging","attributes":{attributes}{rest}}}"#);
+    let answer = world.post("/v1/check", &body).await;
+    (answer.status, answer.json())
+}
+
+fn settings(semantics: Semantics) -> Settings {
+    let mut settings = Settings::default();
+    settings.semantics = semantics;
+    settings
+}
+
+const BOTH: [Semantics; 2] = [Semantics::Strict, Semantics::Tidegate];
+
+#[tokio::test]
+async fn attributes_are_the_descriptors_of_every_path_they_lead_along_with_one_count_for_all_protocols() {
+    for semantics in BOTH {
+        let folder = folder();
+        let world = world(&folder, settings(semantics)).await;
+        let mut envoy = Envoy::of(&world).await;
+        let marketing = descriptor(&[("message_type", "marketing"), ("to_number", "2061234567")]);
+        let number = descriptor(&[("to_number", "2061234567")]);
+        let answer = envoy.call(request("messaging", &[marketing.clone(), number.clone()])).await.unwrap();
+        assert_eq!(lefts(&answer), [(false, 4), (false, 99)]);
+        let (status, answer) = check(&world, NUMBER, "").await;
+        assert_eq!((status, &answer["remaining"]), (200, &json!(3)), "{answer}");
+        let left =
+            answer["limits"].as_array().unwrap().iter().map(|limit| (&limit["name"], &limit["remaining"]));
+        let left: Vec<_> =
+            left.map(|(name, left)| (name.as_str().unwrap(), left.as_u64().unwrap())).collect();
+        assert_eq!(left, [(MARKETING, 3), ("messaging.to_number", 98)]);
+        let (_, peek) = check(&world, NUMBER, r#","peek":true"#).await;
+        assert_eq!(peek["remaining"], 3, "a look charges nothing: {peek}");
+        let url = "/v1/authorize?namespace=messaging&message_type=marketing&to_number=2061234567";
+        let mut client = world.client().await;
+        assert_eq!(client.get(url).await.header("ratelimit").unwrap().split(';').nth(1), Some("r=2"));
+        for _ in 0..2 {
+            assert_eq!(client.get(url).await.status, 200);
+        }
+        let refused = client.get(url).await;
+        assert_eq!((refused.status, refused.header("x-tidegate-limit")), (429, Some(MARKETING)));
+        let (status, refused) = check(&world, NUMBER, "").await;
+        assert_eq!(
+            (status, &refused["reason"], &refused["limit"]),
+            (429, &json!("rate_exceeded"), &json!(MARKETING))
+        );
+        assert_eq!(refused["scope"], json!({"message_type": "marketing", "to_number": "2061234567"}));
+        assert_eq!(refused["retry_after_ms"], 60_000, "{refused}");
+        let (_, peek) = check(&world, NUMBER, r#","peek":true"#).await;
+        assert_eq!(
+            (&peek["decision"], &peek["retry_after_ms"]),
+            (&json!("refuse"), &json!(60_000)),
+            "{peek}"
+        );
+        let answer = envoy.call(request("messaging", &[marketing, number])).await.unwrap();
+        assert!(lefts(&answer)[0].0, "{answer:?}");
+        // Without the number no path leads to a limit.
+        let (status, free) = check(&world, r#"{"message_type":"marketing"}"#, "").await;
+        assert_eq!((status, free), (200, json!({"decision": "admit", "limits": []})));
+    }
+}
+
+#[tokio::test]
+async fn decisions_by_files_are_counted_and_found_as_those_by_a_policy() {
+    for semantics in BOTH {
+        let folder = folder();
+        let world = world(&folder, settings(semantics)).await;
+        let mut envoy = Envoy::of(&world).await;
+        let marketing = descriptor(&[("message_type", "marketing"), ("to_number", "2061234567")]);
+        for _ in 0..7 {
+            envoy.call(request("messaging", std::slice::from_ref(&marketing))).await.unwrap();
+        }
+        for _ in 0..2 {
+            check(&world, r#"{"beta":"x"}"#, "").await;
+        }
+        let mut client = world.client().await;
+        let page = client.get("/metrics").await.body;
+        let of = |limit: &str, rest: &str| format!(r#"{{namespace="messaging",limit="{limit}"{rest}"#);
+        for line in [
+            of(MARKETING, r#",decision="admit",reason="",protocol="rls"} 5"#),
+            of(MARKETING, r#",decision="refuse",reason="rate_exceeded",protocol="rls"} 2"#),
+        ] {
+            let line = format!("tidegate_decisions_total{line}");
+            assert!(page.lines().any(|one| one == line), "{line}\n{page}");
+        }
+        let shadow = format!("tidegate_shadow_refusals_total{}", of("messaging.beta", "} 1"));
+        assert!(page.lines().any(|one| one == shadow), "{shadow}\n{page}");
+        let top = client.get("/v1/keys/top").await.json();
+        let first = &top["keys"][0];
+        assert_eq!((&first["namespace"], &first["limit"]), (&json!("messaging"), &json!(MARKETING)), "{top}");
+        assert_eq!(
+            (&first["key"], &first["refusals"]),
+            (&json!("message_type=marketing, to_number=2061234567"), &json!(2))
+        );
+        let body = format!(r#"{{"namespace":"messaging","attributes":{NUMBER}}}"#);
+        let explained = world.post("/v1/explain", &body).await.json();
+        assert_eq!(explained["would"], "refuse", "{explained}");
+        let limits = explained["limits"].as_array().unwrap();
+        let rule = limits.iter().find(|limit| limit["name"] == MARKETING).unwrap();
+        assert_eq!(
+            (&rule["applies"], &rule["would"], &rule["reason"]),
+            (&json!(true), &json!("refuse"), &json!("rate_exceeded"))
+        );
+        assert_eq!(rule["counter"]["level"]["remaining"], 0, "{rule}");
+        let beta = limits.iter().find(|limit| limit["name"] == "messaging.beta").unwrap();
+        assert_eq!(beta["applies"], false, "{beta}");
+    }
+}
+
+#[tokio::test]
+async fn what_files_do_not_serve_says_so() {
+    let folder = folder();
+    let world = world(&folder, Settings::default()).await;
+    let body = r#"{"namespace":"messaging","attributes":{"to_number":"1"},"expires_ms":1000}"#;
+    let answer = world.post("/v1/reserve", body).await;
+    let fault = answer.json();
+    assert_eq!((answer.status, &fault["error"]), (400, &json!("not_available")), "{fault}");
+    assert!(fault["detail"].as_str().unwrap().contains("\"messaging\" is a domain"), "{fault}");
+    let resp = world.handle.resp().unwrap().tcp().unwrap();
+    let mut redis = crate::resp::Client::over(tokio::net::TcpStream::connect(resp).await.unwrap());
+    let error = redis.ask("TG.CHECK messaging to_number 1").await;
+    assert!(error.contains("\"messaging\" is a domain of `envoy_ratelimit` files"), "{error}");
+    let access = r#","access":{"table":"orders","key":"k","kind":"read","size":1}"#;
+    let (status, fault) = check(&world, NUMBER, access).await;
+    assert_eq!((status, &fault["error"]), (400, &json!("unknown_table")), "{fault}");
+}
+
+#[tokio::test]
+async fn a_broken_file_is_a_failed_reload_until_it_is_mended() {
+    let folder = folder();
+    let world = world(&folder, Settings::default()).await;
+    let mut client = world.client().await;
+    let path = folder.path().join("messaging.yaml");
+    std::fs::write(&path, "domain: messaging\ndescriptors: [{ key: x, rate_limit: { unit: fortnight } }]\n")
+        .unwrap();
+    world.handle.look_at_files();
+    let page = client.get("/metrics").await.body;
+    assert!(page.contains("tidegate_policy_last_reload_successful 0"), "{page}");
+    assert!(page.contains("tidegate_policy_reload_failures_total 1"), "{page}");
+    let limits = client.get("/v1/limits").await.json();
+    let problems = limits["policy"]["last_error"]["problems"].as_str().unwrap_or_default();
+    assert!(problems.contains("fortnight") && problems.contains("messaging.yaml"), "{limits}");
+    assert_eq!(check(&world, NUMBER, "").await.0, 200, "the files in force stay");
+    std::fs::write(&path, MESSAGING.replace("requests_per_unit: 5", "requests_per_unit: 1")).unwrap();
+    world.handle.look_at_files();
+    let page = client.get("/metrics").await.body;
+    assert!(page.contains("tidegate_policy_last_reload_successful 1"), "{page}");
+    assert_eq!(client.get("/v1/limits").await.json()["policy"]["last_error"], Value::Null);
+    assert_eq!(check(&world, NUMBER, "").await.0, 429, "what was used stays used");
+}
