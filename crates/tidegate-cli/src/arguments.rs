@@ -3,7 +3,7 @@
 pub(crate) mod asking;
 pub(crate) mod simulating;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -55,7 +55,8 @@ pub(crate) enum Command {
     Leases(asking::Leases),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
-    /// Warnings are listed too; they do not make a configuration invalid.
+    /// Several files are checked one after the other, each as a whole; `-` is standard input. Warnings are listed too; they
+    /// do not make a configuration invalid, unless --deny-warnings is given.
     ///
     /// With --against it also says what becomes of each limit's counters when this configuration takes the place of
     /// the other: kept, under other numbers, renamed, started fresh, or forgotten; and which settings a running daemon
@@ -63,8 +64,7 @@ pub(crate) enum Command {
     /// either file are listed, and the exit code is 1.
     ///
     /// Files of envoyproxy/ratelimit are checked as well: one that begins with `domain`, or a directory of them, as
-    /// `envoy_ratelimit.path` of a configuration names. It also says where an answer is not that of the other service,
-    /// and what would differ under `semantics: tidegate`.
+    /// `envoy_ratelimit.path` of a configuration names. It also says where an answer is not that of the other service.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
     /// Run what Tidegate decides in a world of its own, where time, chance and whatever goes wrong come from a seed
@@ -81,7 +81,10 @@ pub(crate) enum Command {
 pub(crate) struct Serve {
     /// The configuration; without it the built-in example
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    config: Option<PathBuf>,
+    /// The same as --config FILE
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
     /// Where callers ask, instead of listen.http of the configuration [example: 127.0.0.1:0]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<tidegate_server::Address>,
@@ -100,6 +103,13 @@ pub(crate) struct Serve {
     pub(crate) log_format: Option<LogFormat>,
 }
 
+impl Serve {
+    /// The file of the configuration; `None` for the built-in example.
+    pub(crate) fn configuration(&self) -> Option<&Path> {
+        self.config.as_deref().or(self.file.as_deref())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people
@@ -108,19 +118,35 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// As `envoy_ratelimit.semantics` of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EnvoySemantics {
+    /// As envoyproxy/ratelimit counts
+    Strict,
+    /// A request is charged to all of its limits or to none
+    Tidegate,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Validate {
-    /// The configuration, or a file or directory of envoyproxy/ratelimit
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// The configuration that is in force, to compare with
+    /// Configurations, or files or directories of envoyproxy/ratelimit; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The configuration that is in force, to compare one FILE with
     #[arg(long, value_name = "OLD")]
     pub(crate) against: Option<PathBuf>,
+    /// Exit with 1 if there are warnings
+    #[arg(long)]
+    pub(crate) deny_warnings: bool,
     /// Let several files of envoyproxy/ratelimit speak of one domain, as `envoy_ratelimit.merge_domains` does
     #[arg(long)]
     pub(crate) merge_domains: bool,
-    /// Print one JSON object: {"valid", "problems", "truncated", "warnings"}, with --against "comparison", and for files
-    /// of envoyproxy/ratelimit "differences"
+    /// Check files of envoyproxy/ratelimit under these semantics, instead of those of the configuration (strict, for files
+    /// alone): what is said to differ depends on them
+    #[arg(long, value_enum, value_name = "SEMANTICS")]
+    pub(crate) semantics: Option<EnvoySemantics>,
+    /// Print one JSON object: {"file", "valid", "problems", "truncated", "warnings"}, with --against "comparison", and for
+    /// files of envoyproxy/ratelimit "differences"; for several FILEs a list of such objects
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -32,7 +32,7 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done; the configuration is valid; the daemon drained
-  1  the configuration has problems
+  1  the configuration has problems, or warnings with --deny-warnings
   2  the command line is wrong
   3  a file cannot be read, or the output cannot be written
   4  the daemon cannot start: an address or its store is in use, or the system refuses
@@ -63,7 +63,8 @@ Exit codes:
 
 /// Says on standard error why the command ends.
 pub(crate) fn complain(message: impl std::fmt::Display) {
-    eprintln!("tidegate: {message}");
+    // A closed standard error leaves the exit code as the only answer.
+    let _ = writeln!(io::stderr(), "tidegate: {message}");
 }
 
 /// Writes the answer to standard output; how the command ends then.
@@ -72,12 +73,16 @@ pub(crate) fn answer(text: &str, exit: Exit) -> Exit {
 }
 
 /// How the command ends after it has written what it had to say.
+///
+/// A reader that has closed its pipe, as `head` does, has read what it wanted: that is no error.
 pub(crate) fn ended(exit: Exit, written: io::Result<()>) -> Exit {
-    if let Err(error) = written {
-        complain(format_args!("cannot write: {error}"));
-        return Exit::Unreadable;
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(format_args!("cannot write: {error}"));
+            Exit::Unreadable
+        }
+        _ => exit,
     }
-    exit
 }
 
 /// An error with everything that caused it, on one line.

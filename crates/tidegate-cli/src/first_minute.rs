@@ -11,7 +11,7 @@ use crate::arguments::Serve;
 
 /// The lines, for a daemon that has started with this store.
 pub(crate) fn lines(policy: &Policy, handle: &Handle, store: &StoreKind, arguments: &Serve) -> String {
-    let is_example = arguments.config.is_none();
+    let is_example = arguments.configuration().is_none();
     let mut text = String::new();
     let version = env!("CARGO_PKG_VERSION");
     let what = if is_example { ", with the built-in example" } else { "" };
@@ -33,6 +33,9 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, store: &StoreKind, argumen
             None => writeln!(text, "  proxy      {}", url(proxy)),
         }
         .expect("a string takes every text");
+    }
+    if let Some(grpc) = handle.grpc() {
+        let _ = writeln!(text, "  grpc       {grpc}");
     }
     if let Some(resp) = handle.resp() {
         let _ = writeln!(text, "  redis      {resp}");

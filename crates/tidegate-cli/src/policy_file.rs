@@ -8,6 +8,9 @@ use tidegate_policy::bounds::TEXT_BYTES_MAX;
 use tidegate_policy::{Checked, Problems, parse_bytes};
 use tidegate_server::policy_file::PolicyFile;
 
+/// The name of a file that stands for standard input.
+pub(crate) const STANDARD_INPUT: &str = "-";
+
 /// Why there is no configuration.
 #[derive(Debug)]
 pub(crate) enum NoPolicy {
@@ -19,12 +22,26 @@ pub(crate) enum NoPolicy {
 
 /// Reads and checks a file; `${VARIABLES}` come from the environment.
 pub(crate) fn read(path: &Path) -> Result<Checked, NoPolicy> {
-    let file = File::open(path).map_err(NoPolicy::Unreadable)?;
-    let mut bytes = Vec::new();
+    let bytes = bytes(path).map_err(NoPolicy::Unreadable)?;
+    check(&name(path), &bytes).map_err(NoPolicy::Problems)
+}
+
+/// The bytes of a file, of a pipe, or for `-` of standard input. A pipe can be read only once.
+pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     // One byte more than the bound: enough for the parser to say that there is too much.
     let bound = TEXT_BYTES_MAX as u64 + 1;
-    file.take(bound).read_to_end(&mut bytes).map_err(NoPolicy::Unreadable)?;
-    check(path, &bytes)
+    let mut bytes = Vec::new();
+    if path == Path::new(STANDARD_INPUT) {
+        io::stdin().lock().take(bound).read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.take(bound).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// What the file at `path` is called in messages.
+pub(crate) fn name(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) { "<stdin>".to_owned() } else { path.display().to_string() }
 }
 
 /// A file that is followed, and what was read of it first.
@@ -37,11 +54,11 @@ pub(crate) struct Source {
 /// As [`read`], for a daemon that goes on looking at the file.
 pub(crate) fn follow(path: &Path) -> Result<(Source, Checked), NoPolicy> {
     let (file, text) = PolicyFile::open(path).map_err(NoPolicy::Unreadable)?;
-    let checked = check(path, &text)?;
+    let checked = check(&name(path), &text).map_err(NoPolicy::Problems)?;
     Ok((Source { file, text }, checked))
 }
 
-fn check(path: &Path, bytes: &[u8]) -> Result<Checked, NoPolicy> {
-    let name = path.display().to_string();
-    parse_bytes(&name, bytes, &|variable| std::env::var(variable).ok()).map_err(NoPolicy::Problems)
+/// Checks the text of the file called `name`.
+pub(crate) fn check(name: &str, bytes: &[u8]) -> Result<Checked, Problems> {
+    parse_bytes(name, bytes, &|variable| std::env::var(variable).ok())
 }

@@ -13,7 +13,7 @@ use crate::policy_file::{self, NoPolicy, Source};
 use crate::{first_minute, logging};
 
 pub(crate) fn run(arguments: &Serve) -> Exit {
-    let (source, checked) = if let Some(path) = &arguments.config {
+    let (source, checked) = if let Some(path) = arguments.configuration() {
         match policy_file::follow(path) {
             Ok((source, checked)) => (Some(source), checked),
             Err(NoPolicy::Unreadable(error)) => {

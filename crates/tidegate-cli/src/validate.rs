@@ -1,145 +1,232 @@
 //! `tidegate validate`.
 
+mod input;
 mod ratelimit;
 mod store;
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
-use tidegate_policy::{Checked, Comparison, Problem, Problems, compare};
+use tidegate_policy::{Checked, Comparison, Policy, Problem, Problems, compare};
 
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
-use crate::policy_file::{self, NoPolicy};
-use ratelimit::{Given, given};
+use crate::policy_file::{self, NoPolicy, STANDARD_INPUT};
+use input::Input;
+use ratelimit::OfPolicy;
 use store::StoreUse;
 
+/// What there is to say about one file or directory.
 #[derive(Debug, Default, Serialize)]
-struct Verdict<'a> {
+struct Verdict {
+    file: String,
     valid: bool,
     /// Of both files, where there are two; each says of which.
-    problems: Vec<&'a Problem>,
+    problems: Vec<Problem>,
     /// Whether there were so many problems that looking for more was stopped.
     truncated: bool,
-    /// Of the configuration itself, not of the one it is compared with.
-    warnings: &'a [Problem],
+    /// Of the configuration itself and the files that it names, not of the one it is compared with.
+    warnings: Vec<Problem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<&'a Comparison>,
+    comparison: Option<Comparison>,
     /// Where a daemon keeps what it counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<StoreUse>,
-    /// For files of envoyproxy/ratelimit: what is not as there.
+    /// For files of envoyproxy/ratelimit: what is not as there under the semantics in force.
     #[serde(skip_serializing_if = "Option::is_none")]
-    differences: Option<&'a [Problem]>,
+    differences: Option<Vec<Problem>>,
+    /// What was counted in a valid file: `1 namespace, 2 limits`.
+    #[serde(skip)]
+    counted: String,
+    /// Whether files that the configuration names could not be checked, which was said.
+    #[serde(skip)]
+    is_partial: bool,
 }
 
 pub(crate) fn run(arguments: &Validate) -> Exit {
-    match given(&arguments.file) {
-        Ok(Given::Files(files)) => return ratelimit::run(arguments, &files),
-        Ok(Given::Policy) => {}
-        Err(error) => {
-            complain(format_args!("cannot read {}: {error}", arguments.file.display()));
-            return Exit::Unreadable;
-        }
+    if let Some(message) = untaken(arguments) {
+        complain(message);
+        return Exit::Untaken;
     }
-    let Ok(new) = read(&arguments.file) else { return Exit::Unreadable };
-    let old = match arguments.against.as_deref().map(read) {
-        Some(Err(Unreadable)) => return Exit::Unreadable,
-        Some(Ok(old)) => Some(old),
-        None => None,
-    };
-    let (exit, written) = match (&new, &old) {
-        (Ok(new), None | Some(Ok(_))) => match ratelimit::of_policy(&new.policy, arguments) {
-            Ok(files) => {
-                let old = old.as_ref().and_then(|old| old.as_ref().ok());
-                let comparison = old.map(|old| compare(&old.policy, &new.policy));
-                let store = StoreUse::of_policy(&new.policy, files.as_ref());
-                (Exit::Done, write_valid(arguments, new, store, comparison.as_ref()))
+    let mut verdicts = Vec::new();
+    let mut worst = Exit::Done;
+    for file in &arguments.files {
+        let exit = match check(file, arguments) {
+            Ok(verdict) => {
+                let exit = verdict.exit(arguments.deny_warnings);
+                verdicts.push(verdict);
+                exit
             }
-            Err(problems) => (Exit::Problems, write_problems(arguments, &[&problems])),
-        },
-        (new, old) => {
-            let found: Vec<&Problems> = [new.as_ref().err(), old.as_ref().and_then(|old| old.as_ref().err())]
-                .into_iter()
-                .flatten()
-                .collect();
-            (Exit::Problems, write_problems(arguments, &found))
-        }
-    };
-    ended(exit, written)
+            Err(exit) => exit,
+        };
+        worst = if exit as u8 > worst as u8 { exit } else { worst };
+    }
+    let written = if arguments.json { write_json(arguments, &verdicts) } else { write(arguments, &verdicts) };
+    ended(worst, written)
 }
 
-/// A file that could not be read; why was said.
-struct Unreadable;
+/// Why the arguments cannot be taken together.
+fn untaken(arguments: &Validate) -> Option<&'static str> {
+    let is_input = |path: &&Path| *path == Path::new(STANDARD_INPUT);
+    let files = arguments.files.iter().map(std::path::PathBuf::as_path);
+    if files.chain(arguments.against.as_deref()).filter(is_input).count() > 1 {
+        return Some("standard input can be read only once; give `-` once");
+    }
+    if arguments.files.len() > 1 && arguments.against.is_some() {
+        return Some("--against compares one configuration with another; give one FILE");
+    }
+    None
+}
 
-fn read(path: &Path) -> Result<Result<Checked, Problems>, Unreadable> {
+/// The verdict about a file; how the command ends if there is none, which was said.
+fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
+    let unreadable = |error: io::Error| {
+        complain(format_args!("cannot read {}: {error}", path.display()));
+        Exit::Unreadable
+    };
+    let input = Input::read(path).map_err(unreadable)?;
+    if input.is_ratelimit() {
+        return ratelimit::check(&input, arguments);
+    }
+    let Input::File { name, bytes } = input else { unreachable!("a directory holds such files") };
+    let new = policy_file::check(&name, &bytes);
+    let old = match arguments.against.as_deref().map(read).transpose() {
+        Ok(old) => old,
+        Err(exit) => return Err(exit),
+    };
+    let mut verdict = match (new, old) {
+        (Ok(new), None) => of_policy(new, None, arguments),
+        (Ok(new), Some(Ok(old))) => of_policy(new, Some(&old.policy), arguments),
+        (new, old) => Verdict::broken([new.err(), old.and_then(Result::err)].into_iter().flatten()),
+    };
+    verdict.file = name;
+    Ok(verdict)
+}
+
+fn read(path: &Path) -> Result<Result<Checked, Problems>, Exit> {
     match policy_file::read(path) {
         Ok(checked) => Ok(Ok(checked)),
         Err(NoPolicy::Problems(problems)) => Ok(Err(problems)),
         Err(NoPolicy::Unreadable(error)) => {
             complain(format_args!("cannot read {}: {error}", path.display()));
-            Err(Unreadable)
+            Err(Exit::Unreadable)
         }
     }
 }
 
-fn write_json(verdict: &Verdict<'_>) -> io::Result<()> {
+/// The verdict about a policy without problems and the files of envoyproxy/ratelimit that it names.
+fn of_policy(checked: Checked, old: Option<&Policy>, arguments: &Validate) -> Verdict {
+    let policy = &checked.policy;
+    let mut warnings = checked.warnings;
+    let (files, differences, is_partial) = match ratelimit::of_policy(policy, arguments) {
+        OfPolicy::None => (None, None, false),
+        OfPolicy::Unreadable => (None, None, true),
+        OfPolicy::Read(read) => {
+            warnings.extend(read.warnings);
+            (Some(read.files), Some(read.differences), false)
+        }
+        OfPolicy::Broken(problems) => return Verdict::broken([problems]),
+    };
+    let mut counted = Vec::new();
+    if !policy.namespaces.is_empty() || files.is_none() {
+        let limits: usize = policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
+        counted.push(number(policy.namespaces.len(), "namespace"));
+        counted.push(number(limits, "limit"));
+    }
+    counted.extend(files.as_ref().map(ratelimit::counted));
+    Verdict {
+        valid: true,
+        comparison: old.map(|old| compare(old, policy)),
+        store: Some(StoreUse::of_policy(policy, files.as_ref())),
+        counted: counted.join(", "),
+        warnings,
+        differences,
+        is_partial,
+        ..Verdict::default()
+    }
+}
+
+impl Verdict {
+    fn broken(found: impl IntoIterator<Item = Problems>) -> Self {
+        let mut verdict = Self::default();
+        for one in found {
+            verdict.problems.extend(one.problems);
+            verdict.truncated |= one.truncated;
+        }
+        verdict
+    }
+
+    fn exit(&self, deny_warnings: bool) -> Exit {
+        let is_denied = deny_warnings && (self.is_partial || !self.warnings.is_empty());
+        if self.valid && !is_denied { Exit::Done } else { Exit::Problems }
+    }
+
+    /// The line that ends what is said about a file, without a line break.
+    fn summary(&self, is_one_of_several: bool) -> String {
+        if !self.valid {
+            let more = if self.truncated { " or more" } else { "" };
+            let count = self.problems.len();
+            let problems = format!("{count}{more} problem{}", plural(count));
+            return if is_one_of_several { format!("{}: {problems}", self.file) } else { problems };
+        }
+        let mut text = format!("{}: valid: {}", self.file, self.counted);
+        let differences = self.differences.as_ref().map_or(0, Vec::len);
+        for (count, noun) in [(self.warnings.len(), "warning"), (differences, "difference")] {
+            if count > 0 {
+                let _ = write!(text, ", {}", number(count, noun));
+            }
+        }
+        text
+    }
+}
+
+fn write_json(arguments: &Validate, verdicts: &[Verdict]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, verdict)?;
+    match verdicts {
+        [] if arguments.files.len() == 1 => return Ok(()),
+        [one] if arguments.files.len() == 1 => serde_json::to_writer_pretty(&mut out, one)?,
+        several => serde_json::to_writer_pretty(&mut out, several)?,
+    }
     writeln!(out)
 }
 
-fn write_problems(arguments: &Validate, found: &[&Problems]) -> io::Result<()> {
-    let problems: Vec<&Problem> = found.iter().flat_map(|one| &one.problems).collect();
-    let truncated = found.iter().any(|one| one.truncated);
-    if arguments.json {
-        return write_json(&Verdict { problems, truncated, ..Verdict::default() });
-    }
+fn write(arguments: &Validate, verdicts: &[Verdict]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for one in found {
-        writeln!(out, "{one}")?;
+    for verdict in verdicts {
+        for problem in &verdict.problems {
+            writeln!(out, "{problem}")?;
+        }
+        if verdict.truncated {
+            writeln!(out, "and perhaps more; fix these first")?;
+        }
+        for warning in &verdict.warnings {
+            writeln!(out, "warning: {warning}")?;
+        }
+        for difference in verdict.differences.iter().flatten() {
+            writeln!(out, "difference: {difference}")?;
+        }
+        writeln!(out, "{}", verdict.summary(arguments.files.len() > 1))?;
+        if let Some(store) = &verdict.store {
+            write!(out, "{store}")?;
+        }
+        let Some(comparison) = &verdict.comparison else { continue };
+        write!(out, "{comparison}")?;
+        match comparison.forgotten() {
+            0 => {}
+            1 => writeln!(out, "1 limit forgets what was used")?,
+            count => writeln!(out, "{count} limits forget what was used")?,
+        }
     }
-    let count = problems.len();
-    let plural = if count == 1 { "" } else { "s" };
-    let more = if truncated { " or more" } else { "" };
-    writeln!(out, "{count}{more} problem{plural}")
+    Ok(())
 }
 
-fn write_valid(
-    arguments: &Validate,
-    checked: &Checked,
-    store: StoreUse,
-    comparison: Option<&Comparison>,
-) -> io::Result<()> {
-    let warnings = checked.warnings.as_slice();
-    if arguments.json {
-        let store = Some(store);
-        return write_json(&Verdict { valid: true, warnings, comparison, store, ..Verdict::default() });
-    }
-    let mut out = io::stdout().lock();
-    for warning in warnings {
-        writeln!(out, "warning: {warning}")?;
-    }
-    let namespaces = checked.policy.namespaces.len();
-    let limits: usize = checked.policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
-    let warnings = counted(warnings.len(), "warning");
-    writeln!(out, "{}: valid: {namespaces} namespaces, {limits} limits{warnings}", arguments.file.display())?;
-    write!(out, "{store}")?;
-    let Some(comparison) = comparison else { return Ok(()) };
-    write!(out, "{comparison}")?;
-    match comparison.forgotten() {
-        0 => Ok(()),
-        1 => writeln!(out, "1 limit forgets what was used"),
-        count => writeln!(out, "{count} limits forget what was used"),
-    }
+/// `1 limit`, `2 limits`.
+fn number(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", plural(count))
 }
 
-/// `, 1 warning`, `, 2 warnings`, and nothing for none.
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        0 => String::new(),
-        1 => format!(", 1 {what}"),
-        count => format!(", {count} {what}s"),
-    }
+const fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }

@@ -1,101 +1,81 @@
-//! Files of envoyproxy/ratelimit: which they are, and what is said of them.
+//! Files of envoyproxy/ratelimit: what is said of them.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 
-use tidegate_policy::envoy::{Files, Read, Settings, is_such_a_file};
+use tidegate_policy::envoy::{Files, Read, Semantics, Settings};
 use tidegate_policy::{Policy, Problems};
-use tidegate_server::EnvoySource;
 
+use super::input::Input;
 use super::store::StoreUse;
-use super::{Verdict, counted, write_json, write_problems};
-use crate::arguments::Validate;
-use crate::exit::{Exit, complain, ended};
+use super::{Verdict, number};
+use crate::arguments::{EnvoySemantics, Validate};
+use crate::exit::{Exit, complain};
 
-/// What the command was given.
-pub(super) enum Given {
-    /// A policy, or what is not known to be anything else.
-    Policy,
-    /// Files of envoyproxy/ratelimit.
-    Files(Vec<EnvoySource>),
+/// What became of the files that a policy names.
+#[derive(Debug)]
+pub(super) enum OfPolicy {
+    /// It names none.
+    None,
+    /// They cannot be read, which was said.
+    Unreadable,
+    Read(Read),
+    Broken(Problems),
 }
 
-/// What stands at `path`.
-pub(super) fn given(path: &Path) -> io::Result<Given> {
-    if path.is_dir() {
-        return sources(path).map(Given::Files);
-    }
-    let source = EnvoySource::read(path)?;
-    Ok(if is_such_a_file(source.text().bytes) { Given::Files(vec![source]) } else { Given::Policy })
-}
-
-/// The files in a directory, of which there must be some.
-fn sources(folder: &Path) -> io::Result<Vec<EnvoySource>> {
-    let sources = EnvoySource::read_folder(folder).map_err(|(_, error)| error)?;
-    if sources.is_empty() {
-        return Err(io::Error::other("no file in it ends in .yaml or .yml"));
-    }
-    Ok(sources)
-}
-
-fn read(sources: &[EnvoySource], settings: Settings) -> Result<Read, Problems> {
-    let texts: Vec<_> = sources.iter().map(EnvoySource::text).collect();
-    Files::read(&texts, settings)
-}
-
-/// Says what there is to say about such files.
-pub(super) fn run(arguments: &Validate, sources: &[EnvoySource]) -> Exit {
+/// The verdict about such files; how the command ends if there is none, which was said.
+pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit> {
     if arguments.against.is_some() {
         let what = "--against compares configurations, which files of envoyproxy/ratelimit are not";
         complain(format_args!("{what}; leave it out"));
-        return Exit::Problems;
+        return Err(Exit::Problems);
     }
     let mut settings = Settings::default();
     settings.merge_domains = arguments.merge_domains;
-    match read(sources, settings) {
-        Ok(read) => ended(Exit::Done, write(arguments, &read)),
-        Err(problems) => ended(Exit::Problems, write_problems(arguments, &[&problems])),
-    }
+    let mut verdict = match Files::read(&input.texts(), chosen(settings, arguments)) {
+        Ok(Read { files, warnings, differences, .. }) => Verdict {
+            valid: true,
+            counted: counted(&files),
+            store: Some(StoreUse::of_files(&files)),
+            warnings,
+            differences: Some(differences),
+            ..Verdict::default()
+        },
+        Err(problems) => Verdict::broken([problems]),
+    };
+    input.name().clone_into(&mut verdict.file);
+    Ok(verdict)
 }
 
-/// Checks the files that a policy names; `None` if there are none where it says.
-pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> Result<Option<Files>, Problems> {
-    let Some(envoy) = &policy.envoy_ratelimit else { return Ok(None) };
-    let path = Path::new(&envoy.path);
-    let found = if path.is_dir() { sources(path) } else { EnvoySource::read(path).map(|one| vec![one]) };
-    match found {
-        Ok(sources) => read(&sources, envoy.settings.clone()).map(|read| Some(read.files)),
+/// Checks the files that a policy names.
+pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> OfPolicy {
+    let Some(envoy) = &policy.envoy_ratelimit else { return OfPolicy::None };
+    let settings = chosen(envoy.settings.clone(), arguments);
+    match Input::read(Path::new(&envoy.path)) {
+        Ok(input) => match Files::read(&input.texts(), settings) {
+            Ok(read) => OfPolicy::Read(read),
+            Err(problems) => OfPolicy::Broken(problems),
+        },
         Err(error) => {
-            let of = arguments.file.display();
             complain(format_args!(
-                "cannot read {}, which {of} names: {error}; its files were not checked",
+                "cannot read {}, which `envoy_ratelimit.path` names: {error}; its files were not checked",
                 envoy.path
             ));
-            Ok(None)
+            OfPolicy::Unreadable
         }
     }
 }
 
-fn write(arguments: &Validate, read: &Read) -> io::Result<()> {
-    let Read { files, warnings, differences, .. } = read;
-    if arguments.json {
-        let (differences, store) = (Some(differences.as_slice()), Some(StoreUse::of_files(files)));
-        return write_json(&Verdict { valid: true, warnings, differences, store, ..Verdict::default() });
-    }
-    let mut out = io::stdout().lock();
-    for warning in warnings {
-        writeln!(out, "warning: {warning}")?;
-    }
-    for difference in differences {
-        writeln!(out, "difference: {difference}")?;
-    }
-    let (domains, limits) = (files.domains().count(), files.count());
-    let (warnings, differences) =
-        (counted(warnings.len(), "warning"), counted(differences.len(), "difference"));
-    writeln!(
-        out,
-        "{}: valid: {domains} domains, {limits} limits{warnings}{differences}",
-        arguments.file.display()
-    )?;
-    write!(out, "{}", StoreUse::of_files(files))
+/// `3 domains, 9 limits`.
+pub(super) fn counted(files: &Files) -> String {
+    let (domains, limits) = (number(files.domains().count(), "domain"), number(files.count(), "limit"));
+    format!("{domains}, {limits}")
+}
+
+fn chosen(mut settings: Settings, arguments: &Validate) -> Settings {
+    settings.semantics = match arguments.semantics {
+        None => settings.semantics,
+        Some(EnvoySemantics::Strict) => Semantics::Strict,
+        Some(EnvoySemantics::Tidegate) => Semantics::Tidegate,
+    };
+    settings
 }

@@ -17,21 +17,22 @@ fn a_file_of_envoyproxy_ratelimit_is_known_by_its_domain_and_what_differs_is_sai
     let (code, out, err) = run(&["validate", file.as_str()]);
     assert_eq!((code, err.as_str()), (0, ""));
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines.len(), 6, "{out}");
+    assert_eq!(lines.len(), 4, "{out}");
     for (line, hint) in lines.iter().zip([
-        ":1:9: domain: under `semantics: tidegate` a refused hit consumes nothing",
         ":3:5: descriptors[0]: the peer also matches this with key \"a_b\" and value \"c\"",
-        ":5:25: descriptors[0].rate_limit.unit: weeks begin on Thursday",
         ":6:5: descriptors[1]: the peer also matches this with key \"a\" and value \"b\"",
-        ": valid: 1 domains, 1 limits, 4 differences",
+        ": valid: 1 domain, 1 limit, 2 differences",
         "quotas are kept in ./tidegate-data: shop.a_b_c",
     ]) {
         assert!(line.contains(hint), "{line}");
     }
     let (code, out, _) = run(&["validate", "--json", file.as_str()]);
     let verdict: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, verdict["differences"].as_array().unwrap().len()), (0, 4));
-    assert_eq!((&verdict["valid"], &verdict["differences"][1]["line"]), (&true.into(), &3.into()));
+    assert_eq!((code, verdict["differences"].as_array().unwrap().len()), (0, 2));
+    assert_eq!((&verdict["valid"], &verdict["differences"][0]["line"]), (&true.into(), &3.into()));
+    let (_, out, _) = run(&["validate", "--semantics", "tidegate", file.as_str()]);
+    assert!(out.contains(":1:9: domain: a refused hit consumes nothing, unlike in the peer"), "{out}");
+    assert!(out.contains(": valid: 1 domain, 1 limit, 3 differences"), "{out}");
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn the_files_that_a_policy_names_are_checked_with_it() {
     let good = TemporaryFile::new(SHOP);
     let bad = TemporaryFile::new("domain: shop\nfoo: 1");
     for (path, code, hint) in [
-        (good.as_str(), 0, "valid: 0 namespaces, 0 limits"),
+        (good.as_str(), 0, "valid: 1 domain, 1 limit, 2 differences\n"),
         (bad.as_str(), 1, ":2:1: foo: unknown key \"foo\""),
         ("/nowhere", 0, "valid: 0 namespaces, 0 limits"),
     ] {
@@ -81,5 +82,39 @@ fn the_files_that_a_policy_names_are_checked_with_it() {
         let (found, out, err) = run(&["validate", policy.as_str()]);
         assert!(found == code && out.contains(hint), "{path}: {out}{err}");
         assert_eq!(err.contains("its files were not checked"), path == "/nowhere", "{err}");
+        let denied = run(&["validate", "--deny-warnings", policy.as_str()]).0;
+        assert_eq!(
+            denied,
+            i32::from(path != good.as_str()),
+            "files that were not checked are not without warnings"
+        );
     }
+}
+
+#[test]
+fn issue_15_the_domains_and_limits_of_the_files_that_a_policy_names_are_counted_and_their_quotas_told() {
+    let folder = TemporaryFolder::new();
+    let day = "{ unit: day, requests_per_unit: 100 }";
+    for domain in ["shop", "mail", "chat"] {
+        let text = format!(
+            "domain: {domain}\ndescriptors: [{{ key: a, rate_limit: {day} }}, {{ key: b, rate_limit: {{ unit: minute, requests_per_unit: 5 }} }}]"
+        );
+        std::fs::write(folder.path().join(format!("{domain}.yaml")), text).unwrap();
+    }
+    let settings =
+        format!("store: {{ kind: memory }}\nenvoy_ratelimit: {{ path: {} }}", folder.path().display());
+    let policy = TemporaryFile::new(&settings);
+    let (code, out, err) = run(&["validate", policy.as_str()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        format!(
+            "{}: valid: 3 domains, 6 limits\nquotas are kept in memory, and a restart forgets them: chat.a, mail.a, shop.a\n",
+            policy.as_str()
+        )
+    );
+    let both = format!("{settings}\nnamespaces: {{ api: {{ limits: [{{ name: all, rate: 9/s }}] }} }}");
+    let policy = TemporaryFile::new(&both);
+    let (_, out, _) = run(&["validate", policy.as_str()]);
+    assert!(out.contains(": valid: 1 namespace, 1 limit, 3 domains, 6 limits\n"), "{out}");
 }

@@ -110,6 +110,24 @@ fn a_configuration_is_served_and_an_address_in_use_is_said_to_be() {
 }
 
 #[test]
+fn issue_15_a_file_without_a_flag_is_served_and_every_listener_is_named() {
+    let file = TemporaryFile::new(concat!(
+        "listen: { http: 127.0.0.1:0, admin: 127.0.0.1:0, grpc: 127.0.0.1:0, resp: 127.0.0.1:0, proxy: 127.0.0.1:0 }\n",
+        "namespaces: { api: { limits: [{ name: all, rate: 1/s }] } }\n",
+        "proxy: { upstreams: { app: [\"http://127.0.0.1:1\"] }, routes: [{ upstream: app }] }\n",
+    ));
+    let mut daemon = Daemon::start(&[file.as_str()]);
+    daemon.read_until("store ");
+    for listener in ["callers ", "operators ", "proxy ", "grpc ", "redis "] {
+        let line = daemon.printed.lines().find(|line| line.trim_start().starts_with(listener));
+        assert!(line.is_some_and(|line| line.contains("127.0.0.1:")), "{listener}: {}", daemon.printed);
+    }
+    assert!(!daemon.printed.contains("built-in example"), "{}", daemon.printed);
+    let (code, _, err) = crate::command::run(&["serve", file.as_str(), "--config", file.as_str()]);
+    assert!(code == 2 && err.contains("--config <FILE>") && err.contains("cannot be used with"), "{err}");
+}
+
+#[test]
 fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_away() {
     let log = std::env::temp_dir().join(format!("tidegate-decisions-{}.jsonl", std::process::id()));
     let moved = log.with_extension("old");

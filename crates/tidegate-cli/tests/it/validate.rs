@@ -1,6 +1,9 @@
 //! `tidegate validate`, `schema`, `reference`, and the help.
 
-use crate::command::{TemporaryFile, run};
+use std::io::{Read, Write};
+use std::process::Stdio;
+
+use crate::command::{TemporaryFile, run, tidegate};
 
 const VALID: &str = "\
 namespaces:
@@ -23,7 +26,7 @@ fn a_valid_file_says_so() {
     let file = TemporaryFile::new(VALID);
     let (code, out, err) = run(&["validate", file.as_str()]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert_eq!(out, format!("{}: valid: 1 namespaces, 1 limits\n", file.as_str()));
+    assert_eq!(out, format!("{}: valid: 1 namespace, 1 limit\n", file.as_str()));
 }
 
 #[test]
@@ -67,7 +70,88 @@ fn warnings_are_listed_and_do_not_make_a_file_invalid() {
     let (code, out, _) = run(&["validate", file.as_str()]);
     assert_eq!(code, 0, "{out}");
     assert!(out.starts_with("warning: "), "a caller can escape it by leaving the attribute out: {out}");
-    assert!(out.ends_with("valid: 1 namespaces, 1 limits, 1 warning\n"), "{out}");
+    assert!(out.ends_with("valid: 1 namespace, 1 limit, 1 warning\n"), "{out}");
+}
+
+/// Runs the command with `text` on standard input, which is a pipe.
+fn run_with_input(arguments: &[&str], text: &str) -> (i32, String, String) {
+    let mut command = tidegate();
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn issue_15_a_policy_is_read_from_a_pipe() {
+    for (file, name) in [("/dev/stdin", "/dev/stdin"), ("-", "<stdin>")] {
+        let (code, out, err) = run_with_input(&["validate", file], VALID);
+        assert_eq!((code, err.as_str()), (0, ""));
+        assert_eq!(out, format!("{name}: valid: 1 namespace, 1 limit\n"));
+        let (code, out, _) = run_with_input(&["validate", file], "domain: shop\n");
+        assert_eq!((code, out), (0, format!("{name}: valid: 1 domain, 0 limits\n")));
+    }
+    let file = TemporaryFile::new(VALID);
+    let (code, out, err) = run_with_input(&["validate", file.as_str(), "--against", "-"], VALID);
+    assert!(code == 0 && out.contains("kept"), "{out}{err}");
+    let (code, _, err) = run_with_input(&["validate", "-", "--against", "-"], VALID);
+    assert!(code == 2 && err.contains("standard input can be read only once"), "{err}");
+}
+
+#[test]
+fn issue_15_several_files_are_checked_and_the_worst_counts() {
+    let (valid, broken) = (TemporaryFile::new(VALID), TemporaryFile::new(PROBLEMS));
+    let (code, out, _) = run(&["validate", valid.as_str(), broken.as_str(), valid.as_str()]);
+    assert_eq!(code, 1, "{out}");
+    assert_eq!(out.matches(": valid: 1 namespace, 1 limit\n").count(), 2, "{out}");
+    assert!(out.contains(&format!("{}: 3 problems\n", broken.as_str())), "{out}");
+    let (code, out, err) = run(&["validate", "/nowhere/tidegate.yaml", valid.as_str()]);
+    assert!(code == 3 && out.contains(": valid: ") && err.contains("cannot read /nowhere"), "{out}{err}");
+    let (code, out, _) = run(&["validate", "--json", valid.as_str(), broken.as_str()]);
+    let verdicts: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &verdicts[0]["file"], &verdicts[0]["valid"]),
+        (1, &valid.as_str().into(), &true.into())
+    );
+    assert_eq!((&verdicts[1]["file"], &verdicts[1]["valid"]), (&broken.as_str().into(), &false.into()));
+    let (code, _, err) = run(&["validate", valid.as_str(), broken.as_str(), "--against", valid.as_str()]);
+    assert!(code == 2 && err.contains("give one FILE"), "{err}");
+}
+
+#[test]
+fn issue_15_warnings_can_be_denied() {
+    let escaped = "namespaces: { api: { limits: [{ name: per-user, key: [user], rate: 5/s }] } }\n";
+    let (clean, warned) = (TemporaryFile::new(VALID), TemporaryFile::new(escaped));
+    assert_eq!(run(&["validate", "--deny-warnings", clean.as_str()]).0, 0);
+    assert_eq!(run(&["validate", warned.as_str()]).0, 0);
+    let (code, out, _) = run(&["validate", "--deny-warnings", warned.as_str()]);
+    assert!(code == 1 && out.ends_with("valid: 1 namespace, 1 limit, 1 warning\n"), "{out}");
+    assert_eq!(run(&["validate", "--deny-warnings", clean.as_str(), warned.as_str()]).0, 1);
+}
+
+#[test]
+fn issue_15_a_closed_output_ends_a_command_without_a_message() {
+    let (valid, broken) = (TemporaryFile::new(VALID), TemporaryFile::new(PROBLEMS));
+    let explain = ["explain", "--config", valid.as_str(), "api", "user=ada"];
+    for (arguments, code) in [
+        (&["validate", valid.as_str()][..], 0),
+        (&["validate", broken.as_str()], 1),
+        (&["schema"], 0),
+        (&["reference"], 0),
+        (&["token"], 0),
+        (&["--help"], 0),
+        (&explain, 0),
+    ] {
+        // The end that reads is gone before anything is written.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut child = tidegate().args(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let mut err = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(code), ""), "{arguments:?}");
+    }
 }
 
 #[test]

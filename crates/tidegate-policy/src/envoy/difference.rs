@@ -1,28 +1,31 @@
-//! What is not as in the peer for a file, or would not be under `semantics: tidegate`.
+//! What is not as in the peer for a file, under the semantics in force.
 
-use super::Unit;
+use super::Semantics;
 use super::glob;
 use super::read::{Document, Written};
 use crate::path::Path;
 use crate::problem::{Report, shown};
 
-/// Notes what differs, as warnings of a report of their own.
-pub(super) fn note(document: &Document, notes: &mut Report<'_>) {
+/// Notes what differs under `semantics`, as warnings of a report of their own.
+pub(super) fn note(document: &Document, semantics: Semantics, notes: &mut Report<'_>) {
     let mut seen = Seen::default();
     level(&document.descriptors, &mut seen, notes);
+    if semantics == Semantics::Strict {
+        return;
+    }
     let top = Path::default().key("domain");
     if seen.limits > 0 {
         notes.warn(
             &top,
-            "under `semantics: tidegate` a refused hit consumes nothing, and here it does",
-            "choose `tidegate` for callers that should recover while they are being refused",
+            "a refused hit consumes nothing, unlike in the peer",
+            "use `semantics: strict` if refused hits are to count",
         );
     }
     if seen.limits > 1 {
         notes.warn(
             &top,
-            "under `semantics: tidegate` a request is charged to the limits of all its descriptors or to none",
-            "choose `tidegate` if one descriptor that is over should not use up the others",
+            "a request is charged to the limits of all its descriptors or to none, unlike in the peer",
+            "use `semantics: strict` if each limit is to count by itself",
         );
     }
 }
@@ -30,7 +33,6 @@ pub(super) fn note(document: &Document, notes: &mut Report<'_>) {
 #[derive(Default)]
 struct Seen {
     limits: usize,
-    has_long_units: bool,
     has_values_in_metrics: bool,
 }
 
@@ -47,18 +49,12 @@ fn level(descriptors: &[Written], seen: &mut Seen, notes: &mut Report<'_>) {
         if (one.value_to_metric || is_detailed) && !seen.has_values_in_metrics {
             seen.has_values_in_metrics = true;
             let key = if one.value_to_metric { "value_to_metric" } else { "detailed_metric" };
-            let what = "values of requests stand in metrics up to a bound, beyond which they are `other`";
-            notes.warn(&one.path.key(key), what, "nothing, unless there are more than 1024 values");
-        }
-        for limit in rule.iter().flat_map(|rule| &rule.limits) {
-            let is_aligned = limit.aligned().is_some();
-            let is_long = matches!(limit.unit, Some(Unit::Week | Unit::Month | Unit::Year));
-            if is_aligned && is_long && !seen.has_long_units {
-                seen.has_long_units = true;
-                let what = "weeks begin on Thursday, months have 30 days and years 365, as in the peer";
-                let fix = "add `algorithm: calendar` for weeks from Monday, and for months and years of the calendar";
-                notes.warn(&one.path.key("rate_limit").key("unit"), what, fix);
-            }
+            let what = "metrics name up to 1024 values of requests, and the others together as `other`";
+            notes.warn(
+                &one.path.key(key),
+                what,
+                "keep it, unless more than 1024 values are to be told apart",
+            );
         }
         level(&one.descriptors, seen, notes);
     }

@@ -30,8 +30,8 @@ pub struct Read {
     pub files: Files,
     /// What is allowed and probably not meant; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for each file.
     pub warnings: Vec<Problem>,
-    /// Where an answer is not the peer's, or would not be under `semantics: tidegate`; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for
-    /// each file.
+    /// Where an answer is not the peer's under the semantics in force; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for each
+    /// file.
     pub differences: Vec<Problem>,
 }
 
@@ -162,7 +162,7 @@ impl Read {
         let mut document = read::read(&root, &mut report);
         let mut notes = Report::new(text.name);
         notes.locate_in(&root);
-        difference::note(&document, &mut notes);
+        difference::note(&document, self.files.settings.semantics, &mut notes);
         let is_known = self.files.domains.contains_key(&document.domain);
         if is_known && !document.domain.is_empty() && !self.files.settings.merge_domains {
             let what = format!("domain \"{}\" stands in another file as well", shown(&document.domain));

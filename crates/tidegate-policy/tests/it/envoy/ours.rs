@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use super::{World, descriptor, domain, files, files_under, lines, problems, read, with_hits};
+use tidegate_policy::envoy::{Files, Text};
+
+use super::{World, descriptor, domain, files, files_under, lines, problems, read, under, with_hits};
 
 #[test]
 fn under_our_semantics_a_refused_request_is_charged_nothing() {
@@ -206,16 +208,31 @@ descriptors:
     assert_eq!(
         lines(&read(text).unwrap().differences),
         [
-            "1:9: domain: under `semantics: tidegate` a refused hit consumes nothing, and here it does; choose `tidegate` for callers that should recover while they are being refused",
-            "1:9: domain: under `semantics: tidegate` a request is charged to the limits of all its descriptors or to none; choose `tidegate` if one descriptor that is over should not use up the others",
             "3:5: descriptors[0]: the peer also matches this with key \"a_b\" and value \"c\", which is not done here; add a descriptor of that key and value if it is meant",
-            "5:25: descriptors[0].rate_limit.unit: weeks begin on Thursday, months have 30 days and years 365, as in the peer; add `algorithm: calendar` for weeks from Monday, and for months and years of the calendar",
             "6:5: descriptors[1]: the peer also matches this with key \"a\" and value \"b\", which is not done here; add a descriptor of that key and value if it is meant",
-            "7:22: descriptors[1].detailed_metric: values of requests stand in metrics up to a bound, beyond which they are `other`; nothing, unless there are more than 1024 values",
+            "7:22: descriptors[1].detailed_metric: metrics name up to 1024 values of requests, and the others together as `other`; keep it, unless more than 1024 values are to be told apart",
             "9:10: descriptors[2].key: a `*` in a key stands for characters of the key alone, not for its value as well; put the `*` into the value where that is meant",
         ]
     );
     assert!(read("domain: d\ndescriptors: [{ key: a }]").unwrap().differences.is_empty());
+}
+
+#[test]
+fn issue_15_only_differences_under_the_semantics_in_force_are_told() {
+    let text = domain(&[
+        "{ key: a, rate_limit: { unit: week, requests_per_unit: 5 } }",
+        "{ key: b, rate_limit: { unit: day, requests_per_unit: 5 } }",
+    ]);
+    let texts = [Text { name: "f.yaml", bytes: text.as_bytes() }];
+    let differences = |settings: &str| lines(&Files::read(&texts, under(settings)).unwrap().differences);
+    assert_eq!(differences("semantics: strict"), Vec::<String>::new());
+    assert_eq!(
+        differences("semantics: tidegate"),
+        [
+            "1:9: domain: a refused hit consumes nothing, unlike in the peer; use `semantics: strict` if refused hits are to count",
+            "1:9: domain: a request is charged to the limits of all its descriptors or to none, unlike in the peer; use `semantics: strict` if each limit is to count by itself",
+        ]
+    );
 }
 
 #[test]
