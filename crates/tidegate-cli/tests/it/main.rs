@@ -13,6 +13,7 @@ mod gateways;
 mod kill;
 mod process;
 mod ratelimit_files;
+mod readme;
 mod serve;
 mod simulate;
 mod swaps;
