@@ -43,8 +43,8 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(arguments: &Check) -> Exit {
-    if let Some(name) = arguments.question.twice() {
-        return Unanswered::Untaken(format!("attribute \"{name}\" stands twice; give it once")).complain();
+    if let Some(name) = arguments.question.duplicate() {
+        return Unanswered::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
     }
     let terms = Terms { peek: arguments.peek, class: arguments.class };
     let said = match wait_for(door::check(&arguments.daemon, &arguments.question, terms)) {

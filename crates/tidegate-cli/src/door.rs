@@ -90,7 +90,7 @@ impl FromStr for Door {
             return Ok(Self { speaks: Speaks::Http, place, is_tls: false, written });
         }
         let wrong = || {
-            "it is none of http://host:port, https://, unix:/path, redis://, rediss://, grpc://, grpcs://"
+            "invalid address; expected http://host:port, https://, unix:/path, redis://, rediss://, grpc:// or grpcs://"
                 .to_owned()
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
@@ -107,9 +107,7 @@ impl FromStr for Door {
             format!("after {scheme}:// there is a host, a port, and nothing else; write {scheme}://127.0.0.1:{port}")
         })?;
         if authority.as_str().contains('@') {
-            return Err(format!(
-                "a token or password does not belong into an address; use --token-file or {TOKEN}"
-            ));
+            return Err(format!("credentials are not accepted in the address; use --token-file or {TOKEN}"));
         }
         if authority.host().is_empty() {
             return Err(format!("it has no host; write {scheme}://127.0.0.1:{port}"));
@@ -118,7 +116,7 @@ impl FromStr for Door {
         let has_port = authority.as_str().len() > authority.host().len();
         let port = match authority.port_u16() {
             Some(port) => port,
-            None if has_port => return Err(format!("its port is none; write {scheme}://{host}:{port}")),
+            None if has_port => return Err(format!("invalid port; expected {scheme}://{host}:{port}")),
             None => port,
         };
         Ok(Self { speaks, place: Place::Tcp { host, port }, is_tls, written })

@@ -14,8 +14,8 @@ use crate::policy_file::{self, NoPolicy};
 
 pub(crate) fn run(arguments: &Explain) -> Exit {
     let question = &arguments.question;
-    if let Some(name) = question.twice() {
-        return Unanswered::Untaken(format!("attribute \"{name}\" stands twice; give it once")).complain();
+    if let Some(name) = question.duplicate() {
+        return Unanswered::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
     }
     let (explained, source) = if let Some(path) = &arguments.config {
         let source = format!("by {}, as if nothing had been charged yet", path.display());

@@ -92,10 +92,7 @@ fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
     }
     let Input::File { name, bytes } = input else { unreachable!("a directory holds such files") };
     let new = policy_file::check(&name, &bytes);
-    let old = match arguments.against.as_deref().map(read).transpose() {
-        Ok(old) => old,
-        Err(exit) => return Err(exit),
-    };
+    let old = arguments.against.as_deref().map(read).transpose()?;
     let mut verdict = match (new, old) {
         (Ok(new), None) => of_policy(new, None, arguments),
         (Ok(new), Some(Ok(old))) => of_policy(new, Some(&old.policy), arguments),

@@ -10,6 +10,7 @@ mod proxy;
 mod renaming;
 mod service;
 mod store;
+mod zone;
 
 use std::collections::BTreeMap;
 
@@ -125,8 +126,9 @@ fn one_namespace(
         }
         let at = within.index(index);
         if let Some(first) = names.get(one.name.as_str()).filter(|_| !one.name.is_empty()) {
-            let what = format!("limit \"{}\" stands twice, first at limits[{first}]", shown(&one.name));
-            report.value(&at.key("name"), what, "rename one of them");
+            let what = format!("duplicate limit name \"{}\"", shown(&one.name));
+            let line = report.line_of(&within.index(*first).key("name"));
+            report.value(&at.key("name"), what, format!("first defined at line {line}; rename one of them"));
         } else {
             names.insert(&one.name, index);
         }

@@ -202,7 +202,7 @@ impl NamespacePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Authorize {
-    /// Names of headers in lower case, each with the attribute it becomes. No header and no attribute stands twice.
+    /// Names of headers in lower case, each with the attribute it becomes. No header and no attribute is in it twice.
     pub headers: Vec<(String, String)>,
     /// The namespace of requests that name none; it is one of [`Policy::namespaces`].
     pub namespace: Option<String>,

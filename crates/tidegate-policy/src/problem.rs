@@ -159,6 +159,11 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// The line in which the value at `path` begins.
+    pub(crate) fn line_of(&self, path: &Path) -> usize {
+        self.locate(path, Spot::Value).0.line
+    }
+
     fn meaning(&mut self, path: &Path, spot: Spot, what: &str, fix: &str) {
         // Looking up the position takes time that is linear in the file; for what is dropped anyway that adds up.
         if self.is_full() || self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {

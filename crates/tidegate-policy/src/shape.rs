@@ -253,9 +253,9 @@ impl<'a> Walk<'a, '_> {
             }
             let inner = path.key(&entry.key);
             if let Some(first) = seen.get(&*entry.key) {
-                let what =
-                    format!("key \"{}\" stands twice, first in line {}", shown(&entry.key), first.line);
-                self.report.shape(&inner, (entry.key_at, None), what, "keep one of them");
+                let what = format!("duplicate key \"{}\"", shown(&entry.key));
+                let fix = format!("first defined at line {}; keep one of them", first.line);
+                self.report.shape(&inner, (entry.key_at, None), what, fix);
                 continue;
             }
             seen.insert(&entry.key, entry.key_at);

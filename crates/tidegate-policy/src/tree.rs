@@ -47,7 +47,7 @@ pub(crate) struct Node {
 pub(crate) enum Content {
     Scalar(Scalar),
     Sequence(Vec<Node>),
-    /// In the order of the file; a key may stand twice, which the reader of the tree reports.
+    /// In the order of the file; a key may be in it twice, which the reader of the tree reports.
     Mapping(Vec<Entry>),
 }
 

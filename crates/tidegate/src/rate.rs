@@ -130,8 +130,26 @@ const SPAN_UNITS: [(&str, u64); 8] = [
     ("ns", 1),
 ];
 
+/// Longer names of the units from a second on.
+const SPAN_UNIT_ALIASES: [(&str, &str); 13] = [
+    ("sec", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("min", "m"),
+    ("minute", "m"),
+    ("minutes", "m"),
+    ("hr", "h"),
+    ("hour", "h"),
+    ("hours", "h"),
+    ("day", "d"),
+    ("days", "d"),
+    ("week", "w"),
+    ("weeks", "w"),
+];
+
 /// A span of time written as a whole number and a unit (`250ms`, `10m`, `1d`); the number may be left out and
-/// is then 1. Several parts may follow each other (`1h30m`). `None` if it is not of that form or overflows.
+/// is then 1. Several parts may follow each other (`1h30m`). Units from a second on have longer names too: `sec`, `min`,
+/// `hour`, `day`, `week`, and `second`, `minute`, in singular or plural. `None` if it is not of that form or overflows.
 pub fn parse_span(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total: u64 = 0;
@@ -147,7 +165,10 @@ pub fn parse_span(text: &str) -> Option<Duration> {
         }
         rest = &rest[digits..];
         let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
-        let (_, scale) = SPAN_UNITS.iter().find(|(name, _)| *name == &rest[..letters])?;
+        let written = &rest[..letters];
+        let alias = SPAN_UNIT_ALIASES.iter().find(|(name, _)| *name == written);
+        let unit = alias.map_or(written, |(_, unit)| unit);
+        let (_, scale) = SPAN_UNITS.iter().find(|(name, _)| *name == unit)?;
         rest = &rest[letters..];
         total = total.checked_add(count.checked_mul(*scale)?)?;
     }
@@ -175,6 +196,25 @@ mod tests {
             assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
         }
         assert_eq!("100/1s".parse::<Rate>().unwrap(), Rate::per_second(100).unwrap());
+    }
+
+    #[test]
+    fn issue_15_units_have_longer_names_too() {
+        for (text, short) in [
+            ("100/sec", "100/s"),
+            ("100/second", "100/s"),
+            ("5/min", "5/m"),
+            ("5/minute", "5/m"),
+            ("5/10minutes", "5/10m"),
+            ("1/hour", "1/h"),
+            ("10/day", "10/d"),
+            ("10/2days", "10/2d"),
+            ("10/week", "10/7d"),
+        ] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), short, "{text}");
+        }
+        assert_eq!(parse_span("1hour30min"), Some(Duration::from_mins(90)));
+        assert_eq!(parse_span("1month"), None, "months differ in length");
     }
 
     #[test]

@@ -83,8 +83,8 @@ pub(crate) struct Question {
 pub(crate) type Attribute = (String, String);
 
 impl Question {
-    /// The attribute that stands twice, if one does: a choice between them would be a guess.
-    pub(crate) fn twice(&self) -> Option<&str> {
+    /// The duplicate attribute, if there is one: a choice between its values would be a guess.
+    pub(crate) fn duplicate(&self) -> Option<&str> {
         let names = self.attributes.iter().map(|(name, _)| name.as_str()).enumerate();
         let earlier = |at: usize, name: &str| self.attributes[..at].iter().any(|(known, _)| known == name);
         names.into_iter().find(|(at, name)| earlier(*at, name)).map(|(_, name)| name)

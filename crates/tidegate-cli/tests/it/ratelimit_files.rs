@@ -49,9 +49,12 @@ fn a_directory_of_them_is_checked_as_one() {
     write("c.yaml", "domain: shop\ndescriptors: [{ key: x, rate_limit: { unit: dai } }]");
     let (code, out, _) = run(&["validate", path]);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains("c.yaml:1:9: domain: domain \"shop\" stands in another file as well"), "{out}");
     assert!(
-        out.contains("c.yaml:2:45: descriptors[0].rate_limit.unit: unit \"dai\" is none; did you mean day?"),
+        out.contains("c.yaml:1:9: domain: duplicate domain \"shop\": another file defines it too"),
+        "{out}"
+    );
+    assert!(
+        out.contains("c.yaml:2:45: descriptors[0].rate_limit.unit: unknown unit \"dai\"; did you mean day?"),
         "{out}"
     );
     assert!(out.ends_with("2 problems\n"), "{out}");

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use jiff::tz::TimeZoneDatabase;
 use tidegate::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Weekday, WindowStart,
 };
 use tidegate::rate::format_span;
 use tidegate::{Algorithm, AlgorithmError, Rate};
 
+use super::zone;
 use crate::measure::span;
 use crate::path::Path;
 use crate::problem::{Report, shown};
@@ -16,7 +16,7 @@ use crate::raw::limit::{
     AccuracyConfig, CivilUnitConfig, ConsistencyConfig, LimitConfig, NumbersConfig, WeekdayConfig,
     WindowStartConfig,
 };
-use crate::suggestion::{listed, nearest};
+use crate::suggestion::listed;
 
 /// An algorithm, without its numbers.
 #[derive(Clone, Copy, Debug)]
@@ -203,6 +203,14 @@ impl<'a> Written<'a> {
             _ => return None,
         };
         Some(Self { kind, numbers, share: 1, path: Path::default() })
+    }
+
+    /// The zone of a calendar, as it is written.
+    pub(super) fn zone(&self) -> Option<&'a str> {
+        match self.kind {
+            Kind::Calendar { zone, .. } => Some(zone),
+            _ => None,
+        }
     }
 
     /// The name of the algorithm in policies.
@@ -400,9 +408,7 @@ impl<'a> Written<'a> {
     fn no_zone(&self, zone: &str, error: &AlgorithmError) -> Wrong {
         let mut wrong = wrong_at(&self.path.key("calendar").key("zone"), error);
         wrong.what = format!("time zone \"{}\" does not exist", shown(zone));
-        if let Some(near) = nearest_zone(zone) {
-            wrong.fix = format!("did you mean {near}?");
-        }
+        wrong.fix = zone::meant(zone).unwrap_or(wrong.fix);
         wrong
     }
 }
@@ -420,20 +426,6 @@ fn wrong_at(path: &Path, error: &impl core::fmt::Display) -> Wrong {
     let message = error.to_string();
     let (what, fix) = crate::problem::split(&message);
     Wrong { path: path.clone(), what: what.to_owned(), fix: fix.to_owned() }
-}
-
-/// The IANA zone that was probably meant, by its name or by its city.
-fn nearest_zone(zone: &str) -> Option<String> {
-    let names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
-    let whole = nearest(zone, names.iter().map(String::as_str));
-    let by_city = || {
-        let city = |name: &'_ str| name.rsplit('/').next().map(str::to_owned);
-        let wanted = city(zone)?;
-        let cities: Vec<String> = names.iter().filter_map(|name| city(name)).collect();
-        let near = nearest(&wanted, cities.iter().map(String::as_str))?;
-        names.iter().find(|name| name.rsplit('/').next() == Some(near)).cloned()
-    };
-    whole.map(str::to_owned).or_else(by_city)
 }
 
 fn civil_unit(unit: CivilUnitConfig) -> CivilUnit {

@@ -16,7 +16,7 @@ pub(super) fn authorization(raw: Option<&[GrantConfig]>, path: &Path, report: &m
     let Some(raw) = raw else { return Vec::new() };
     if raw.is_empty() {
         // Who writes this may mean that nobody is let in, or that everybody is.
-        let fix = "add grants, or remove it to ask nobody who they are";
+        let fix = "add grants, or remove it to serve callers without authentication";
         report.value(path, "an empty list of grants", fix);
     }
     if raw.len() > Grant::COUNT_MAX {
@@ -112,7 +112,7 @@ fn credential(raw: &GrantConfig, path: &Path, report: &mut Report<'_>) -> Option
         }
         (None, None, None) => {
             let fix = "add `token_file`, `token` or `certificate`";
-            report.key(path, "the grant does not say who it is for", fix);
+            report.key(path, "the grant names no caller", fix);
             None
         }
         _ => {

@@ -12,6 +12,7 @@ use super::algorithm::Written;
 use super::check_name;
 use super::matching::matcher;
 use super::service::ATTRIBUTE_NAME_BYTES_MAX;
+use super::zone;
 use crate::measure::span;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
@@ -55,8 +56,13 @@ pub(super) fn check(
     if let (Some(algorithm), Some(written)) = (&algorithm, &written)
         && algorithm.limit() == 0
     {
-        let what = format!("limit \"{}\" refuses every request it speaks of", shown(&raw.name));
+        let what = format!("limit \"{}\" refuses every request that it applies to", shown(&raw.name));
         report.warn(&path.key(written.name()).key("limit"), what, "use at least 1, unless that is meant");
+    }
+    if let (Some(_), Some(written)) = (&algorithm, &written)
+        && let Some((what, fix)) = written.zone().and_then(zone::without_daylight_saving)
+    {
+        report.warn(&path.key("calendar").key("zone"), what, fix);
     }
     let key = key?;
     let overrides = overrides(
@@ -144,7 +150,7 @@ fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Ve
             report.value(&at, what, fix);
         });
         if parts.iter().any(|earlier| earlier.attribute == part.attribute) {
-            let what = format!("attribute \"{}\" stands twice in `key`", shown(&part.attribute));
+            let what = format!("duplicate attribute \"{}\" in `key`", shown(&part.attribute));
             report.value(&at, what, "remove one");
         }
         parts.push(part);
@@ -157,6 +163,9 @@ fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(Stri
     for (attribute, raw) in raw.matches.iter().flatten() {
         let at = path.key(attribute);
         check_name("attribute", attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
+        if let Some((what, fix)) = super::matching::pattern_as_text(raw) {
+            report.warn(&at, what, fix);
+        }
         all.extend(matcher(raw, &at, report).map(|matcher| (attribute.clone(), matcher)));
     }
     all
@@ -283,11 +292,7 @@ fn overrides(
         let at = path.index(index);
         override_attributes(one, key, &at, report);
         if !one.when.is_empty() && !seen.insert(&one.when) {
-            report.value(
-                &at,
-                "an override for the same attributes and values stands before it",
-                "remove one",
-            );
+            report.value(&at, "duplicate override for the same attributes and values", "remove one");
         }
         let changed = written.and_then(|written| written.overridden(&one.numbers, &at, report));
         if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {

@@ -4,7 +4,7 @@ use tidegate::Matcher;
 use tidegate::matcher::MatcherError;
 
 use crate::path::Path;
-use crate::problem::Report;
+use crate::problem::{Report, shown};
 use crate::raw::matching::{MatcherConfig, MatcherForm, Texts};
 
 /// The matcher in `raw`; `None` where something in it is wrong.
@@ -14,6 +14,20 @@ pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>)
         MatcherConfig::OneOf(texts) => one_of(texts, path, report),
         MatcherConfig::Form(form) => form_matcher(form, path, report),
     }
+}
+
+/// What is said of a plain value that is certainly meant as a pattern of paths.
+pub(super) fn pattern_as_text(raw: &MatcherConfig) -> Option<(String, String)> {
+    let MatcherConfig::Exact(text) = raw else { return None };
+    let fix = match super::proxy::glob_of(text) {
+        Some(Some(glob)) => format!("write {{ glob: \"{}\" }}", shown(&glob)),
+        Some(None) if text.starts_with("^/") => format!("write {{ regex: '{}' }}", shown(text)),
+        None if text.starts_with('/') && text.contains('*') => {
+            format!("write {{ glob: \"{}\" }}", shown(text))
+        }
+        _ => return None,
+    };
+    Some((format!("\"{}\" is compared as plain text, and not as a pattern", shown(text)), fix))
 }
 
 /// Whether `raw` holds only for requests that lack the attribute.

@@ -20,7 +20,10 @@ use crate::raw::proxy::{
 use crate::raw::service::{Listen, Listener};
 use crate::suggestion::nearest;
 
+mod expression;
 mod server;
+
+pub(super) use expression::glob_of;
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -72,8 +75,9 @@ pub(super) fn proxy(
         let at = within.index(index);
         let checked = route(one, index, raw, namespaces, &at, report);
         if let Some(first) = proxy.routes.iter().position(|known| known.name == checked.name) {
-            let what = format!("route \"{}\" stands twice, first at routes[{first}]", shown(&checked.name));
-            report.value(&at.key("name"), what, "rename one of them");
+            let what = format!("duplicate route name \"{}\"", shown(&checked.name));
+            let line = report.line_of(&within.index(first));
+            report.value(&at.key("name"), what, format!("first defined at line {line}; rename one of them"));
         }
         proxy.routes.push(checked);
     }
@@ -108,7 +112,8 @@ fn peers(listen: &Listen, proxy: &Proxy, report: &mut Report<'_>) {
     let is_unix = listener.address().starts_with("unix:");
     let trusts_any = if is_unix { proxy.trusts_unix } else { !proxy.trusted.is_empty() };
     if listener.expects_preamble() && !trusts_any {
-        let what = "every connection would be closed, because nobody is trusted to say who a client is";
+        let what =
+            "every connection would be closed, because no peer is trusted to name the client's address";
         let fix = if is_unix {
             "add `trusted: [unix]` under `proxy:`"
         } else {
@@ -262,7 +267,7 @@ fn jwt(raw: &JwtConfig, path: &Path, report: &mut Report<'_>) -> Option<Jwt> {
     let leeway = ("leeway", raw.leeway.as_ref());
     let leeway = between(leeway, Duration::from_mins(1), (Duration::ZERO, HOUR), path, report);
     if count != 1 {
-        let what = format!("{count} ways to know that a token is true");
+        let what = format!("expected one way to verify tokens, found {count}");
         report.value(
             path,
             what,
@@ -406,7 +411,14 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
         let inner = pattern.strip_prefix('/').unwrap_or(pattern);
         let mut parts = inner.split('/').rev();
         let last = parts.next().unwrap_or_default();
-        if !pattern.starts_with('/') {
+        if let Some(glob) = expression::glob_of(pattern) {
+            let what = format!("path \"{}\" is a regular expression, and paths are globs", shown(pattern));
+            let fix = match glob {
+                Some(glob) => format!("write {}", shown(&glob)),
+                None => "write a glob, for example /v1/* or /v1/*/items".to_owned(),
+            };
+            report.value(&at, what, fix);
+        } else if !pattern.starts_with('/') {
             let what = format!("path \"{}\" does not begin with /", shown(pattern));
             report.value(&at, what, format!("write /{}", shown(pattern)));
         } else if pattern.len() > 1024 {
@@ -419,7 +431,10 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
             || parts.any(|part| matches!(part, "" | "." | ".."))
             || matches!(last, "." | "..")
         {
-            let what = format!("path \"{}\" has a shape that no path has which is let in", shown(pattern));
+            let what = format!(
+                "path \"{}\" contains a segment that the proxy rejects before it matches routes",
+                shown(pattern)
+            );
             report.value(&at, what, "leave out //, /./, /../, backslashes and control characters");
         }
         route.path = Some(pattern.clone());
@@ -453,13 +468,14 @@ fn attributes(
         let at = within.key(name);
         check_name("attribute", name, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
         if !is_source(source) {
-            let what = format!("\"{}\" says no part of a request", shown(source));
+            let what = format!("\"{}\" is not a source of an attribute", shown(source));
             let fix = "write header.NAME, cookie.NAME, query.NAME, path, path.N, method, host, jwt.CLAIM, client_ip, \
                        or text in double quotes";
             report.value(&at, what, fix);
         }
         if source.starts_with("jwt.") && proxy.jwt.is_none() {
-            let what = format!("\"{}\" needs a token, and nothing says how to check one", shown(source));
+            let what =
+                format!("\"{}\" reads a token, and there are no keys to verify tokens with", shown(source));
             report.value(&at, what, "add `jwt:` under `proxy:`");
         }
         all.push((name.clone(), source.clone()));

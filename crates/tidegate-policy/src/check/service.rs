@@ -134,7 +134,7 @@ fn guard(
         ListenerConfig::Form(_) => path.key("address"),
     };
     let address = &listener.address;
-    let what = format!("{address} is not on loopback, and nobody is asked who they are");
+    let what = format!("{address} is reachable from other machines, and callers are not authenticated");
     let fix = format!(
         "listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write {{ address: \"{address}\", insecure: true }} where a network or a proxy guards it"
     );
@@ -220,7 +220,7 @@ pub(super) fn authorize(
             let what = format!("\"{}\" is not the name of a header", shown(&header));
             report.key(&at, what, "use letters, digits and dashes, for example x-api-key");
         } else if headers.iter().any(|(known, _)| *known == name) {
-            let what = format!("header \"{}\" stands twice (case does not matter)", shown(&header));
+            let what = format!("duplicate header \"{}\" (names ignore case)", shown(&header));
             report.key(&at, what, "keep one of them");
         } else if let Some((other, _)) = headers.iter().find(|(_, known)| *known == attribute) {
             let what = format!("attribute \"{}\" is already set by header \"{other}\"", shown(&attribute));

@@ -165,7 +165,8 @@ impl Read {
         difference::note(&document, self.files.settings.semantics, &mut notes);
         let is_known = self.files.domains.contains_key(&document.domain);
         if is_known && !document.domain.is_empty() && !self.files.settings.merge_domains {
-            let what = format!("domain \"{}\" stands in another file as well", shown(&document.domain));
+            let what =
+                format!("duplicate domain \"{}\": another file defines it too", shown(&document.domain));
             report.value(
                 &Path::default().key("domain"),
                 what,

@@ -78,7 +78,7 @@ impl core::fmt::Display for RequestError {
             ),
             Self::Unit(number) => {
                 let range = "use 1 (second) to 6 (year), or 7 (week)";
-                write!(f, "the limit of a descriptor has unit {number}, which is none; {range}")
+                write!(f, "the limit of a descriptor has unknown unit {number}; {range}")
             }
         }
     }

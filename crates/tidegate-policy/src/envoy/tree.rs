@@ -103,13 +103,14 @@ impl Domain {
             let place = *place;
             if place != index && !one.key.is_empty() {
                 let first = &self.nodes[place];
-                let of = if *first.file == *file { String::new() } else { format!(" of {}", first.file) };
-                let what = format!(
-                    "descriptor \"{}\" stands twice, first at {}{of}",
-                    shown(&one.composite()),
-                    first.path
-                );
-                report.value(&one.path, what, "merge the two, or remove one");
+                let first = if *first.file == *file {
+                    format!("line {}", report.line_of(&first.path))
+                } else {
+                    format!("{} of {}", first.path, first.file)
+                };
+                let what = format!("duplicate descriptor \"{}\"", shown(&one.composite()));
+                let fix = format!("first defined at {first}; merge the two, or remove one");
+                report.value(&one.path, what, fix);
             }
             let is_wildcard = one.is_wildcard();
             if is_wildcard {

@@ -29,8 +29,8 @@ pub(crate) struct LimitConfig {
     /// What happens to a request that lacks an attribute of `key`. Default: `skip`. Danger: with `skip`, a caller that
     /// may leave attributes out escapes the limit.
     pub(crate) missing: Option<MissingConfig>,
-    /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`. At least 1 unit, a span of at
-    /// most 365d, at most 10^9 units a second.
+    /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`, or `100/sec`, `5/min`,
+    /// `10/hour`, `1000/day`. At least 1 unit, a span of at most 365d, at most 10^9 units a second.
     pub(crate) rate: Option<String>,
     /// For `rate`: how many units the bucket holds, which is what a caller that was quiet may use at once. At least 1.
     /// Default: the units of `rate`.

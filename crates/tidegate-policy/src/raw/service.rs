@@ -42,7 +42,7 @@ pub(crate) struct ListenerForm {
     /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one. For http,
     /// proxy, grpc and resp also `unix:/path`.
     pub(crate) address: String,
-    /// Listens on an address that is not loopback although nobody is asked who they are. Default: `false`. Danger: whoever
+    /// Listens on an address that is not loopback although callers are not authenticated. Default: `false`. Danger: whoever
     /// reaches the address may use up, and on admin change, every limit.
     pub(crate) insecure: Option<bool>,
     /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files are taken up within seconds.

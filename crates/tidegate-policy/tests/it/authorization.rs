@@ -63,7 +63,7 @@ fn a_token_is_shown_neither_in_a_problem_nor_in_a_comparison_nor_for_debugging()
 fn a_grant_that_permits_nothing_or_nobody_is_an_error() {
     assert!(problems("authorization: []").contains("an empty list of grants; add grants"));
     for (grant, said) in [
-        ("{ namespaces: [api] }", "does not say who it is for"),
+        ("{ namespaces: [api] }", "names no caller"),
         ("{ token_file: a, certificate: b, namespaces: [api] }", "several of"),
         ("{ token_file: '', namespaces: [api] }", "not the path of a file"),
         ("{ token_file: a, namespaces: [] }", "without namespaces permits nothing"),
@@ -88,7 +88,10 @@ fn a_listener_beyond_this_machine_asks_who_comes_or_says_that_it_does_not() {
     for listener in ["http", "admin", "resp"] {
         let open = format!("{listener}: 0.0.0.0:7001, proxy: 127.0.0.1:0");
         let said = listen(&open, "").unwrap_err();
-        assert!(said.contains("0.0.0.0:7001 is not on loopback, and nobody is asked who they are"), "{said}");
+        assert!(
+            said.contains("0.0.0.0:7001 is reachable from other machines, and callers are not authenticated"),
+            "{said}"
+        );
         assert!(said.contains("write `authorization:`"), "{said}");
         assert_eq!(listen(&open, grants), Ok(()));
         assert_eq!(listen(&format!("{listener}: {{ address: 0.0.0.0:7001, insecure: true }}"), ""), Ok(()));

@@ -24,7 +24,7 @@ fn an_address_of_another_listener_or_beyond_this_machine_is_a_problem() {
     let told = problems(&policy("http: 127.0.0.1:8080, grpc: 127.0.0.1:8080")).join(" ");
     assert!(told.contains("listen.grpc: grpc listens on 127.0.0.1:8080 as another listener does"), "{told}");
     let told = problems(&policy("grpc: 0.0.0.0:8081")).join(" ");
-    assert!(told.contains("listen.grpc: 0.0.0.0:8081 is not on loopback"), "{told}");
+    assert!(told.contains("listen.grpc: 0.0.0.0:8081 is reachable from other machines"), "{told}");
     assert!(check(&policy("grpc: { address: '0.0.0.0:8081', insecure: true }")).is_ok());
     assert!(check(&policy("http: 127.0.0.1:0, grpc: 127.0.0.1:0")).is_ok(), "any free port");
 }

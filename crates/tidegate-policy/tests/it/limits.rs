@@ -96,6 +96,19 @@ fn windows_and_holds_are_spans_of_at_most_a_year() {
 }
 
 #[test]
+fn issue_15_an_abbreviation_of_a_zone_is_told_the_zones_it_stands_for() {
+    for (zone, fix) in [
+        ("PST", "use the IANA name America/Los_Angeles"),
+        ("CEST", "use an IANA name: Europe/Berlin, Europe/Paris, Europe/Madrid or Europe/Rome"),
+        ("IST", "use an IANA name: Asia/Kolkata, Asia/Jerusalem or Europe/Dublin"),
+    ] {
+        let limit = format!("{{ name: a, calendar: {{ limit: 1, unit: day, zone: {zone} }} }}");
+        let expected = format!(".calendar.zone: time zone \"{zone}\" does not exist; {fix}");
+        assert_eq!(limit_problems(&limit), [expected]);
+    }
+}
+
+#[test]
 fn a_zone_that_does_not_exist_is_told_the_nearest_one() {
     let zone = |zone: &str| format!("{{ name: a, calendar: {{ limit: 1, unit: day, zone: {zone} }} }}");
     for (given, fix) in [
@@ -145,7 +158,7 @@ fn a_limit_has_one_algorithm_and_a_name_of_its_own() {
         (
             "namespaces: { api: { limits: [ { name: a, rate: 1/s }, { name: a, rate: 2/s } ] } }",
             &[
-                "t.yaml:1:64: namespaces.api.limits[1].name: limit \"a\" stands twice, first at limits[0]; rename one of them",
+                "t.yaml:1:64: namespaces.api.limits[1].name: duplicate limit name \"a\"; first defined at line 1; rename one of them",
             ],
         ),
         (
@@ -170,13 +183,10 @@ fn a_limit_has_one_algorithm_and_a_name_of_its_own() {
 #[test]
 fn keys_and_overrides_name_attributes_once_and_of_the_key() {
     assert_limits(&[
-        (
-            "{ name: a, rate: 1/s, key: [u, u] }",
-            &[".key[1]: attribute \"u\" stands twice in `key`; remove one"],
-        ),
+        ("{ name: a, rate: 1/s, key: [u, u] }", &[".key[1]: duplicate attribute \"u\" in `key`; remove one"]),
         (
             "{ name: a, rate: 1/s, key: [u, { attribute: u }] }",
-            &[".key[1].attribute: attribute \"u\" stands twice in `key`; remove one"],
+            &[".key[1].attribute: duplicate attribute \"u\" in `key`; remove one"],
         ),
         (
             "{ name: a, rate: 1/s, key: [\"\"] }",
@@ -235,7 +245,7 @@ fn keys_and_overrides_name_attributes_once_and_of_the_key() {
             "{ name: a, rate: 1/s, key: [u], overrides: [{ u: x, rate: 0/s }, { u: x, burst: 0 }] }",
             &[
                 ".overrides[0].rate: rate \"0/s\" admits nothing; use at least 1 unit, or block the key",
-                ".overrides[1]: an override for the same attributes and values stands before it; remove one",
+                ".overrides[1]: duplicate override for the same attributes and values; remove one",
                 ".overrides[1].burst: burst 0 admits nothing; use at least 1, or remove `burst` to allow one span of `rate`",
             ],
         ),

@@ -156,11 +156,11 @@ fn a_wrong_type_says_what_was_expected() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_a_problem_and_the_first_one_is_checked() {
+fn a_duplicate_key_is_a_problem_and_the_first_one_is_checked() {
     assert_files(&[(
         "namespaces:\n  api:\n    limits:\n      - name: a\n        rate: 0/s\n        rate: 1/s\n",
         &[
-            "t.yaml:6:9: namespaces.api.limits[0].rate: key \"rate\" stands twice, first in line 5; keep one of them",
+            "t.yaml:6:9: namespaces.api.limits[0].rate: duplicate key \"rate\"; first defined at line 5; keep one of them",
         ],
     )]);
 }
@@ -171,13 +171,13 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
         (
             "listen: { http: 0.0.0.0:80 }",
             &[
-                "t.yaml:1:17: listen.http: 0.0.0.0:80 is not on loopback, and nobody is asked who they are; listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write { address: \"0.0.0.0:80\", insecure: true } where a network or a proxy guards it",
+                "t.yaml:1:17: listen.http: 0.0.0.0:80 is reachable from other machines, and callers are not authenticated; listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write { address: \"0.0.0.0:80\", insecure: true } where a network or a proxy guards it",
             ],
         ),
         (
             "listen: { admin: { address: \"[::]:80\", insecure: false } }",
             &[
-                "t.yaml:1:29: listen.admin.address: [::]:80 is not on loopback, and nobody is asked who they are; listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write { address: \"[::]:80\", insecure: true } where a network or a proxy guards it",
+                "t.yaml:1:29: listen.admin.address: [::]:80 is reachable from other machines, and callers are not authenticated; listen on 127.0.0.1, write `authorization:`, set tls.client_ca, or write { address: \"[::]:80\", insecure: true } where a network or a proxy guards it",
             ],
         ),
         (
@@ -320,7 +320,7 @@ fn authorize_names_headers_attributes_and_a_namespace_that_exist() {
         ),
         (
             "{ headers: { x-user: u, X-User: v } }",
-            "t.yaml:2:25: authorize.headers.x-user: header \"x-user\" stands twice (case does not matter); keep one of them",
+            "t.yaml:2:25: authorize.headers.x-user: duplicate header \"x-user\" (names ignore case); keep one of them",
         ),
         (
             "{ headers: { x-a: u, x-b: u } }",

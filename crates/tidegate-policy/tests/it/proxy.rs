@@ -116,6 +116,7 @@ fn what_cannot_work_is_told_with_its_place_and_a_fix() {
       cost: {{ body: 0B }}
       timeouts: {{ idle: 0s }}
     - {{ name: route-1, upstream: app, match: {{ path: /a/../b }} }}
+    - {{ upstream: app, match: {{ path: '^/x.*' }} }}
 "
     );
     let all = problems(&text).join("\n");
@@ -127,22 +128,23 @@ fn what_cannot_work_is_told_with_its_place_and_a_fix() {
         "proxy.upstreams.app[5]: server \"https://-a\" has a host that no certificate can be for; say what it is as",
         "proxy.upstreams.none: upstream \"none\" has 0 servers; list 1 to 256",
         "proxy.trusted[1]: ",
-        "proxy.jwt: 2 ways to know that a token is true; give one of",
+        "proxy.jwt: expected one way to verify tokens, found 2; give one of",
         "proxy.routes[0].upstream: upstream \"ap\" is not under `proxy.upstreams:`; did you mean app?",
         "proxy.routes[0].namespace: namespace \"apl\" is not under `namespaces:`; did you mean api?",
         "proxy.routes[0].wait: wait \"2h\" is out of range; use a span from 0s to 1h",
         "proxy.routes[1].match.path: path \"v1/*\" does not begin with /; write /v1/*",
         "proxy.routes[1].match.method[0]: \"get\" is not a method; write it in capitals",
-        "proxy.routes[1].attributes.user: \"headers.x\" says no part of a request; write header.NAME",
-        "proxy.routes[1].attributes.key: \"header.\" says no part of a request",
-        "proxy.routes[1].attributes.claim: \"jwt.\" says no part of a request",
+        "proxy.routes[1].attributes.user: \"headers.x\" is not a source of an attribute; write header.NAME",
+        "proxy.routes[1].attributes.key: \"header.\" is not a source of an attribute",
+        "proxy.routes[1].attributes.claim: \"jwt.\" is not a source of an attribute",
         "proxy.routes[1].tenant: tenant \"usr\" is not under `attributes:`; did you mean user?",
         "proxy.routes[1].class.from: \"query.class\" is not where a class is found; write header.NAME",
         "proxy.routes[1].deadline: \"no header\" is not the name of a header",
         "proxy.routes[1].cost.body: ",
         "proxy.routes[1].timeouts.idle: idle \"0s\" is out of range; use a span from 1ms to 1d",
-        "proxy.routes[2].name: route \"route-1\" stands twice, first at routes[1]; rename one of them",
-        "proxy.routes[2].match.path: path \"/a/../b\" has a shape that no path has which is let in",
+        "proxy.routes[2].name: duplicate route name \"route-1\"; first defined at line ",
+        "proxy.routes[3].match.path: path \"^/x.*\" is a regular expression, and paths are globs; write /x*",
+        "proxy.routes[2].match.path: path \"/a/../b\" contains a segment that the proxy rejects before it matches routes",
     ] {
         assert!(all.contains(expected), "{expected}\n{all}");
     }
@@ -198,7 +200,7 @@ fn a_claim_without_a_way_to_check_it_is_a_problem() {
     assert_eq!(
         problems(&text),
         [
-            "proxy.routes[0].attributes.user: \"jwt.sub\" needs a token, and nothing says how to check one; add `jwt:` under `proxy:`"
+            "proxy.routes[0].attributes.user: \"jwt.sub\" reads a token, and there are no keys to verify tokens with; add `jwt:` under `proxy:`"
         ]
     );
 }

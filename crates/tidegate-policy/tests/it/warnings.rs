@@ -42,7 +42,7 @@ fn what_does_nothing_is_warned_about() {
         ),
         (
             "{ name: a, fixed: { limit: 0, window: 1s } }",
-            "t.yaml:1:59: namespaces.api.limits[0].fixed.limit: limit \"a\" refuses every request it speaks of; use at least 1, unless that is meant",
+            "t.yaml:1:59: namespaces.api.limits[0].fixed.limit: limit \"a\" refuses every request that it applies to; use at least 1, unless that is meant",
         ),
         (
             "{ name: a, rate: 1/s, on_store_failure: allow }",
@@ -61,6 +61,41 @@ fn what_does_nothing_is_warned_about() {
             "t.yaml:1:1: namespaces: there is no namespace, so every check is answered 404; add one under `namespaces:`"
         ]
     );
+}
+
+#[test]
+fn issue_15_a_pattern_that_is_written_as_plain_text_is_warned_about() {
+    for (value, fix) in [
+        ("/v1/*", Some("write { glob: \"/v1/*\" }")),
+        ("^/x.*", Some("write { glob: \"/x*\" }")),
+        ("^/(a|b)", Some("write { regex: '^/(a|b)' }")),
+        ("/v1/check", None),
+        ("*/*", None),
+        ("a*", None),
+    ] {
+        let limit =
+            format!("{{ name: all, rate: 1/s }}, {{ name: a, match: {{ x: '{value}' }}, rate: 1/s }}");
+        let said = warnings(&with_limit(&limit));
+        let expected = fix.map(|fix| {
+            format!("t.yaml:1:81: namespaces.api.limits[1].match.x: \"{value}\" is compared as plain text, and not as a pattern; {fix}")
+        });
+        assert_eq!(said, Vec::from_iter(expected), "{value}");
+    }
+}
+
+#[test]
+fn issue_15_an_abbreviation_of_a_zone_that_ignores_daylight_saving_is_warned_about() {
+    let limit =
+        |zone: &str| with_limit(&format!("{{ name: a, calendar: {{ limit: 1, unit: day, zone: {zone} }} }}"));
+    assert_eq!(
+        warnings(&limit("EST")),
+        [
+            "t.yaml:1:82: namespaces.api.limits[0].calendar.zone: zone \"EST\" is UTC-5 all year, without daylight-saving time; use America/New_York for the clocks of a city, or America/Panama if a fixed offset is meant"
+        ]
+    );
+    for zone in ["UTC", "GMT", "CET", "America/New_York"] {
+        assert_eq!(warnings(&limit(zone)), Vec::<String>::new(), "{zone}");
+    }
 }
 
 #[test]

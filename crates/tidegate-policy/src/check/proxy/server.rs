@@ -65,6 +65,6 @@ pub(super) fn is_name(name: &str) -> bool {
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     };
     let last = whole.rsplit('.').next().unwrap_or_default();
-    // A name that ends in a number would be an address that is none.
+    // A host whose last label is numeric would be parsed as an invalid IPv4 address.
     whole.len() <= 253 && whole.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -19,7 +19,7 @@ pub(super) struct Field<'n> {
 
 /// The entries of `node`, which is a mapping, in the order of the file.
 ///
-/// What a merge key brings comes last and only where nothing is written. A key that stands twice has its last value,
+/// What a merge key brings comes last and only where nothing is written. A duplicate key has its last value,
 /// and there is a warning.
 pub(super) fn fields<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Vec<Field<'n>> {
     let mut found: Vec<Field<'n>> = Vec::new();
@@ -46,8 +46,8 @@ fn add<'n>(
                 found.push(field);
             }
             Some(place) if is_own || *place >= own_from => {
-                let what = format!("key \"{}\" stands twice, and the last one counts", shown(&entry.key));
-                report.warn(&path.key(&entry.key), what, "keep one of them");
+                let what = format!("duplicate key \"{}\"", shown(&entry.key));
+                report.warn(&path.key(&entry.key), what, "the last one counts; keep one of them");
                 found[*place] = field;
             }
             Some(_) => {}

@@ -124,7 +124,7 @@ impl Form {
         const ALGORITHMS: [&str; 4] = ["fixed", "rate", "rolling", "calendar"];
         let algorithm = self.algorithm.as_deref().unwrap_or("fixed");
         if !ALGORITHMS.contains(&algorithm) {
-            let what = format!("algorithm \"{}\" is none", shown(algorithm));
+            let what = format!("unknown algorithm \"{}\"", shown(algorithm));
             let fix = match nearest(algorithm, ALGORITHMS) {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("use {}", listed(ALGORITHMS, "or")),
@@ -156,9 +156,9 @@ impl Form {
                     ("the limit has no unit".to_owned(), format!("add `unit:` with {units}"))
                 }
                 Some(meant) => {
-                    (format!("unit \"{}\" is none", shown(written)), format!("did you mean {meant}?"))
+                    (format!("unknown unit \"{}\"", shown(written)), format!("did you mean {meant}?"))
                 }
-                None => (format!("unit \"{}\" is none", shown(written)), format!("use {units}")),
+                None => (format!("unknown unit \"{}\"", shown(written)), format!("use {units}")),
             };
             report.value(&path.key("unit"), what, fix);
             return None;

@@ -301,7 +301,7 @@ fn a_limit_in_the_request_with_an_unknown_unit_is_an_error_and_no_panic() {
     for unit in Unit::ALL {
         assert_eq!(DescriptorLimit::new(1, unit.number()).unwrap().unit, unit);
     }
-    assert!(RequestError::Unit(0).to_string().contains("unit 0, which is none; use 1 (second) to 6 (year)"));
+    assert!(RequestError::Unit(0).to_string().contains("unknown unit 0; use 1 (second) to 6 (year)"));
 }
 
 #[test]

@@ -62,13 +62,13 @@ descriptors:
         [
             "1:9: domain: the domain is empty; name the domain that Envoy's filter names",
             "3:5: descriptors[0].key: the key is empty; name the key of the descriptor's entry",
-            "4:25: descriptors[0].rate_limit.unit: unit \"fortnight\" is none; use second, minute, hour, day, week, month or year",
+            "4:25: descriptors[0].rate_limit.unit: unknown unit \"fortnight\"; use second, minute, hour, day, week, month or year",
             "4:55: descriptors[0].rate_limit.requests_per_unit: 1.5 is not a whole number; use a whole number, or quote it where text is meant",
             "6:5: descriptors[1].ratelimit: unknown key \"ratelimit\"; did you mean `rate_limit`?",
             "7:18: descriptors[1].shadow_mode: expected true or false, found \"perhaps\"; write true or false",
             "9:25: descriptors[2].rate_limit.unit: a limit that is unlimited has a unit; remove `unit`, or `unlimited`",
             "9:58: descriptors[2].rate_limit.replaces[0]: the name to take the place of is empty; add `name:`, or remove the entry",
-            "10:5: descriptors[3]: descriptor \"b\" stands twice, first at descriptors[2]; merge the two, or remove one",
+            "10:5: descriptors[3]: duplicate descriptor \"b\"; first defined at line 8; merge the two, or remove one",
             "11:22: descriptors[3].share_threshold: share_threshold is for values with a `*`, whose counters it makes one; put a `*` into the value, or remove it",
         ]
     );
@@ -87,7 +87,7 @@ fn a_domain_is_required_and_stands_in_one_file_unless_files_are_merged() {
         [("a.yaml", &one), ("b.yaml", &two)].map(|(name, text)| Text { name, bytes: text.as_bytes() });
     assert_eq!(
         Files::read(&texts, under("")).unwrap_err().to_string(),
-        "b.yaml:1:9: domain: domain \"d\" stands in another file as well; put both into one file, or set `merge_domains: true` under `envoy_ratelimit:`"
+        "b.yaml:1:9: domain: duplicate domain \"d\": another file defines it too; put both into one file, or set `merge_domains: true` under `envoy_ratelimit:`"
     );
     assert!(Files::read(&texts, under("merge_domains: true")).is_ok());
 }
@@ -108,7 +108,7 @@ fn merged_domains_are_one_and_a_key_in_both_is_still_an_error() {
         [("a.yaml", &one), ("b.yaml", &two)].map(|(name, text)| Text { name, bytes: text.as_bytes() });
     assert_eq!(
         Files::read(&texts, under("merge_domains: true")).unwrap_err().to_string(),
-        "b.yaml:3:5: descriptors[0]: descriptor \"a\" stands twice, first at descriptors[0] of a.yaml; merge the two, or remove one"
+        "b.yaml:3:5: descriptors[0]: duplicate descriptor \"a\"; first defined at descriptors[0] of a.yaml; merge the two, or remove one"
     );
 }
 
@@ -204,7 +204,7 @@ fn scalars_are_what_the_peers_reader_takes_them_for() {
 }
 
 #[test]
-fn merge_keys_and_aliases_are_followed_and_a_key_that_stands_twice_has_its_last_value() {
+fn merge_keys_and_aliases_are_followed_and_a_duplicate_key_has_its_last_value() {
     let text = "
 domain: d
 descriptors:
@@ -226,7 +226,7 @@ descriptors:
     );
     assert_eq!(
         lines(&read.warnings),
-        ["10:10: descriptors[3].key: key \"key\" stands twice, and the last one counts; keep one of them"]
+        ["10:10: descriptors[3].key: duplicate key \"key\"; the last one counts; keep one of them"]
     );
     assert!(problems("domain: d\n<<: 5")[0].contains("a merge key (\"<<\") without a mapping"));
 }

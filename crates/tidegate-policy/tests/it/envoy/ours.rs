@@ -165,7 +165,7 @@ fn our_keys_are_taken_only_where_they_have_one_meaning() {
         (limit("window: 400d"), "is not between 1us and 366d"),
         (
             limit("algorithm: sliding, unit: day"),
-            "algorithm \"sliding\" is none; use fixed, rate, rolling or calendar",
+            "unknown algorithm \"sliding\"; use fixed, rate, rolling or calendar",
         ),
         (limit("algorithm: roling, unit: day"), "did you mean rolling?"),
         (limit("unit: day, burst: 5"), "burst belongs to `algorithm: rate`"),
