@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run the daemon
     ///
-    /// Without --config it runs a small built-in example on loopback and prints three lines to paste: a request that is
+    /// Without a configuration it runs a small built-in example on loopback and prints three lines to paste: a request that is
     /// admitted, one that is refused and explains itself, and the metrics.
     ///
     /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second signal ends it at once.
@@ -56,7 +56,8 @@ pub(crate) enum Command {
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
     /// Several files are checked one after the other, each as a whole; `-` is standard input. Warnings are listed too; they
-    /// do not make a configuration invalid, unless --deny-warnings is given.
+    /// do not make a configuration invalid, unless --deny-warnings is given. Warnings look across sections: limits that no
+    /// route feeds, routes that are never reached or always refused, costs above a burst, slow limits without their store.
     ///
     /// With --against it also says what becomes of each limit's counters when this configuration takes the place of
     /// the other: kept, under other numbers, renamed, started fresh, or forgotten; and which settings a running daemon

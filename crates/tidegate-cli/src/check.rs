@@ -9,6 +9,7 @@ use tidegate_wire::retry_after::in_words;
 use crate::arguments::asking::Check;
 use crate::door::{self, Said, Terms, Unanswered, wait_for};
 use crate::exit::{Exit, answer};
+use crate::unused_attributes;
 
 /// The answer as `--json` prints it: the same for every door, as far as the door says it.
 #[derive(Debug, Serialize)]
@@ -53,7 +54,18 @@ pub(crate) fn run(arguments: &Check) -> Exit {
     };
     let text = if arguments.json { json(arguments, &said) } else { words(&said, arguments.peek) };
     let exit = if said.decision == "admit" { Exit::Done } else { Exit::Problems };
-    answer(&(text + "\n"), exit)
+    let exit = answer(&(text + "\n"), exit);
+    note_unused_attributes(arguments);
+    exit
+}
+
+fn note_unused_attributes(arguments: &Check) {
+    let (daemon, question) = (&arguments.daemon, &arguments.question);
+    // The token of a caller need not be an operator's: a question that is refused would be counted and logged.
+    if door::has_token(daemon) {
+        return;
+    }
+    unused_attributes::note(question, || wait_for(door::limit_attributes(daemon, &question.namespace)).ok());
 }
 
 fn json(arguments: &Check, said: &Said) -> String {

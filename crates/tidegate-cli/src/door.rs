@@ -21,7 +21,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::arguments::asking::{Class, Daemon, Question};
 use crate::exit::{Exit, chain, complain};
 
-pub(crate) use http::{Left, Said, acknowledge, explain, leases};
+pub(crate) use http::{Left, Said, acknowledge, explain, leases, limit_attributes};
 
 /// How long all of asking may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -230,6 +230,11 @@ fn token(daemon: &Daemon) -> Result<Option<String>, Unanswered> {
     let text = read_text(path).map_err(|error| Unanswered::File(format!("cannot read {shown}: {error}")))?;
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.next().and_then(graphic).map(Some).ok_or_else(|| Unanswered::File(no_token(&shown)))
+}
+
+/// Whether there is a token to ask with.
+pub(crate) fn has_token(daemon: &Daemon) -> bool {
+    !matches!(token(daemon), Ok(None))
 }
 
 fn read_text(path: &std::path::Path) -> io::Result<String> {

@@ -4,6 +4,7 @@ mod table;
 
 use std::path::Path;
 
+use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_server::explain_fresh;
 use tidegate_wire::explanation::{ExplanationBody, Would};
 
@@ -11,20 +12,21 @@ use crate::arguments::asking::{Explain, Question};
 use crate::door::{self, Unanswered, wait_for};
 use crate::exit::{Exit, answer};
 use crate::policy_file::{self, NoPolicy};
+use crate::unused_attributes;
 
 pub(crate) fn run(arguments: &Explain) -> Exit {
     let question = &arguments.question;
     if let Some(name) = question.duplicate() {
         return Unanswered::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
     }
+    let daemon = &arguments.daemon;
     let (explained, source) = if let Some(path) = &arguments.config {
-        let source = format!("by {}, as if nothing had been charged yet", path.display());
-        (of_file(path, question), source)
+        (of_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
-        let daemon = &arguments.daemon;
-        (wait_for(door::explain(daemon, question)), format!("by the daemon at {}", daemon.at))
+        let explained = wait_for(door::explain(daemon, question)).map(|explained| (explained, None));
+        (explained, format!("by the daemon at {}", daemon.at))
     };
-    let explained = match explained {
+    let (explained, policy) = match explained {
         Ok(explained) => explained,
         Err(unanswered) => return unanswered.complain(),
     };
@@ -38,10 +40,20 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
         Would::Admit => Exit::Done,
         Would::Refuse => Exit::Problems,
     };
-    answer(&text, exit)
+    let exit = answer(&text, exit);
+    unused_attributes::note(question, || match &policy {
+        Some(policy) => policy.namespace(&question.namespace).map(limit_attributes),
+        None => wait_for(door::limit_attributes(daemon, &question.namespace)).ok(),
+    });
+    exit
 }
 
-fn of_file(path: &Path, question: &Question) -> Result<ExplanationBody, Unanswered> {
+fn limit_attributes(namespace: &NamespacePolicy) -> Vec<String> {
+    namespace.attributes().map(str::to_owned).collect()
+}
+
+/// The explanation by a file, and the policy in it.
+fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<Policy>), Unanswered> {
     let checked = policy_file::read(path).map_err(|error| match error {
         NoPolicy::Unreadable(error) => Unanswered::File(format!("cannot read {}: {error}", path.display())),
         NoPolicy::Problems(problems) => {
@@ -49,10 +61,11 @@ fn of_file(path: &Path, question: &Question) -> Result<ExplanationBody, Unanswer
         }
     })?;
     let explained = explain_fresh(&checked.policy, &question.namespace, &question.borrowed(), question.cost);
-    explained.map_err(|fault| {
+    let explained = explained.map_err(|fault| {
         let names: Vec<&str> = checked.policy.namespaces.iter().map(|one| one.name.as_str()).collect();
         let known = names.contains(&question.namespace.as_str());
         let there = if known { String::new() } else { format!("; there are: {}", names.join(", ")) };
         Unanswered::Untaken(format!("{}{there}", fault.detail))
-    })
+    })?;
+    Ok((explained, Some(checked.policy)))
 }

@@ -15,6 +15,7 @@ mod reference;
 mod serve;
 mod simulate;
 mod token;
+mod unused_attributes;
 mod validate;
 
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tidegate_policy::policy::{Format, Policy, StoreKind};
+use tidegate_policy::policy::{Format, NamespacePolicy, Policy, StoreKind};
 use tidegate_server::proxy::ProxyConfig;
 use tidegate_server::{Address, Handle, ServerConfig, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -127,10 +127,35 @@ fn stand_before(
             policy.namespaces.len()
         ));
     };
+    if let Some(warning) = misfit(namespace) {
+        tracing::warn!("{warning}");
+    }
     config.proxying = ProxyConfig::to_upstream(url, &namespace.name).map_err(|error| chain(&error))?;
     config.keeps_proxying = true;
     config.proxy = Some(proxy.clone());
     Ok(())
+}
+
+/// The attributes of requests that --upstream passes on.
+const UPSTREAM_ATTRIBUTES: [&str; 4] = ["ip", "method", "path", "host"];
+
+/// What is said of a namespace whose limits count none of the requests that --upstream passes on, or refuse all of them.
+fn misfit(namespace: &NamespacePolicy) -> Option<String> {
+    let name = &namespace.name;
+    let set = "--upstream sets only ip, method, path and host";
+    if let Some((limit, attribute)) = namespace.refuses_requests_with(&UPSTREAM_ATTRIBUTES) {
+        let limit = &limit.name;
+        return Some(format!(
+            "every request is refused: limit \"{limit}\" of namespace \"{name}\" needs attribute \"{attribute}\", and {set}; \
+             use `proxy.routes` to set it, or `missing: group`"
+        ));
+    }
+    (!namespace.counts_requests_with(&UPSTREAM_ATTRIBUTES)).then(|| {
+        format!(
+            "every request is admitted: no limit of namespace \"{name}\" applies to any, and {set}; count by those, or \
+             use `proxy.routes` to set others"
+        )
+    })
 }
 
 /// The signals that end the daemon, and the one that has it read its policy again.

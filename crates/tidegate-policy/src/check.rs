@@ -8,8 +8,12 @@ mod limit;
 mod matching;
 mod proxy;
 mod renaming;
+pub(crate) mod route_attributes;
+mod routes_and_limits;
 mod service;
 mod store;
+mod store_silence;
+mod unreachable_route;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -30,15 +34,34 @@ pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report
     let is_shared = matches!(store, StoreChoice::Named(StoreKind::Redis(_)));
     let namespaces = namespaces(&config, is_shared, &top.key("namespaces"), report);
     store::check(&config, &namespaces, &store, &top.key("namespaces"), report);
+    if is_shared && !report.has_problems() {
+        let members = config.store.as_ref().and_then(|store| store.members);
+        for (namespace, raw) in namespaces.iter().zip(config.namespaces.iter().flat_map(BTreeMap::values)) {
+            let path = top.key("namespaces").key(&namespace.name).key("limits");
+            let raw = raw.limits.as_deref().unwrap_or_default();
+            store_silence::warn(namespace, raw, members, &path, report);
+        }
+    }
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
+    let raw_proxy = config.proxy.unwrap_or_default();
     let proxy = proxy::proxy(
-        &config.proxy.unwrap_or_default(),
+        &raw_proxy,
         config.namespaces.as_ref(),
         config.listen.as_ref(),
         &top.key("proxy"),
         report,
     );
+    // What stands where is known only of a file without problems, whose warnings alone are told.
+    if !report.has_problems() {
+        let listen = config.listen.as_ref();
+        let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());
+        let has_proxy = listen.is_some_and(|listen| listen.proxy.is_some());
+        let is_only_proxied = has_proxy && !has_other_listeners && config.authorize.is_none();
+        routes_and_limits::warn(&namespaces, &proxy.routes, is_only_proxied, report);
+        let raw_routes = raw_proxy.routes.as_deref().unwrap_or_default();
+        unreachable_route::warn(&proxy.routes, raw_routes, &top.key("proxy").key("routes"), report);
+    }
     let grants = config.authorization.as_deref();
     let authorization = authorization::authorization(grants, &top.key("authorization"), report);
     let is_authorized = !authorization.is_empty();

@@ -50,4 +50,5 @@ pub use policy::{NamespacePolicy, Policy};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use reference::reference;
 pub use schema::schema;
+pub use suggestion::nearest;
 pub use words::words;

@@ -14,8 +14,9 @@ use self::authorization::Grant;
 use self::envoy::EnvoyRatelimit;
 use self::proxy::Proxy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
-use tidegate::limit::Consistency;
+use crate::check::route_attributes::RouteAttributes;
 pub use tidegate::limit::OnStoreFailure;
+use tidegate::limit::{Consistency, Mode};
 use tidegate::{Limit, Rate, WhenFull};
 
 /// A checked configuration.
@@ -191,6 +192,27 @@ impl NamespacePolicy {
     pub const NAME_BYTES_MAX: usize = 128;
     /// The most namespaces in one configuration.
     pub const COUNT_MAX: usize = 1024;
+
+    /// The attributes that its limits look at, in `key` or `match`; some may be in it more than once.
+    pub fn attributes(&self) -> impl Iterator<Item = &str> {
+        self.limits.iter().flat_map(|limit| {
+            let key = limit.key.iter().map(|part| part.attribute.as_str());
+            key.chain(limit.matches.iter().map(|condition| condition.attribute.as_str()))
+        })
+    }
+
+    /// Whether a limit may apply to some request that has these attributes and no other.
+    pub fn counts_requests_with(&self, attributes: &[&str]) -> bool {
+        let route = RouteAttributes::Named(attributes);
+        self.limits.iter().any(|limit| route.never_fits(limit).is_none())
+    }
+
+    /// The first limit that refuses every request that has these attributes and no other, and the attribute that it needs.
+    pub fn refuses_requests_with(&self, attributes: &[&str]) -> Option<(&Limit, &str)> {
+        let route = RouteAttributes::Named(attributes);
+        let mut enforced = self.limits.iter().filter(|limit| limit.mode == Mode::Enforce);
+        enforced.find_map(|limit| Some((limit, route.always_lacks(limit)?)))
+    }
 
     /// The limits that a store decides where there is one.
     pub(crate) fn stored_limits(&self) -> impl Iterator<Item = &Limit> {

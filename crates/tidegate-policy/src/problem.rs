@@ -159,6 +159,11 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Whether there is a problem, so that no warning is told.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
+
     /// The line in which the value at `path` begins.
     pub(crate) fn line_of(&self, path: &Path) -> usize {
         self.locate(path, Spot::Value).0.line

@@ -107,6 +107,38 @@ pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<Expl
     ask(daemon, Method::POST, "/v1/explain", body_of(question)).await
 }
 
+/// The limits of a daemon, as far as it is of use here.
+#[derive(Debug, Deserialize)]
+struct Limits {
+    namespaces: Vec<NamespaceLimits>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamespaceLimits {
+    name: String,
+    limits: Vec<LimitAttributes>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LimitAttributes {
+    key: Vec<String>,
+    matches: Vec<String>,
+}
+
+/// The attributes that the limits of a namespace look at. Only an operator is told.
+pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, Unanswered> {
+    let limits: Limits = ask(of_operators(daemon)?, Method::GET, "/v1/limits", Map::new()).await?;
+    let of = limits.namespaces.into_iter().find(|known| known.name == namespace);
+    let of = of.filter(|known| !known.limits.is_empty());
+    let unknown = || Unanswered::Untaken(format!("namespace \"{namespace}\" has no limits"));
+    Ok(of
+        .ok_or_else(unknown)?
+        .limits
+        .into_iter()
+        .flat_map(|limit| [limit.key, limit.matches].concat())
+        .collect())
+}
+
 /// Who shares the daemon's store, and what each has been lent.
 pub(crate) async fn leases(daemon: &Daemon) -> Result<LeasesBody, Unanswered> {
     ask(of_operators(daemon)?, Method::GET, "/v1/leases", Map::new()).await
@@ -122,7 +154,7 @@ fn of_operators(daemon: &Daemon) -> Result<&Daemon, Unanswered> {
     if daemon.at.speaks == Speaks::Http {
         return Ok(daemon);
     }
-    let why = format!("{} does not speak of leases; name an http://, https:// or unix: listener", daemon.at);
+    let why = format!("{} answers no operators; name an http://, https:// or unix: listener", daemon.at);
     Err(Unanswered::Untaken(why))
 }
 

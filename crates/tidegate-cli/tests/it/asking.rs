@@ -293,3 +293,22 @@ fn a_file_with_a_store_says_what_is_decided_there_and_touches_nothing() {
     assert!(out.contains("6 of 6 left; fixed 6 in 365d; decided in the store"), "{out}");
     assert!(!data.exists());
 }
+
+#[test]
+fn issue_15_an_attribute_that_no_limit_looks_at_is_noted() {
+    let file = TemporaryFile::new(&format!("listen: {{ http: 127.0.0.1:0 }}\n{LIMITS}"));
+    let mut daemon = Daemon::start(&[file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    let note =
+        "tidegate: note: no limit of namespace \"api\" looks at attribute \"usr\"; did you mean user?\n";
+    for arguments in [
+        &["check", "--at", &at, "api"][..],
+        &["explain", "--at", &at, "api"],
+        &["explain", "--config", file.as_str(), "api"],
+    ] {
+        let (code, out, err) = told(&[arguments, &["usr=ada"]].concat(), None);
+        assert_eq!((code, err.as_str()), (0, note), "{arguments:?}: {out}");
+        let (code, out, err) = told(&[arguments, &["user=ada", "method=GET"]].concat(), None);
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
+    }
+}

@@ -76,3 +76,30 @@ fn an_upstream_that_cannot_be_is_told_why() {
         assert!(err.contains(hint), "{arguments:?}: {err}");
     }
 }
+
+#[test]
+fn issue_15_an_upstream_whose_limits_count_nothing_or_refuse_everything_is_warned_of() {
+    let upstream = service();
+    for (limits, hint) in [
+        (
+            "{ name: per-user, key: [user], rate: 5/s }",
+            "every request is admitted: no limit of namespace \\\"api\\\" applies to any",
+        ),
+        (
+            "{ name: per-user, key: [user], missing: refuse, rate: 5/s }",
+            "every request is refused: limit \\\"per-user\\\" of namespace \\\"api\\\" needs attribute \\\"user\\\"",
+        ),
+        ("{ name: per-address, key: [ip], rate: 5/s }", ""),
+    ] {
+        let file = TemporaryFile::new(&format!("namespaces: {{ api: {{ limits: [ {limits} ] }} }}\n"));
+        let more = ["--proxy", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-format", "json"];
+        let mut daemon = Daemon::start(&[&[file.as_str(), "--upstream", &upstream][..], &more].concat());
+        daemon.read_until("proxy ");
+        daemon.signal("TERM");
+        let (code, err) = daemon.end();
+        assert_eq!(code, Some(0), "{err}");
+        let told: Vec<&str> = err.lines().filter(|line| line.contains("--upstream sets only")).collect();
+        assert_eq!(told.len(), usize::from(!hint.is_empty()), "{err}");
+        assert!(told.iter().all(|line| line.contains(hint)), "{err}");
+    }
+}

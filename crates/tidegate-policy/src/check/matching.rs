@@ -3,6 +3,7 @@
 use tidegate::Matcher;
 use tidegate::matcher::MatcherError;
 
+use super::proxy::{glob_of, is_expression};
 use crate::path::Path;
 use crate::problem::{Report, shown};
 use crate::raw::matching::{MatcherConfig, MatcherForm, Texts};
@@ -19,13 +20,17 @@ pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>)
 /// What is said of a plain value that is certainly meant as a pattern of paths.
 pub(super) fn pattern_as_text(raw: &MatcherConfig) -> Option<(String, String)> {
     let MatcherConfig::Exact(text) = raw else { return None };
-    let fix = match super::proxy::glob_of(text) {
-        Some(Some(glob)) => format!("write {{ glob: \"{}\" }}", shown(&glob)),
-        Some(None) if text.starts_with("^/") => format!("write {{ regex: '{}' }}", shown(text)),
-        None if text.starts_with('/') && text.contains('*') => {
-            format!("write {{ glob: \"{}\" }}", shown(text))
-        }
-        _ => return None,
+    let glob = if is_expression(text) {
+        glob_of(text)
+    } else if text.starts_with('/') && text.contains('*') {
+        Some(text.clone())
+    } else {
+        return None;
+    };
+    let fix = match glob {
+        Some(glob) => format!("write {{ glob: \"{}\" }}", shown(&glob)),
+        None if text.starts_with("^/") => format!("write {{ regex: '{}' }}", shown(text)),
+        None => return None,
     };
     Some((format!("\"{}\" is compared as plain text, and not as a pattern", shown(text)), fix))
 }

@@ -23,7 +23,7 @@ use crate::suggestion::nearest;
 mod expression;
 mod server;
 
-pub(super) use expression::glob_of;
+pub(super) use expression::{glob_of, is_expression};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -411,9 +411,9 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
         let inner = pattern.strip_prefix('/').unwrap_or(pattern);
         let mut parts = inner.split('/').rev();
         let last = parts.next().unwrap_or_default();
-        if let Some(glob) = expression::glob_of(pattern) {
+        if is_expression(pattern) {
             let what = format!("path \"{}\" is a regular expression, and paths are globs", shown(pattern));
-            let fix = match glob {
+            let fix = match glob_of(pattern) {
                 Some(glob) => format!("write {}", shown(&glob)),
                 None => "write a glob, for example /v1/* or /v1/*/items".to_owned(),
             };

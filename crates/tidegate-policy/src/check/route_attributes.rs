@@ -1,0 +1,81 @@
+//! What is known of the attributes that a route sets, before there is a request.
+
+use tidegate::limit::{Limit, Missing};
+
+use crate::policy::proxy::Route;
+
+/// What is known of one attribute of every request of a route.
+#[derive(Debug, PartialEq, Eq)]
+enum Known<'a> {
+    /// The route does not set it.
+    Absent,
+    /// It is one of these.
+    OneOf(Vec<&'a str>),
+    /// It comes from the request, which may lack it.
+    Unknown,
+}
+
+/// What is known of the attributes of a route's requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RouteAttributes<'a> {
+    /// Those of a route of the proxy.
+    Of(&'a Route),
+    /// These, each with a value that is not known.
+    Named(&'a [&'a str]),
+}
+
+impl<'a> RouteAttributes<'a> {
+    fn known(self, attribute: &str) -> Known<'a> {
+        let route = match self {
+            Self::Named(names) if names.contains(&attribute) => return Known::Unknown,
+            Self::Named(_) => return Known::Absent,
+            Self::Of(route) => route,
+        };
+        let Some((_, source)) = route.attributes.iter().find(|(name, _)| name == attribute) else {
+            return Known::Absent;
+        };
+        let literal = source.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        match (source.as_str(), &route.path) {
+            _ if let Some(literal) = literal => Known::OneOf(vec![literal]),
+            ("method", _) if !route.methods.is_empty() => {
+                Known::OneOf(route.methods.iter().map(String::as_str).collect())
+            }
+            ("path", Some(path)) if !path.contains('*') => Known::OneOf(vec![path]),
+            _ => Known::Unknown,
+        }
+    }
+
+    /// Whether the route sets the attribute.
+    pub(crate) fn sets(self, attribute: &str) -> bool {
+        self.known(attribute) != Known::Absent
+    }
+
+    /// The first attribute for which no request of the route is one that `limit` applies to; `None` where some may be.
+    pub(crate) fn never_fits(self, limit: &Limit) -> Option<&str> {
+        let unmatched = limit.matches.iter().find(|condition| match self.known(&condition.attribute) {
+            Known::Absent => !condition.matcher.matches(None),
+            Known::OneOf(values) => !values.iter().any(|value| condition.matcher.matches(Some(value))),
+            Known::Unknown => false,
+        });
+        let lacking = || {
+            let is_skipped = limit.missing == Missing::Skip;
+            limit.key.iter().find(|part| is_skipped && !self.sets(&part.attribute))
+        };
+        let unmatched = unmatched.map(|condition| condition.attribute.as_str());
+        unmatched.or_else(|| lacking().map(|part| part.attribute.as_str()))
+    }
+
+    /// The attribute whose absence has `limit` refuse every request of the route; `None` where it may admit some.
+    pub(crate) fn always_lacks(self, limit: &Limit) -> Option<&str> {
+        if limit.missing != Missing::Refuse {
+            return None;
+        }
+        let always_matches = limit.matches.iter().all(|condition| match self.known(&condition.attribute) {
+            Known::Absent => condition.matcher.matches(None),
+            Known::OneOf(values) => values.iter().all(|value| condition.matcher.matches(Some(value))),
+            Known::Unknown => false,
+        });
+        let lacking = limit.key.iter().find(|part| !self.sets(&part.attribute));
+        lacking.filter(|_| always_matches).map(|part| part.attribute.as_str())
+    }
+}

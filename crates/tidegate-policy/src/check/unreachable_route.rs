@@ -1,0 +1,47 @@
+//! Warns about routes that never take a request, because an earlier one takes all of theirs.
+
+use crate::path::Path;
+use crate::policy::proxy::Route;
+use crate::problem::{Report, shown};
+use crate::raw::matching::MatcherConfig;
+use crate::raw::proxy::RouteConfig;
+
+/// `routes` are the checked routes of `raw`, in the same order.
+pub(super) fn warn(routes: &[Route], raw: &[RouteConfig], path: &Path, report: &mut Report<'_>) {
+    for (index, (route, raw)) in routes.iter().zip(raw).enumerate() {
+        let Some(earlier) = routes[..index].iter().find(|earlier| takes_all_of(earlier, route, raw)) else {
+            continue;
+        };
+        let (name, earlier) = (shown(&route.name), shown(&earlier.name));
+        let what = format!("route \"{name}\" is never reached: route \"{earlier}\" takes its requests first");
+        report.warn(&path.index(index), what, format!("put it before \"{earlier}\", or remove it"));
+    }
+}
+
+/// Whether `earlier` certainly takes every request that `later` would take.
+fn takes_all_of(earlier: &Route, later: &Route, raw: &RouteConfig) -> bool {
+    let has_methods = earlier.methods.is_empty()
+        || (!later.methods.is_empty() && later.methods.iter().all(|method| earlier.methods.contains(method)));
+    let has_path = match (&earlier.path, &later.path) {
+        (None, _) => true,
+        (Some(_), None) => earlier.path.as_deref() == Some("/*"),
+        (Some(earlier), Some(later)) => earlier == later || is_prefix_of(earlier, later),
+    };
+    has_methods && has_path && has_host(earlier, raw)
+}
+
+/// Whether `earlier` is a text with one star at its end, and every path of the pattern `later` begins with that text.
+fn is_prefix_of(earlier: &str, later: &str) -> bool {
+    let literal = later.split('*').next().unwrap_or_default();
+    earlier.strip_suffix('*').is_some_and(|start| !start.contains('*') && literal.starts_with(start))
+}
+
+/// Whether `earlier` takes every host that the route of `raw` takes; only plain hosts are compared.
+fn has_host(earlier: &Route, raw: &RouteConfig) -> bool {
+    let Some(matcher) = &earlier.host else { return true };
+    match raw.matches.as_ref().and_then(|matches| matches.host.as_ref()) {
+        Some(MatcherConfig::Exact(host)) => matcher.matches(Some(host)),
+        Some(MatcherConfig::OneOf(hosts)) => hosts.iter().all(|host| matcher.matches(Some(host))),
+        Some(MatcherConfig::Form(_)) | None => false,
+    }
+}
