@@ -26,8 +26,9 @@ use store::Store;
 /// The configuration of `tidegate serve`, in one YAML file.
 ///
 /// Unknown keys are errors. `${NAME}` and `${NAME:-default}` in a value are replaced by environment variables; `$${`
-/// stands for `${` itself. Spans of time are whole numbers with a unit (`250ms`, `10s`, `1h30m`, `7d`), sizes have a
-/// binary unit (`64KiB`, `256MiB`, `1GiB`) or are bytes. Inside `{ }` a value with `${NAME}` needs quotes.
+/// stands for `${` itself. Spans of time are whole numbers with a unit (`250ms`, `10s`, `1h30m`, `7d`, or
+/// longer `10sec`, `5min`, `2hours`, `1day`), sizes have a binary unit (`64KiB`, `256MiB`, `1GiB`) or are bytes. Inside
+/// `{ }` a value with `${NAME}` needs quotes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "config")]

@@ -45,6 +45,15 @@ impl<'a> RouteAttributes<'a> {
         }
     }
 
+    /// The attributes that the route sets.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
+        let (names, attributes) = match self {
+            Self::Named(names) => (names, &[][..]),
+            Self::Of(route) => (&[][..], route.attributes.as_slice()),
+        };
+        names.iter().copied().chain(attributes.iter().map(|(name, _)| name.as_str()))
+    }
+
     /// Whether the route sets the attribute.
     pub(crate) fn sets(self, attribute: &str) -> bool {
         self.known(attribute) != Known::Absent

@@ -8,6 +8,7 @@ use crate::path::Path;
 use crate::policy::NamespacePolicy;
 use crate::policy::proxy::Route;
 use crate::problem::{Report, shown};
+use crate::suggestion::nearest;
 
 /// Warns about every route and the limits of its namespace.
 ///
@@ -57,8 +58,14 @@ fn unfed_limits(
             format!("no route of namespace \"{name}\" sets \"{}\"", shown(attribute))
         };
         let what = format!("limit \"{}\" counts no request of the proxy: {why}", shown(&limit.name));
-        let fix =
-            "change `attributes` of a route or the limit, unless it is for callers of the HTTP API only";
+        let known = routes.iter().flat_map(|route| route.names());
+        let fix = match nearest(attribute, known) {
+            Some(near) if !routes.iter().any(|route| route.sets(attribute)) => {
+                format!("did you mean {near}?")
+            }
+            _ => "change `attributes` of a route or the limit, unless it is for callers of the HTTP API only"
+                .to_owned(),
+        };
         report.warn(&path.index(index), what, fix);
     }
 }
@@ -72,11 +79,11 @@ fn refused_route(route: &Route, limit: &Limit, path: &Path, report: &mut Report<
         shown(&limit.name),
         shown(attribute)
     );
-    report.warn(
-        path,
-        what,
-        "add it to `attributes` of the route, or use `missing: group` or `missing: skip`",
-    );
+    let fix = match nearest(attribute, RouteAttributes::Of(route).names()) {
+        Some(near) => format!("did you mean {near}, which it sets?"),
+        None => "add it to `attributes` of the route, or use `missing: group` or `missing: skip`".to_owned(),
+    };
+    report.warn(path, what, fix);
 }
 
 /// Warns about a route whose requests cost more than a limit ever admits at once.
@@ -84,7 +91,9 @@ fn too_costly(route: &Route, limit: &Limit, path: &Path, report: &mut Report<'_>
     let fits = |algorithm: &Algorithm| is_admitted_at_once(algorithm, route.cost);
     let is_fitting = fits(&limit.algorithm) || limit.overrides.iter().any(|changed| fits(&changed.algorithm));
     // A limit of 0 is warned about by itself.
-    if is_fitting || limit.algorithm.limit() == 0 || RouteAttributes::Of(route).never_fits(limit).is_some() {
+    let attributes = RouteAttributes::Of(route);
+    let is_of_no_effect = attributes.never_fits(limit).is_some() || attributes.always_lacks(limit).is_some();
+    if is_fitting || is_of_no_effect || limit.algorithm.limit() == 0 {
         return;
     }
     let (number, most) = match &limit.algorithm {

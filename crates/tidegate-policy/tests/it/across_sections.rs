@@ -92,6 +92,23 @@ fn issue_15_a_route_of_which_a_limit_refuses_everything_is_warned_about() {
 }
 
 #[test]
+fn issue_15_an_attribute_that_a_route_misspells_is_told_the_one_that_was_meant() {
+    let route = route("attributes: { usr: header.x-user }, cost: { units: 9 }");
+    assert_eq!(
+        told(LISTEN, "{ name: x, key: [user], missing: refuse, rate: 1/s, burst: 2 }", &route),
+        [
+            "every request of route \"route-0\" is refused: limit \"x\" needs attribute \"user\", which the route does not set; did you mean usr, which it sets?"
+        ]
+    );
+    assert_eq!(
+        told(LISTEN, "{ name: x, key: [user], rate: 1/s, burst: 2 }", &route),
+        [
+            "limit \"x\" counts no request of the proxy: no route of namespace \"api\" sets \"user\"; did you mean usr?"
+        ]
+    );
+}
+
+#[test]
 fn issue_15_a_cost_above_what_a_limit_admits_at_once_is_warned_about() {
     let warning = |number: &str| {
         format!(
