@@ -32,7 +32,7 @@ fn what_becomes_of_each_limit_is_said_below_the_verdict() {
     assert_eq!((code, err.as_str()), (0, ""));
     let expected = format!(
         "\
-{}: valid: 1 namespaces, 3 limits
+{}: valid: 1 namespace, 3 limits
 limits: 1 numbers changed, 1 renamed, 1 added, 1 forgotten
   api/per-user   numbers changed  rate: 100/s, burst: 200 -> rate: 200/s, burst: 400
   api/downloads  renamed          was exports
@@ -52,7 +52,7 @@ fn a_configuration_against_itself_keeps_everything() {
     let file = TemporaryFile::new(OLD);
     let (code, out, _) = run(&["validate", file.as_str(), "--against", file.as_str()]);
     assert_eq!(code, 0);
-    assert_eq!(out, format!("{}: valid: 1 namespaces, 3 limits\nlimits: 3 kept\n", file.as_str()));
+    assert_eq!(out, format!("{}: valid: 1 namespace, 3 limits\nlimits: 3 kept\n", file.as_str()));
 }
 
 #[test]

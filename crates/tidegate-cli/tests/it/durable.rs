@@ -276,7 +276,7 @@ fn only_a_daemon_with_a_policy_of_its_own_makes_the_directory() {
     let place = Place::new(QUOTA);
     let (code, out) = place.run(&["validate", "policy.yaml"]);
     let expected =
-        "policy.yaml: valid: 1 namespaces, 1 limits\nquotas are kept in ./tidegate-data: api/daily\n";
+        "policy.yaml: valid: 1 namespace, 1 limit\nquotas are kept in ./tidegate-data: api/daily\n";
     assert_eq!((code, out.as_str()), (Some(0), expected));
     let (code, out) = place.run(&["explain", "--config", "policy.yaml", "api", "user=ada"]);
     assert_eq!(code, Some(0), "{out}");
