@@ -159,6 +159,11 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Whether as many warnings were found as are told, so that looking further has no use.
+    pub(crate) fn has_all_warnings(&self) -> bool {
+        self.warnings.len() >= PROBLEMS_MAX
+    }
+
     /// Whether there is a problem, so that no warning is told.
     pub(crate) fn has_problems(&self) -> bool {
         !self.problems.is_empty()

@@ -28,7 +28,7 @@ pub(crate) struct Check {
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) question: Question,
-    /// Read this configuration instead of asking a daemon
+    /// Read this configuration instead of asking a daemon; `-` is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["at", "token_file", "ca", "cert", "key"])]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]

@@ -154,7 +154,7 @@ fn of_operators(daemon: &Daemon) -> Result<&Daemon, Unanswered> {
     if daemon.at.speaks == Speaks::Http {
         return Ok(daemon);
     }
-    let why = format!("{} answers no operators; name an http://, https:// or unix: listener", daemon.at);
+    let why = format!("{} does not speak HTTP; name an http://, https:// or unix: listener", daemon.at);
     Err(Unanswered::Untaken(why))
 }
 

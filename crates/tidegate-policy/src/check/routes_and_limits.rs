@@ -33,6 +33,9 @@ pub(super) fn warn(
     for (index, route) in routes.iter().enumerate() {
         let namespace = namespaces.iter().find(|known| route.namespace.as_ref() == Some(&known.name));
         for limit in namespace.iter().flat_map(|namespace| &namespace.limits) {
+            if report.has_all_warnings() {
+                return;
+            }
             if limit.mode == Mode::Enforce {
                 refused_route(route, limit, &within.index(index), report);
                 too_costly(route, limit, &within.index(index).key("cost").key("units"), report);
@@ -49,6 +52,9 @@ fn unfed_limits(
     report: &mut Report<'_>,
 ) {
     for (index, limit) in namespace.limits.iter().enumerate() {
+        if report.has_all_warnings() {
+            return;
+        }
         let reasons: Option<Vec<&str>> = routes.iter().map(|route| route.never_fits(limit)).collect();
         let Some(attribute) = reasons.as_deref().and_then(<[&str]>::first) else { continue };
         let name = shown(&namespace.name);
