@@ -248,13 +248,18 @@ impl Desk<'_> {
         permit: &Permit,
         now: Timestamp,
     ) -> Vec<LimitReport> {
-        let took = self.took(now);
         let limits = self.in_force.engine.statuses(permit);
-        self.in_force.metrics.admitted(&asked.namespace, &limits, asked.protocol);
-        if let Some(decisions) = &self.daemon.decisions {
-            decisions.admitted(asked, &limits, now, took);
-        }
+        self.note_reports(asked, &limits, now);
         limits
+    }
+
+    /// As [`Self::note_admitted`], of limits that have these left.
+    pub(crate) fn note_reports(&self, asked: &Asked<'_>, limits: &[LimitReport], now: Timestamp) {
+        let took = self.took(now);
+        self.in_force.metrics.admitted(&asked.namespace, limits, asked.protocol);
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.admitted(asked, limits, now, took);
+        }
     }
 
     /// How long a decision took about what was asked at `now`.

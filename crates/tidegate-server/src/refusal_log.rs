@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Rate, Reason, Refusal, Timestamp};
-use tidegate_wire::problem::Sentence;
+use tidegate_wire::retry_after::millis_of;
 
 use crate::protocol::Protocol;
 use crate::refused_keys::key_text;
@@ -42,10 +42,11 @@ impl RefusalLog {
             limit = %OneLine(refusal.name()),
             key = %OneLine(&key_text(refusal)),
             remaining = refusal.remaining(),
+            retry_after_ms = millis_of(refusal, now),
             protocol = protocol.as_str(),
-            suppressed,
-            "refused: {}",
-            OneLine(&Sentence { refusal, now }.to_string()),
+            detail = refusal.detail.as_deref().map(|detail| tracing::field::display(OneLine(detail))),
+            suppressed = (suppressed > 0).then_some(suppressed),
+            "refused",
         );
         true
     }

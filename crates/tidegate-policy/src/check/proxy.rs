@@ -296,6 +296,10 @@ fn among<'a>(
     let what = format!("{kind} \"{}\" is not under `{place}:`", shown(name));
     let fix = match nearest(name, known) {
         Some(near) => format!("did you mean {near}?"),
+        None if kind == "namespace" => {
+            "add it there, or name one that is; the proxy does not serve domains of `envoy_ratelimit` files"
+                .to_owned()
+        }
         None => "add it there, or name one that is".to_owned(),
     };
     report.value(path, what, fix);

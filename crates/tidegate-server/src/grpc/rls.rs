@@ -259,7 +259,10 @@ impl Desk<'_> {
                 Outcome::Over(refusal) => {
                     outcomes[*at] = self.note_refused(&request(domain, line, *cost), *refusal, now);
                 }
-                within if carried.is_admitted => outcomes[*at] = Some(within),
+                within if carried.is_admitted => {
+                    self.note_own(&request(domain, line, *cost), status, now);
+                    outcomes[*at] = Some(within);
+                }
                 Outcome::Within(_) => {}
             }
         }
@@ -323,10 +326,22 @@ impl Desk<'_> {
     ) -> Result<Outcome, Fault> {
         let status = self.carry_own(domain, line, (limit, cost.units()), Charging::Always, now).await?;
         let outcome = own_outcome(domain, line, &status, now);
-        if let Outcome::Over(refusal) = &outcome {
-            let _ = self.note_refused(&request(domain, line, cost), (**refusal).clone(), now);
+        let request = request(domain, line, cost);
+        match &outcome {
+            Outcome::Over(refusal) => {
+                let _ = self.note_refused(&request, (**refusal).clone(), now);
+            }
+            Outcome::Within(_) => self.note_own(&request, &status, now),
         }
         Ok(outcome)
+    }
+
+    /// Counts an admission by a limit that came with the request, and writes it down where that is wanted.
+    fn note_own(&self, request: &Request<'_>, status: &CarriedStatus, now: Timestamp) {
+        let name = OVERRIDE.to_owned();
+        let mut report = LimitReport::new(name, status.limit, status.remaining, status.reset_at);
+        report.window = status.window;
+        self.note_reports(&decisions::Asked::borrowed(request, Protocol::Rls), &[report], now);
     }
 
     /// What `cost` would meet under a limit that came with the request.

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use tidegate_policy::envoy::{Semantics, Settings};
+use tidegate_wire::envoy::RateLimitUnit;
 
 use super::files::world;
-use super::{Envoy, descriptor, lefts, request};
+use super::{Envoy, descriptor, lefts, request, under};
 use crate::lasting::Folder;
 use crate::world::World;
 
@@ -139,6 +140,29 @@ async fn decisions_by_files_are_counted_and_found_as_those_by_a_policy() {
         assert_eq!(rule["counter"]["level"]["remaining"], 0, "{rule}");
         let beta = limits.iter().find(|limit| limit["name"] == "messaging.beta").unwrap();
         assert_eq!(beta["applies"], false, "{beta}");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_comes_with_its_descriptor_is_counted_as_an_override_whether_or_not_it_admits() {
+    let folder = folder();
+    let world = world(&folder, Settings::default()).await;
+    let mut envoy = Envoy::of(&world).await;
+    for domain in ["messaging", "api"] {
+        let own = under(2, RateLimitUnit::Minute, descriptor(&[("own", "x")]));
+        for _ in 0..3 {
+            envoy.call(request(domain, std::slice::from_ref(&own))).await.unwrap();
+        }
+        let page = world.client().await.get("/metrics").await.body;
+        for rest in
+            [r#"decision="admit",reason="",protocol="rls"} 2"#, r#"reason="rate_exceeded",protocol="rls"} 1"#]
+        {
+            let labels = format!(r#"namespace="{domain}",limit="override","#);
+            assert!(
+                page.lines().any(|line| line.contains(&labels) && line.ends_with(rest)),
+                "{labels} {rest}\n{page}"
+            );
+        }
     }
 }
 
