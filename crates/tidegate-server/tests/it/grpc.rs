@@ -41,14 +41,19 @@ async fn connect(world: &World) -> Channel {
 }
 
 /// A caller of the rate limit service.
-struct Envoy(tonic::client::Grpc<Channel>);
+pub(crate) struct Envoy(tonic::client::Grpc<Channel>);
 
 impl Envoy {
     async fn of(world: &World) -> Self {
         Self(tonic::client::Grpc::new(connect(world).await))
     }
 
-    async fn call(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
+    pub(crate) async fn at(address: std::net::SocketAddr) -> Self {
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        Self(tonic::client::Grpc::new(channel))
+    }
+
+    pub(crate) async fn call(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
         self.0.ready().await.unwrap();
         let path = PathAndQuery::from_static(SHOULD_RATE_LIMIT);
         let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
@@ -77,7 +82,7 @@ pub(crate) fn request(domain: &str, descriptors: &[RateLimitDescriptor]) -> Rate
     RateLimitRequest { domain: domain.to_owned(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
-fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
 }

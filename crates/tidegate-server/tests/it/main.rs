@@ -11,6 +11,7 @@ mod bad_input;
 mod bounds;
 mod client;
 mod daily_queue;
+mod decision_table;
 mod decisions;
 mod documents;
 mod drain;
