@@ -30,6 +30,7 @@ pub use explaining::Explained;
 pub use looking::PeekReport;
 pub use reload::{Change, LimitChange, ReloadReport};
 
+use crate::blocks::KnownBlocks;
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases};
 use crate::lineage::Lineage;
@@ -232,6 +233,7 @@ impl EngineBuilder {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.table.seed),
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
+            blocks: KnownBlocks::new(config.table.seed),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
             generations: AtomicU32::new(0),
@@ -281,6 +283,7 @@ pub(crate) struct Shared {
     pub(crate) overload: Option<Arc<Overload>>,
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
+    pub(crate) blocks: KnownBlocks,
     pub(crate) leases: Option<Leases>,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
@@ -492,8 +495,12 @@ impl Engine {
 
     /// The gate that gave a permit, if it is one of this engine's.
     pub(crate) fn home_of(&self, permit: &crate::decision::Permit) -> Option<&Gate> {
+        self.home_gate(permit).map(|gate| &**gate)
+    }
+
+    pub(crate) fn home_gate(&self, permit: &crate::decision::Permit) -> Option<&Arc<Gate>> {
         let is_mine = permit.home.generation == self.generation;
-        is_mine.then(|| &*self.gates[permit.home.namespace as usize])
+        is_mine.then(|| &self.gates[permit.home.namespace as usize])
     }
 
     /// The gate of a namespace.

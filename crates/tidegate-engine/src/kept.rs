@@ -4,9 +4,9 @@ use core::fmt;
 use core::str::FromStr;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate::{Cost, Timestamp};
+use tidegate::{Cost, Gate, Timestamp};
 use tidegate_store::Operation;
 
 use crate::decision::Permit;
@@ -22,6 +22,11 @@ impl PermitId {
 
     pub(crate) fn to_bits(self) -> u128 {
         self.0
+    }
+
+    /// The first 8 of the 32 digits: enough to recognise a permit, and too little to settle it.
+    pub fn prefix(self) -> String {
+        format!("{:08x}", self.0 >> 96)
     }
 }
 
@@ -52,6 +57,33 @@ pub(crate) struct Kept {
     pub(crate) holds: Holds,
     /// Whether a note about it is in the store.
     pub(crate) is_noted: bool,
+    pub(crate) source: KeptSource,
+    pub(crate) expires: Timestamp,
+    /// Counts the permits as they are kept.
+    pub(crate) number: u64,
+}
+
+/// Where a kept permit comes from.
+#[derive(Debug)]
+pub(crate) enum KeptSource {
+    /// It was given by this process: by this gate, which knows the names of its limits, and kept at this instant.
+    Given {
+        /// `None` if the gate that gave it is not in force any more.
+        gate: Option<Arc<Gate>>,
+        /// When it was kept.
+        at: Timestamp,
+    },
+    /// It was given before a restart, in this namespace.
+    Before(Box<str>),
+}
+
+impl KeptSource {
+    pub(crate) fn namespace(&self) -> &str {
+        match self {
+            Self::Given { gate, .. } => gate.as_ref().map_or("", |gate| gate.namespace()),
+            Self::Before(namespace) => namespace,
+        }
+    }
 }
 
 /// What a kept permit holds.
@@ -66,6 +98,37 @@ pub(crate) enum Holds {
         /// The charges.
         operations: Vec<Operation>,
     },
+}
+
+/// Which kept permits are listed.
+#[derive(Clone, Copy, Debug)]
+pub struct PermitPage<'a> {
+    /// Only those of this namespace.
+    pub namespace: Option<&'a str>,
+    /// Only those with a higher [number](PermitReport::number); 0 for the first page.
+    pub after: u64,
+    /// At most so many.
+    pub n: usize,
+}
+
+/// A kept permit, for operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitReport {
+    /// Counts the permits as they are kept, from 1.
+    pub number: u64,
+    /// Its name, which permits to settle it.
+    pub id: PermitId,
+    /// The namespace of its request; empty if its limits were replaced before it was kept.
+    pub namespace: String,
+    /// The limits it was charged to; empty for a permit from before a restart.
+    pub limits: Vec<String>,
+    /// The cost of its request.
+    pub cost: Cost,
+    /// Since when it is kept; `None` for a permit from before a restart.
+    pub kept_at: Option<Timestamp>,
+    /// When it expires.
+    pub expires: Timestamp,
 }
 
 /// All kept permits.
@@ -115,6 +178,7 @@ impl KeptPermits {
         &self,
         permit: Box<Permit>,
         is_noted: bool,
+        source: KeptSource,
         expires: Timestamp,
     ) -> Result<PermitId, Box<Permit>> {
         let mut held = self.held();
@@ -125,7 +189,8 @@ impl KeptPermits {
         let high = self.names.hash_one((held.issued, 0_u8));
         let low = self.names.hash_one((held.issued, 1_u8));
         let id = PermitId(u128::from(high) << 64 | u128::from(low));
-        held.insert(id, Kept { holds: Holds::All(permit), is_noted }, expires);
+        let number = held.issued;
+        held.insert(id, Kept { holds: Holds::All(permit), is_noted, source, expires, number });
         Ok(id)
     }
 
@@ -133,6 +198,7 @@ impl KeptPermits {
     pub(crate) fn restore(
         &self,
         id: PermitId,
+        source: KeptSource,
         cost: Cost,
         operations: Vec<Operation>,
         expires: Timestamp,
@@ -143,7 +209,9 @@ impl KeptPermits {
         }
         let has_room = !held.is_full(self.max);
         if has_room {
-            held.insert(id, Kept { holds: Holds::Stored { cost, operations }, is_noted: true }, expires);
+            held.issued += 1;
+            let (holds, number) = (Holds::Stored { cost, operations }, held.issued);
+            held.insert(id, Kept { holds, is_noted: true, source, expires, number });
         }
         has_room
     }
@@ -167,6 +235,30 @@ impl KeptPermits {
         expired
     }
 
+    /// The permits of a page as `describe` makes them, and how many there are on all pages.
+    pub(crate) fn page<T>(
+        &self,
+        page: &PermitPage<'_>,
+        now: Timestamp,
+        describe: impl Fn(PermitId, &Kept) -> T,
+    ) -> (Vec<T>, usize) {
+        let held = self.held();
+        let is_selected = |kept: &Kept| {
+            kept.expires > now && page.namespace.is_none_or(|wanted| wanted == kept.source.namespace())
+        };
+        let (mut total, mut after) = (0, Vec::new());
+        for (id, kept) in held.permits.iter().filter(|(_, kept)| is_selected(kept)) {
+            total += 1;
+            if kept.number > page.after {
+                after.push((kept.number, *id));
+            }
+        }
+        after.sort_unstable_by_key(|(number, _)| *number);
+        let wanted = after.iter().take(page.n);
+        let described = wanted.filter_map(|(_, id)| Some(describe(*id, held.permits.get(id)?)));
+        (described.collect(), total)
+    }
+
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
         self.held().expiries.peek().map(|Reverse((expires, _))| *expires)
     }
@@ -178,8 +270,8 @@ impl Held {
         self.permits.len() >= max || self.expiries.len() >= max.saturating_mul(2)
     }
 
-    fn insert(&mut self, id: PermitId, kept: Kept, expires: Timestamp) {
-        self.expiries.push(Reverse((expires, id.0)));
+    fn insert(&mut self, id: PermitId, kept: Kept) {
+        self.expiries.push(Reverse((kept.expires, id.0)));
         self.permits.insert(id, kept);
     }
 }

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod asking;
+mod blocks;
 mod decision;
 mod engine;
 mod kept;
@@ -37,12 +38,13 @@ mod stable_hash;
 mod together;
 
 pub use asking::{Asking, Progress};
+pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use decision::{Answered, Decision, Outcome, Pending, Permit, Place, Settled, Step, Wants};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, Explained, LimitChange,
     LimitReport, NamespaceConfig, PeekReport, ReloadReport, Tick,
 };
-pub use kept::{NotAPermitId, PermitId};
+pub use kept::{NotAPermitId, PermitId, PermitPage, PermitReport};
 pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, LeaseView, LeasesView};
 pub use lineage::{LINEAGE_MAX, Lineage};
 pub use notes::NoteError;

@@ -7,7 +7,7 @@ use super::order::settling;
 use super::{Engine, EngineError};
 use crate::asking::Progress;
 use crate::decision::{Outcome, Permit, Settled};
-use crate::kept::{Holds, Kept, PermitId};
+use crate::kept::{Holds, Kept, KeptSource, PermitId, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
 
 impl Engine {
@@ -28,7 +28,8 @@ impl Engine {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
         };
-        match self.shared.kept.keep(Box::new(permit), value.is_some(), expires) {
+        let source = KeptSource::Given { gate: self.home_gate(&permit).cloned(), at: now };
+        match self.shared.kept.keep(Box::new(permit), value.is_some(), source, expires) {
             Err(permit) => self.cancel(*permit, EngineError::TooManyPermits(self.shared.kept.max()), now),
             Ok(id) => Ok(match value {
                 None => Progress::Done(id),
@@ -91,7 +92,7 @@ impl Engine {
     ) -> Result<Settled, EngineError> {
         // One that has expired but was not yet collected is as unknown as one that was.
         drop(self.shared.kept.expire(now));
-        let Kept { holds, is_noted } = self.shared.kept.take(id).ok_or(EngineError::UnknownPermit(id))?;
+        let Kept { holds, is_noted, .. } = self.shared.kept.take(id).ok_or(EngineError::UnknownPermit(id))?;
         let mut settled = match holds {
             Holds::All(permit) => self.settle(*permit, outcome, now),
             Holds::Stored { cost, operations } => {
@@ -109,13 +110,45 @@ impl Engine {
         Ok(settled)
     }
 
+    /// The kept permits of a page, the oldest first, and how many there are on all pages.
+    pub fn kept_permits(&self, page: &PermitPage<'_>, now: Timestamp) -> (Vec<PermitReport>, usize) {
+        self.shared.kept.page(page, now, |id, kept| {
+            let mut limits: Vec<String> = Vec::new();
+            let mut kept_at = None;
+            let cost = match &kept.holds {
+                Holds::All(permit) => {
+                    if let KeptSource::Given { gate, at } = &kept.source {
+                        kept_at = Some(*at);
+                        let local = gate.iter().flat_map(|gate| gate.statuses(&permit.limits));
+                        limits.extend(local.map(|status| status.name.to_owned()));
+                    }
+                    limits.extend(Self::leased_reports(&permit.leased, now).map(|report| report.name));
+                    let remote = permit.remote.iter().flat_map(|remote| &remote.reports);
+                    limits.extend(remote.map(|report| report.name.clone()));
+                    permit.limits.cost()
+                }
+                Holds::Stored { cost, .. } => *cost,
+            };
+            PermitReport {
+                number: kept.number,
+                id,
+                namespace: kept.source.namespace().to_owned(),
+                limits,
+                cost,
+                kept_at,
+                expires: kept.expires,
+            }
+        })
+    }
+
     /// Takes up a permit that was kept before a restart, from its note of kind [`NoteKind::Permit`].
     pub fn restore_permit(&self, note: &Note) -> Result<(), EngineError> {
         let id = PermitId::from_bits(notes::name(NoteKind::Permit, note)?);
-        let KeptNote { cost, operations, .. } = notes::value(NoteKind::Permit, note)?;
+        let KeptNote { namespace, cost, operations } = notes::value(NoteKind::Permit, note)?;
         let cost = Cost::new(cost).ok_or_else(|| NoteError::new(NoteKind::Permit, "its cost is 0"))?;
         let operations: Result<Vec<_>, _> = operations.iter().map(|one| one.operation(cost)).collect();
-        if self.shared.kept.restore(id, cost, operations?, note.until) {
+        let source = KeptSource::Before(namespace.into());
+        if self.shared.kept.restore(id, source, cost, operations?, note.until) {
             Ok(())
         } else {
             Err(EngineError::TooManyPermits(self.shared.kept.max()))

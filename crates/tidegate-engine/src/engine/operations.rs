@@ -5,13 +5,14 @@
 
 use tidegate::gate::{ExactLimit, LocalLimit};
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Attributes, Cost, Gate, Timestamp};
+use tidegate::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, StoreError};
 
 use super::looking::reports;
 use super::order::{decided_here, exact_name, is_away, key_of};
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
+use crate::blocks::{BlockCause, BlockReport};
 use crate::decision::{ExactName, Permit};
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKeysFull, RefundName, Refunded};
@@ -189,7 +190,9 @@ impl Engine {
             return Err(unknown_limit(request, name));
         }
         if !self.shared.config.asks_store {
-            return Ok(Progress::Done(gate.reset(request.attributes, limit, now)));
+            let counters = gate.reset(request.attributes, limit, now);
+            self.shared.blocks.lift_all(gate, request.attributes, limit);
+            return Ok(Progress::Done(counters));
         }
         let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| limit.is_none_or(|name| name == one.name));
@@ -217,7 +220,10 @@ impl Engine {
                     holders.ask_soon(*key, step.now);
                 }
             }
-            let local = attributes.with(|attributes| gate.reset(attributes, limit.as_deref(), step.now));
+            let local = attributes.with(|attributes| {
+                step.engine.shared.blocks.lift_all(&gate, attributes, limit.as_deref());
+                gate.reset(attributes, limit.as_deref(), step.now)
+            });
             Ok(Progress::Done(local + in_use + unseen))
         }))
     }
@@ -237,6 +243,7 @@ impl Engine {
         let unknown = || unknown_limit(request, limit);
         if !self.shared.config.asks_store {
             let applies = gate.block(request.attributes, limit, until, now)?;
+            self.shared.blocks.set(gate, request.attributes, limit, until, now);
             return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
         let mut exact = gate.remote_limits(request.attributes, now);
@@ -244,8 +251,12 @@ impl Engine {
         exact.retain(|one| one.name == limit && !one.is_leased);
         if !exact.is_empty() {
             let batch = self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?;
-            return Ok(Progress::ask(batch, |step, _| {
+            let attributes = OwnedPairs::of(request.attributes);
+            let (gate, limit) = (gate.clone(), limit.to_owned());
+            return Ok(Progress::ask(batch, move |step, _| {
                 step.answer.map_err(EngineError::Store)?;
+                let blocks = &step.engine.shared.blocks;
+                attributes.with(|attributes| blocks.set(&gate, attributes, &limit, until, step.now));
                 Ok(Progress::Done(()))
             }));
         }
@@ -272,7 +283,11 @@ impl Engine {
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(EngineError::Store)?;
-            attributes.with(|attributes| gate.block(attributes, &limit, until, step.now))?;
+            attributes.with(|attributes| {
+                gate.block(attributes, &limit, until, step.now)?;
+                step.engine.shared.blocks.set(&gate, attributes, &limit, until, step.now);
+                Ok::<_, EngineError>(())
+            })?;
             Ok(Progress::Done(()))
         }))
     }
@@ -285,7 +300,32 @@ impl Engine {
             .ok_or_else(|| NoteError::new(NoteKind::Block, "its limit is not in hexadecimal digits"))?;
         let Ok(gate) = self.gate(&namespace) else { return Ok(false) };
         let pairs: Vec<_> = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        Ok(gate.restore_block(&identity, Attributes::new(&pairs), note.until, now)?)
+        let is_restored = gate.restore_block(&identity, Attributes::new(&pairs), note.until, now)?;
+        if let (true, Some((limit, scope))) =
+            (is_restored, gate.counter_of(&identity, Attributes::new(&pairs)))
+        {
+            self.shared.blocks.put(&namespace, limit, &scope, BlockCause::Operation, note.until, now);
+        }
+        Ok(is_restored)
+    }
+
+    /// The blocks in force at `now`, as far as this engine knows them, in no order: those it set or restored, and those it was
+    /// told of with [`Engine::note_blocked`]. At most [`crate::BLOCKS_KNOWN_MAX`].
+    pub fn blocks(&self, now: Timestamp) -> Vec<BlockReport> {
+        self.shared.blocks.all(now)
+    }
+
+    /// How many refusals by a block were not remembered for lack of room.
+    pub fn blocks_unlisted(&self) -> u64 {
+        self.shared.blocks.unlisted()
+    }
+
+    /// Remembers the block that a refusal shows, for [`Engine::blocks`]. Other refusals change nothing.
+    pub fn note_blocked(&self, refusal: &Refusal<'_>, now: Timestamp) {
+        if let (Reason::Blocked, Retry::At(until)) = (refusal.reason(), refusal.retry()) {
+            let (namespace, limit) = (&*refusal.namespace, refusal.name());
+            self.shared.blocks.put(namespace, limit, &refusal.scope, BlockCause::Refusal, until, now);
+        }
     }
 
     /// A batch of the same operation on the counters of these limits.

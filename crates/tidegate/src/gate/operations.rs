@@ -1,12 +1,13 @@
 //! What else can be done with a counter: look, charge afterwards, refund, reset, block.
 
 use super::Gate;
+use super::build::Compiled;
 use super::decide::{Answer, Probe, Probes};
 use super::permit::{LimitStatus, Permit};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ScopeValues};
 use crate::scope::{Keyed, Values};
 use crate::time::Timestamp;
 
@@ -137,6 +138,37 @@ impl Gate {
         let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
         self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
         Ok(true)
+    }
+
+    /// The limits under which a request has a counter, or the one called `limit`, each with the attributes that name the
+    /// counter, for people.
+    pub fn counters<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        limit: Option<&str>,
+    ) -> Vec<(&'a str, ScopeValues<'a>)> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let is_meant = |compiled: &&Compiled| {
+            limit.is_none_or(|name| name == compiled.limit.name)
+                && compiled.matches(&values)
+                && matches!(compiled.key(&values), Keyed::On(_))
+        };
+        let limits = self.limits.iter().filter(is_meant);
+        let scope = |limit: &'a Compiled| self.scope_values(&limit.scope.parts, &values);
+        limits.map(|limit| (&*limit.limit.name, scope(limit))).collect()
+    }
+
+    /// The limit with this [identity](super::LocalLimit::identity), and the attributes that name its counter, for people.
+    pub fn counter_of<'a>(
+        &'a self,
+        identity: &[u8],
+        attributes: impl Into<Attributes<'a>>,
+    ) -> Option<(&'a str, ScopeValues<'a>)> {
+        let limit = self.limits.iter().find(|limit| limit.identity() == identity)?;
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        Some((&limit.limit.name, self.scope_values(&limit.scope.parts, &values)))
     }
 
     fn located<'a>(&'a self, attributes: Attributes<'a>, now: Timestamp) -> (Values<'a>, Probes<'a>) {

@@ -1,0 +1,244 @@
+//! Which keys are blocked, for operators. The table knows a key only by a hash, so what is to be listed is remembered here.
+//!
+//! Nothing is decided by it. It learns of blocks that this engine sets, lifts or restores, and of those that refusals show. A
+//! block that another member lifts stays listed until it would have ended.
+
+use core::hash::{BuildHasher, Hash};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate::{Attributes, Gate, Timestamp};
+
+/// How many blocks are remembered. Once as many are in force, a block set by an operation takes the place of one that was only
+/// shown by a refusal, and further refusals are [counted](crate::Engine::blocks_unlisted) only.
+pub const BLOCKS_KNOWN_MAX: usize = 16 * SHARD_MAX;
+
+/// The blocks of one lock.
+const SHARD_MAX: usize = 512;
+
+/// The longest value that is remembered, in bytes.
+const VALUE_BYTES_MAX: usize = 256;
+
+/// How a block came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockCause {
+    /// An operation set it, here or before a restart.
+    Operation,
+    /// A refusal showed it: the key exceeded a limit that blocks for that, or another member blocked it.
+    Refusal,
+}
+
+/// A blocked key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockReport {
+    /// The namespace.
+    pub namespace: String,
+    /// The limit.
+    pub limit: String,
+    /// The attributes that name the counter, with their values, each at most 256 bytes.
+    pub scope: Vec<(String, String)>,
+    /// How it came to be known.
+    pub cause: BlockCause,
+    /// When it ends.
+    pub until: Timestamp,
+    /// When it was set or shown last.
+    pub seen_at: Timestamp,
+}
+
+/// The attributes that name a counter.
+type Scope<'a> = [(Cow<'a, str>, Cow<'a, str>)];
+
+/// The blocks that are known.
+#[derive(Debug)]
+pub(crate) struct KnownBlocks {
+    hasher: ahash::RandomState,
+    shards: [Mutex<BlockShard>; BLOCKS_KNOWN_MAX / SHARD_MAX],
+    unlisted: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct BlockShard {
+    blocks: HashMap<u64, BlockReport>,
+    /// While it is full, nothing ends before then.
+    full_until: Timestamp,
+}
+
+impl KnownBlocks {
+    pub(crate) fn new(seed: [u64; 4]) -> Self {
+        let hasher = ahash::RandomState::with_seeds(seed[2], !seed[0], seed[3], !seed[1]);
+        Self { hasher, shards: core::array::from_fn(|_| Mutex::default()), unlisted: AtomicU64::new(0) }
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, BlockShard> {
+        // Every change leaves the map whole, so a panic elsewhere does no harm.
+        self.shards[(hash >> 32) as usize % self.shards.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hash(&self, namespace: &str, limit: &str, scope: &Scope<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        (namespace, limit, scope).hash(&mut hasher);
+        core::hash::Hasher::finish(&hasher)
+    }
+
+    /// Remembers a block of a request's key under a limit, or forgets it if it has ended.
+    pub(crate) fn set(
+        &self,
+        gate: &Gate,
+        attributes: Attributes<'_>,
+        limit: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) {
+        for (limit, scope) in gate.counters(attributes, Some(limit)) {
+            self.put(gate.namespace(), limit, &scope, BlockCause::Operation, until, now);
+        }
+    }
+
+    /// Forgets the blocks of a request's keys.
+    pub(crate) fn lift_all(&self, gate: &Gate, attributes: Attributes<'_>, limit: Option<&str>) {
+        for (limit, scope) in gate.counters(attributes, limit) {
+            let hash = self.hash(gate.namespace(), limit, &scope);
+            self.shard(hash).blocks.remove(&hash);
+        }
+    }
+
+    /// Remembers a block, or forgets it if it has ended. One that is known already costs no allocation.
+    pub(crate) fn put(
+        &self,
+        namespace: &str,
+        limit: &str,
+        scope: &Scope<'_>,
+        cause: BlockCause,
+        until: Timestamp,
+        now: Timestamp,
+    ) {
+        let hash = self.hash(namespace, limit, scope);
+        let mut shard = self.shard(hash);
+        if until <= now {
+            shard.blocks.remove(&hash);
+            return;
+        }
+        if let Some(known) = shard.blocks.get_mut(&hash) {
+            (known.until, known.seen_at) = (until, now);
+            if cause == BlockCause::Operation {
+                known.cause = cause;
+            }
+            return;
+        }
+        if !shard.make_room(cause, now) {
+            // Relaxed: a number for people.
+            self.unlisted.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let shown = |(name, value): &(Cow<'_, str>, Cow<'_, str>)| (name.to_string(), shortened(value));
+        let report = BlockReport {
+            namespace: namespace.to_owned(),
+            limit: limit.to_owned(),
+            scope: scope.iter().map(shown).collect(),
+            cause,
+            until,
+            seen_at: now,
+        };
+        shard.blocks.insert(hash, report);
+    }
+
+    pub(crate) fn all(&self, now: Timestamp) -> Vec<BlockReport> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(shard.blocks.values().filter(|one| one.until > now).cloned());
+        }
+        all
+    }
+
+    pub(crate) fn unlisted(&self) -> u64 {
+        self.unlisted.load(Ordering::Relaxed)
+    }
+}
+
+impl BlockShard {
+    /// Whether there is room for another block, after what has ended is forgotten.
+    fn make_room(&mut self, cause: BlockCause, now: Timestamp) -> bool {
+        if self.blocks.len() < SHARD_MAX {
+            return true;
+        }
+        // A flood of blocked keys looks through a full shard only when something has ended.
+        if now >= self.full_until {
+            self.blocks.retain(|_, one| one.until > now);
+            self.full_until = self.blocks.values().map(|one| one.until).min().unwrap_or_default();
+        }
+        if self.blocks.len() >= SHARD_MAX && cause == BlockCause::Operation {
+            let shown = self.blocks.iter().find(|(_, one)| one.cause == BlockCause::Refusal);
+            if let Some(hash) = shown.map(|(hash, _)| *hash) {
+                self.blocks.remove(&hash);
+            }
+        }
+        self.blocks.len() < SHARD_MAX
+    }
+}
+
+/// A value, cut between characters after [`VALUE_BYTES_MAX`].
+fn shortened(value: &str) -> String {
+    if value.len() <= VALUE_BYTES_MAX {
+        return value.to_owned();
+    }
+    let end = (0..=VALUE_BYTES_MAX).rev().find(|end| value.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}…", &value[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_795_215_600);
+
+    fn put(blocks: &KnownBlocks, user: &str, cause: BlockCause, seconds: u64) {
+        let scope = [(Cow::Borrowed("user"), Cow::Borrowed(user))];
+        let until = NOW.saturating_add(Duration::from_secs(seconds));
+        blocks.put("api", "per-user", &scope, cause, until, NOW);
+    }
+
+    #[test]
+    fn a_block_is_listed_once_until_it_ends_and_an_operation_is_its_cause() {
+        let blocks = KnownBlocks::new([1, 2, 3, 4]);
+        put(&blocks, "ada", BlockCause::Refusal, 10);
+        put(&blocks, "ada", BlockCause::Operation, 60);
+        put(&blocks, "ada", BlockCause::Refusal, 60);
+        let all = blocks.all(NOW);
+        assert_eq!((all.len(), all[0].cause), (1, BlockCause::Operation));
+        assert_eq!(all[0].scope, [("user".to_owned(), "ada".to_owned())]);
+        assert!(blocks.all(NOW.saturating_add(Duration::from_mins(1))).is_empty());
+        put(&blocks, "ada", BlockCause::Operation, 0);
+        assert!(blocks.all(NOW).is_empty(), "a block that has ended lifts the one before it");
+    }
+
+    #[test]
+    fn a_flood_of_blocked_keys_is_bounded_counted_and_does_not_hide_an_operation() {
+        let blocks = KnownBlocks::new([1, 2, 3, 4]);
+        for index in 0..2 * BLOCKS_KNOWN_MAX {
+            put(&blocks, &format!("stranger-{index}"), BlockCause::Refusal, 10);
+        }
+        put(&blocks, "ada", BlockCause::Operation, 60);
+        let all = blocks.all(NOW);
+        assert!(all.len() <= BLOCKS_KNOWN_MAX && blocks.unlisted() >= BLOCKS_KNOWN_MAX as u64);
+        assert!(all.iter().any(|one| one.scope[0].1 == "ada"));
+        // When those of the flood have ended there is room again.
+        let later = NOW.saturating_add(Duration::from_secs(10));
+        let scope = [(Cow::Borrowed("user"), Cow::Borrowed("bob"))];
+        blocks.put(
+            "api",
+            "per-user",
+            &scope,
+            BlockCause::Refusal,
+            later.saturating_add(Duration::from_secs(1)),
+            later,
+        );
+        let users: Vec<_> = blocks.all(later).into_iter().map(|one| one.scope[0].1.clone()).collect();
+        assert_eq!(users.len(), 2, "{users:?}");
+    }
+}
