@@ -1,13 +1,17 @@
 //! What operators look at: metrics, health, the limits there are, the keys that are refused most.
 
+use core::time::Duration;
 use std::borrow::Cow;
 
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use tidegate::Reason;
 use tidegate::limit::{Limit, Missing, Mode};
+use tidegate::rate::parse_span;
 use tidegate_engine::EngineError;
 use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
+use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
@@ -16,8 +20,10 @@ use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
-use crate::refused_keys::RefusedKey;
+use crate::parameters::Accepted;
+use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::reply::{self, Reply};
+use crate::resp;
 
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]
@@ -82,14 +88,25 @@ pub(crate) struct LimitDescription {
     overrides: usize,
 }
 
-/// The keys that were refused most since the daemon started.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TopKeys {
-    /// How many refusals there were in all.
-    refusals: u64,
-    /// The keys, the most refused first, at most 100.
-    keys: Vec<RefusedKey>,
-}
+/// The parameters of `/v1/keys/top`.
+pub(crate) const TOP_KEYS: Accepted = Accepted {
+    route: "/v1/keys/top",
+    once: &["namespace", "limit", "reason", "window", "n"],
+    repeated: &["key"],
+};
+
+/// How many keys `/v1/keys/top` lists unless told otherwise, and at most.
+const TOP_KEYS_DEFAULT: usize = 20;
+const TOP_KEYS_MAX: usize = 1000;
+
+/// The shortest window of `/v1/keys/top`.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+
+/// The parameters of `/v1/limits`.
+pub(crate) const LIMITS: Accepted = Accepted { route: "/v1/limits", once: &["namespace"], repeated: &[] };
+
+/// How much of a name that is not known is quoted, in bytes.
+const SHOWN_BYTES_MAX: usize = 128;
 
 /// The status of a daemon that is ready.
 const READY: &str = "ok";
@@ -105,7 +122,8 @@ pub(crate) struct Health {
 
 impl Desk<'_> {
     pub(crate) fn limits(&self, query: Option<&str>) -> Result<Reply, Fault> {
-        let wanted = query.and_then(|query| query.strip_prefix("namespace="));
+        let parameters = LIMITS.read(query)?;
+        let wanted = parameters.get("namespace");
         let mut namespaces = Vec::new();
         for name in
             self.in_force.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name))
@@ -135,9 +153,62 @@ impl Desk<'_> {
         }
     }
 
-    pub(crate) fn top_keys(&self) -> Reply {
-        let (keys, refusals) = self.daemon.refused_keys.top();
-        reply::json(StatusCode::OK, &TopKeys { refusals, keys })
+    /// The keys that were refused most.
+    pub(crate) fn top_keys(&self, query: Option<&str>) -> Result<Reply, Fault> {
+        let parameters = TOP_KEYS.read(query)?;
+        let selection = KeySelection {
+            namespace: parameters.get("namespace"),
+            limit: parameters.get("limit"),
+            reason: parameters.parsed(
+                "reason",
+                "a reason",
+                |text| Reason::ALL.into_iter().find(|known| known.as_str() == text),
+                || {
+                    let all: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+                    format!("use one of {}", all.join(", "))
+                },
+            )?,
+            key: parameters.pairs("key")?,
+        };
+        let window = parameters.parsed(
+            "window",
+            "a span from 1s to 1h",
+            |text| parse_span(text).filter(|span| (WINDOW_MIN..=WINDOW_MAX).contains(span)),
+            || "write it as 30s, 5m or 1h; without it the window is 1m".to_owned(),
+        )?;
+        let n = parameters.number("n", TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
+        let now = self.daemon.clock.now();
+        let refused = &self.daemon.refused_keys;
+        let top = refused.top(&selection, window.unwrap_or(WINDOW_DEFAULT), n, now);
+        if let Some(namespace) = selection.namespace.filter(|_| top.keys.is_empty()) {
+            self.check_selection(namespace, selection.limit)?;
+        }
+        Ok(reply::json(StatusCode::OK, &top))
+    }
+
+    /// Whether a selection that has found nothing names a namespace and a limit that there are.
+    pub(crate) fn check_selection(&self, namespace: &str, limit: Option<&str>) -> Result<(), Fault> {
+        let shown = shortened(namespace, SHOWN_BYTES_MAX);
+        let Ok(mut limits) = self.in_force.engine.limits(namespace) else {
+            let is_known = namespace == resp::NAMESPACE
+                || self.in_force.config.envoy_ratelimit.is_some()
+                || self.daemon.refused_keys.knows(namespace);
+            let unknown = || {
+                let detail = format_args!("namespace \"{shown}\" does not exist");
+                Fault::new(FaultCode::UnknownNamespace, detail)
+                    .fix("see GET /v1/limits for the namespaces there are")
+            };
+            return if is_known { Ok(()) } else { Err(unknown()) };
+        };
+        match limit {
+            Some(limit) if !limits.any(|known| known.name == limit) => {
+                let limit = shortened(limit, SHOWN_BYTES_MAX);
+                let detail = format_args!("namespace \"{shown}\" has no limit \"{limit}\"");
+                Err(Fault::new(FaultCode::UnknownLimit, detail)
+                    .fix("see GET /v1/limits for the limits there are"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The members that share the store, and what each has been lent.

@@ -277,7 +277,8 @@ impl Desk<'_> {
 
     /// Remembers the key of a refusal among the most refused, and may write a line.
     pub(crate) fn note_refused_key(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) {
-        self.daemon.refused_keys.count(refusal);
+        self.in_force.engine.note_blocked(refusal, now);
+        self.daemon.refused_keys.count(refusal, now);
         if !self.in_force.refusal_log.write(refusal, protocol, now) {
             self.daemon.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);
         }

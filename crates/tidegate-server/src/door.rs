@@ -160,7 +160,9 @@ async fn dispatch(
             desk.acknowledge_loss().await?
         }
         Route::Leases => desk.leases().await?,
-        Route::TopKeys => desk.top_keys(),
+        Route::Blocks => desk.blocks(head.uri.query())?,
+        Route::Permits => desk.permits(head.uri.query())?,
+        Route::TopKeys => desk.top_keys(head.uri.query())?,
         Route::Rlconfig => desk.rlconfig()?,
         Route::Metrics => desk.metrics_page(),
         Route::Healthz => desk.health(),

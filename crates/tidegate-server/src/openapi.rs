@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
+use tidegate_wire::blocks::{BlockBody, BlocksBody};
 use tidegate_wire::envoy::json::{
     EnvoyAnswer, EnvoyDescriptor, EnvoyEntry, EnvoyHeader, EnvoyLimit, EnvoyOwnLimit, EnvoyRequest,
     EnvoyStatus,
@@ -17,15 +18,19 @@ use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
     AccessBody, AccessKind, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle,
 };
+use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
+use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use utoipa::OpenApi;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
-use crate::admin::{Health, LimitsAnswer, PolicyAnswer, TopKeys};
+use crate::admin::{Health, LIMITS, LimitsAnswer, PolicyAnswer, TOP_KEYS};
+use crate::blocks::BLOCKS;
 use crate::changes::LastError;
 use crate::overrides::{AuditEntry, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
+use crate::permits::PERMITS;
 use crate::route::Route;
 use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
 
@@ -80,7 +85,13 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         OverrideBody,
         RemovalBody,
         AuditEntry,
-        TopKeys,
+        TopKeysBody,
+        BlocksBody,
+        BlockBody,
+        PermitsBody,
+        PermitBody,
+        RefusedKeyBody,
+        ReasonCountBody,
         AcknowledgedBody,
         LeaseBody,
         LeasesBody,
@@ -137,7 +148,13 @@ const fn describe(route: Route) -> Described {
         Route::Leases => {
             ("Members that share the store, and the leases that each holds", None, Some("LeasesBody"), false)
         }
-        Route::TopKeys => ("The keys that are refused most", None, Some("TopKeys"), false),
+        Route::TopKeys => {
+            ("The keys that were refused most within a window", None, Some("TopKeysBody"), false)
+        }
+        Route::Blocks => ("The blocks in force", None, Some("BlocksBody"), false),
+        Route::Permits => {
+            ("The permits that wait to be settled or released", None, Some("PermitsBody"), false)
+        }
         Route::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
         Route::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
         Route::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
@@ -145,6 +162,19 @@ const fn describe(route: Route) -> Described {
         Route::OpenApi => ("This description", None, None, false),
     };
     Described { summary, body, answer, refuses }
+}
+
+/// The parameters of a route's query.
+fn parameters(route: Route) -> Vec<(&'static str, Required)> {
+    let accepted = match route {
+        Route::Authorize => return vec![("namespace", Required::True), ("deny_status", Required::False)],
+        Route::Limits => LIMITS,
+        Route::TopKeys => TOP_KEYS,
+        Route::Blocks => BLOCKS,
+        Route::Permits => PERMITS,
+        _ => return Vec::new(),
+    };
+    accepted.once.iter().chain(accepted.repeated).map(|name| (*name, Required::False)).collect()
 }
 
 /// Whether a route is described as a POST; one that takes any method is described by what it is usually asked with.
@@ -202,12 +232,10 @@ fn build() -> utoipa::openapi::OpenApi {
                 .content("application/problem+json", content("FaultBody"));
             operation = operation.response("default", fault);
         }
-        if route == Route::Authorize {
-            for (name, required) in [("namespace", Required::True), ("deny_status", Required::False)] {
-                let parameter =
-                    ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(required);
-                operation = operation.parameter(parameter);
-            }
+        for (name, required) in parameters(route) {
+            let parameter =
+                ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(required);
+            operation = operation.parameter(parameter);
         }
         let method = if is_posted(route) { HttpMethod::Post } else { HttpMethod::Get };
         document.paths.paths.insert(route.path().to_owned(), PathItem::new(method, operation));
@@ -254,6 +282,13 @@ mod tests {
             let name = reference.split('"').next().unwrap();
             assert!(document["components"]["schemas"][name].is_object(), "{name} is not described");
         }
+        let names = |path: &str| {
+            let parameters = document["paths"][path]["get"]["parameters"].as_array().unwrap();
+            parameters.iter().map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("/v1/keys/top"), ["namespace", "limit", "reason", "window", "n", "key"]);
+        assert_eq!(names("/v1/blocks"), ["namespace", "limit", "n", "key"]);
+        assert_eq!(names("/v1/permits"), ["namespace", "n", "after"]);
         let check = &document["components"]["schemas"]["Check"]["properties"];
         assert_eq!(check["attributes"]["additionalProperties"]["type"], "string");
         assert!(check["cost"]["description"].as_str().unwrap().contains("weighs"));

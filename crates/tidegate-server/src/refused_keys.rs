@@ -1,182 +1,344 @@
-//! Which keys are refused most: a sketch of constant size.
+//! Which keys are refused most within a window: sketches of constant size.
 //!
-//! The space-saving algorithm (Metwally, Agrawal, El Abbadi, 2005) with [`KEYS_MAX`] counters. Of `n` refusals seen, a
-//! key that was refused more than `n / KEYS_MAX` times is always listed, and the count shown is too high by at most
-//! the `error` beside it, which is itself at most `n / KEYS_MAX`; it is never too low. Nothing is decided by it.
+//! Each namespace has sketches of its own, so that a flood in one takes no counter from another. Within a namespace keys are
+//! spread over [`SHARDS`] by a seeded hash, and each shard has two rings of slots ([`Ring`]): one for windows up to a minute
+//! and one for windows up to [`WINDOW_MAX`]. Of `n` refusals in a shard and window, a key and reason refused more than
+//! `n /` [`SLOT_KEYS_MAX`] times is always counted, whatever else is sent. Nothing is decided by these counts.
 
+mod sketch;
+
+use core::time::Duration;
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
-use tidegate::Refusal;
-use utoipa::ToSchema;
+use arc_swap::ArcSwap;
+use tidegate::{Reason, Refusal, Timestamp};
+use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::retry_after::millis_up;
+use tidegate_wire::text::shortened;
 
-/// How many keys are kept.
-pub const KEYS_MAX: usize = 100;
+use self::sketch::{RefusalSum, RefusedName, Ring, SLOT_KEYS_MAX};
+
+/// The longest window that can be asked for.
+pub(crate) const WINDOW_MAX: Duration = Duration::from_hours(1);
+
+/// The window that is answered if none is asked for.
+pub(crate) const WINDOW_DEFAULT: Duration = Duration::from_mins(1);
+
+/// The longest window of the finer slots, and their length: a window begins at most this much early.
+const FINE_MAX: Duration = Duration::from_mins(1);
+const FINE_SLOT: Duration = Duration::from_secs(5);
+
+/// The length of the slots that longer windows are made of.
+const COARSE_SLOT: Duration = Duration::from_mins(2);
+
+/// Shards of a namespace, each with a lock.
+const SHARDS: usize = 4;
+
+/// How many keys and reasons a namespace counts in a slot.
+pub const KEYS_MAX: usize = SHARDS * SLOT_KEYS_MAX;
+
+/// Namespaces with sketches of their own, those that refuse first. Further ones share one sketch.
+const NAMESPACES_MAX: usize = 32;
 
 /// The longest text of a key that is kept, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 
-/// One key that is refused often.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct RefusedKey {
-    /// The namespace.
-    pub namespace: String,
-    /// The limit that bound longest (or the table, node or resource).
-    pub limit: String,
-    /// The attributes and values that name the counter, as `user=ada, app=x`; cut after 256 bytes.
-    pub key: String,
-    /// How often it was refused; at most `error` too high, never too low.
-    pub refusals: u64,
-    /// By how much `refusals` may be too high.
-    pub error: u64,
+/// A refusal, as far as it is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefusedCounter<'a> {
+    /// The namespace, or the domain of a file.
+    pub(crate) namespace: &'a str,
+    /// The limit that bound.
+    pub(crate) limit: &'a str,
+    /// The attributes and values that name the counter.
+    pub(crate) scope: &'a [(Cow<'a, str>, Cow<'a, str>)],
+    /// Why it was refused.
+    pub(crate) reason: Reason,
 }
 
-/// The keys that are refused most since the daemon started.
+impl<'a> From<&'a Refusal<'_>> for RefusedCounter<'a> {
+    fn from(refusal: &'a Refusal<'_>) -> Self {
+        Self {
+            namespace: &refusal.namespace,
+            limit: refusal.name(),
+            scope: &refusal.scope,
+            reason: refusal.reason(),
+        }
+    }
+}
+
+/// Which keys are wanted of those that are counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeySelection<'a> {
+    /// Only of this namespace.
+    pub(crate) namespace: Option<&'a str>,
+    /// Only of this limit.
+    pub(crate) limit: Option<&'a str>,
+    /// Only for this reason.
+    pub(crate) reason: Option<Reason>,
+    /// Only keys that have all of these attributes with these values.
+    pub(crate) key: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+impl KeySelection<'_> {
+    fn has_namespace(&self, namespace: &str) -> bool {
+        self.namespace.is_none_or(|wanted| wanted == namespace)
+    }
+
+    fn selects(&self, name: &RefusedName) -> bool {
+        let has = |(wanted, value): &(Cow<'_, str>, Cow<'_, str>)| {
+            let value = shortened(value, KEY_BYTES_MAX);
+            name.scope.iter().any(|(known, known_value)| **known == **wanted && **known_value == *value)
+        };
+        self.has_namespace(&name.namespace)
+            && self.limit.is_none_or(|limit| limit == &*name.limit)
+            && self.reason.is_none_or(|reason| reason == name.reason)
+            && self.key.iter().all(has)
+    }
+}
+
+/// The keys that are refused most.
 #[derive(Debug)]
 pub(crate) struct RefusedKeys {
     hasher: ahash::RandomState,
-    sketch: Mutex<Sketch>,
+    started: Timestamp,
+    namespaces: ArcSwap<NamespaceSketches>,
+    /// Held while a namespace is added.
+    growing: Mutex<()>,
+}
+
+/// The sketches by namespace.
+#[derive(Clone, Debug)]
+struct NamespaceSketches {
+    own: HashMap<Box<str>, Arc<NamespaceSketch>, ahash::RandomState>,
+    /// Of all namespaces beyond [`NAMESPACES_MAX`].
+    others: Arc<NamespaceSketch>,
 }
 
 #[derive(Debug)]
-struct Sketch {
-    total: u64,
-    /// The position in `keys` of the key with this hash. Two keys of one hash would count as one: with 64 seeded bits
-    /// that does not happen.
-    positions: HashMap<u64, usize, ahash::RandomState>,
-    keys: Vec<(u64, RefusedKey)>,
+struct NamespaceSketch([Mutex<Shard>; SHARDS]);
+
+#[derive(Debug)]
+struct Shard {
+    fine: Ring,
+    coarse: Ring,
 }
 
 impl RefusedKeys {
-    /// An empty sketch; `seed` keeps strangers from choosing keys that collide.
-    pub(crate) fn new(seed: [u64; 4]) -> Self {
+    /// Empty sketches of a daemon that starts at `now`; `seed` keeps callers from choosing keys that collide.
+    pub(crate) fn new(seed: [u64; 4], now: Timestamp) -> Self {
         let [a, b, c, d] = seed;
         let hasher = ahash::RandomState::with_seeds(a, b, c, d);
-        let positions = HashMap::with_capacity_and_hasher(KEYS_MAX * 2, hasher.clone());
-        let sketch = Sketch { total: 0, positions, keys: Vec::with_capacity(KEYS_MAX) };
-        Self { hasher, sketch: Mutex::new(sketch) }
+        let own = HashMap::with_hasher(hasher.clone());
+        let sketches = NamespaceSketches { own, others: Arc::new(NamespaceSketch::new()) };
+        Self { hasher, started: now, namespaces: ArcSwap::from_pointee(sketches), growing: Mutex::new(()) }
     }
 
-    /// Counts one refusal.
-    pub(crate) fn count(&self, refusal: &Refusal<'_>) {
-        let hash = self.hasher.hash_one((&*refusal.namespace, refusal.name(), &refusal.scope[..]));
-        // Every change leaves the sketch whole, so a panic elsewhere does no harm.
-        let mut sketch = self.sketch.lock().unwrap_or_else(PoisonError::into_inner);
-        sketch.count(hash, || RefusedKey {
-            namespace: refusal.namespace.as_ref().to_owned(),
-            limit: refusal.name().to_owned(),
-            key: key_text(refusal),
-            refusals: 0,
-            error: 0,
-        });
+    /// Counts one refusal. A key that was counted shortly before costs no allocation.
+    pub(crate) fn count<'a>(&self, refused: impl Into<RefusedCounter<'a>>, now: Timestamp) {
+        let refused = refused.into();
+        let key_hash = self.hasher.hash_one((refused.namespace, refused.limit, refused.scope));
+        let hash = self.hasher.hash_one((key_hash, refused.reason));
+        let sketches = self.namespaces.load();
+        match sketches.find(refused.namespace) {
+            Some(sketch) => sketch.count(&refused, key_hash, hash, now),
+            None => self.grow(refused.namespace).count(&refused, key_hash, hash, now),
+        }
     }
 
-    /// The keys, the most refused first, and how many refusals were seen in all.
-    pub(crate) fn top(&self) -> (Vec<RefusedKey>, u64) {
-        let (mut keys, total) = {
-            let sketch = self.sketch.lock().unwrap_or_else(PoisonError::into_inner);
-            (sketch.keys.iter().map(|(_, key)| key.clone()).collect::<Vec<_>>(), sketch.total)
-        };
-        keys.sort_by(|one, other| other.refusals.cmp(&one.refusals).then_with(|| one.key.cmp(&other.key)));
-        (keys, total)
+    /// Gives a namespace a sketch of its own, if that is still possible.
+    #[cold]
+    fn grow(&self, namespace: &str) -> Arc<NamespaceSketch> {
+        // Nothing is behind the lock that a panic could leave half done.
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sketches = NamespaceSketches::clone(&self.namespaces.load());
+        if let Some(known) = sketches.find(namespace) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(NamespaceSketch::new());
+        sketches.own.insert(namespace.into(), Arc::clone(&new));
+        self.namespaces.store(Arc::new(sketches));
+        new
+    }
+
+    /// Whether anything was ever refused in this namespace, as far as it has a sketch of its own.
+    pub(crate) fn knows(&self, namespace: &str) -> bool {
+        self.namespaces.load().own.contains_key(namespace)
+    }
+
+    /// The selected keys, at most `n`, those with the most certain refusals first.
+    pub(crate) fn top(
+        &self,
+        selection: &KeySelection<'_>,
+        window: Duration,
+        n: usize,
+        now: Timestamp,
+    ) -> TopKeysBody {
+        let window = window.min(WINDOW_MAX);
+        let (mut sums, mut total, mut uncounted_max) = (HashMap::<u64, KeySum>::new(), 0, 0);
+        let mut since = now;
+        let sketches = self.namespaces.load();
+        let own = sketches.own.iter().filter(|(name, _)| selection.has_namespace(name));
+        let others = selection
+            .namespace
+            .is_none_or(|name| !sketches.own.contains_key(name))
+            .then_some(&sketches.others);
+        for sketch in own.map(|(_, sketch)| sketch).chain(others) {
+            for shard in &sketch.0 {
+                // Every change leaves the shard whole, so a panic elsewhere does no harm.
+                let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                let ring = if window <= FINE_MAX { &shard.fine } else { &shard.coarse };
+                since = ring.since(window, now);
+                let sum = ring.sum(window, now, |name| selection.selects(name));
+                drop(shard);
+                total += sum.total;
+                uncounted_max = uncounted_max.max(sum.uncounted_max);
+                for one in sum.sums.into_values() {
+                    sums.entry(one.name.key_hash).or_default().add(one);
+                }
+            }
+        }
+        let mut sums: Vec<KeySum> = sums.into_values().collect();
+        sums.sort_by_cached_key(KeySum::rank);
+        let more = sums.len().saturating_sub(n);
+        sums.truncate(n);
+        let since = since.max(self.started).min(now);
+        // A daemon that has just started has counted for at least a second, so that no rate is out of all proportion.
+        let span = now.saturating_since(since).max(Duration::from_secs(1));
+        TopKeysBody {
+            window_ms: millis_up(window),
+            since: since.to_string(),
+            refusals: total,
+            uncounted_max,
+            keys: sums.into_iter().map(|sum| sum.body(span, now)).collect(),
+            more,
+        }
     }
 }
 
-impl Sketch {
-    fn count(&mut self, hash: u64, name: impl FnOnce() -> RefusedKey) {
-        self.total += 1;
-        if let Some(&position) = self.positions.get(&hash) {
-            self.keys[position].1.refusals += 1;
-            return;
+impl NamespaceSketches {
+    /// Where a namespace is counted; `None` if it may have a sketch of its own and has none yet.
+    fn find(&self, namespace: &str) -> Option<&Arc<NamespaceSketch>> {
+        self.own.get(namespace).or_else(|| (self.own.len() >= NAMESPACES_MAX).then_some(&self.others))
+    }
+}
+
+impl NamespaceSketch {
+    fn new() -> Self {
+        let shard =
+            || Shard { fine: Ring::new(FINE_SLOT, FINE_MAX), coarse: Ring::new(COARSE_SLOT, WINDOW_MAX) };
+        Self(core::array::from_fn(|_| Mutex::new(shard())))
+    }
+
+    fn count(&self, refused: &RefusedCounter<'_>, key_hash: u64, hash: u64, now: Timestamp) {
+        let shard = &self.0[(key_hash >> 32) as usize % SHARDS];
+        // Every change leaves the shard whole, so a panic elsewhere does no harm.
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let Shard { fine, coarse } = &mut *shard;
+        let mut new = None;
+        fine.count(hash, now, || {
+            let known = coarse.name(hash, now).cloned();
+            Arc::clone(new.insert(known.unwrap_or_else(|| Arc::new(refused.name(key_hash)))))
+        });
+        coarse.count(hash, now, || {
+            new.or_else(|| fine.name(hash, now).cloned()).unwrap_or_else(|| Arc::new(refused.name(key_hash)))
+        });
+    }
+}
+
+impl RefusedCounter<'_> {
+    fn name(&self, key_hash: u64) -> RefusedName {
+        let mut bytes = 0;
+        let within = self.scope.iter().take_while(|(name, value)| {
+            let has_room = bytes <= KEY_BYTES_MAX;
+            bytes += name.len() + value.len();
+            has_room
+        });
+        RefusedName {
+            key_hash,
+            namespace: self.namespace.into(),
+            limit: self.limit.into(),
+            scope: within
+                .map(|(name, value)| (Box::from(&**name), Box::from(&*shortened(value, KEY_BYTES_MAX))))
+                .collect(),
+            reason: self.reason,
         }
-        let mut new = name();
-        let position = if self.keys.len() < KEYS_MAX {
-            self.keys.push((hash, new));
-            self.keys.len() - 1
-        } else {
-            // The least refused key gives its place and its count to the new one.
-            let least = (0..self.keys.len()).min_by_key(|&at| self.keys[at].1.refusals);
-            let position = least.expect("KEYS_MAX is not zero");
-            let (old_hash, old) = &self.keys[position];
-            self.positions.remove(old_hash);
-            (new.refusals, new.error) = (old.refusals, old.refusals);
-            self.keys[position] = (hash, new);
-            position
+    }
+}
+
+/// One key with all its reasons.
+#[derive(Debug, Default)]
+struct KeySum {
+    refusals: u64,
+    error: u64,
+    last_seen: Timestamp,
+    reasons: Vec<RefusalSum>,
+}
+
+impl KeySum {
+    fn add(&mut self, one: RefusalSum) {
+        self.refusals += one.refusals;
+        self.error += one.error;
+        self.last_seen = self.last_seen.max(one.last_seen);
+        self.reasons.push(one);
+    }
+
+    fn certain(&self) -> u64 {
+        self.refusals - self.error
+    }
+
+    /// The most certain refusals first, and then an order that does not depend on hashes.
+    fn rank(&self) -> impl Ord + use<> {
+        use core::cmp::Reverse;
+        let name = self.reasons.first().map(|one| Arc::clone(&one.name));
+        let text = name.map(|name| (name.namespace.clone(), name.limit.clone(), name.scope.clone()));
+        (Reverse(self.certain()), Reverse(self.refusals), text)
+    }
+
+    fn body(mut self, span: Duration, now: Timestamp) -> RefusedKeyBody {
+        self.reasons.sort_unstable_by(|one, other| {
+            other.refusals.cmp(&one.refusals).then_with(|| one.name.reason.cmp(&other.name.reason))
+        });
+        let certain = self.certain();
+        let name = &self.reasons.first().expect("a key is listed for a reason").name;
+        let scope = name.scope.iter().map(|(name, value)| (&**name, &**value));
+        let reason = |one: &RefusalSum| ReasonCountBody {
+            reason: one.name.reason.as_str().to_owned(),
+            refusals: one.refusals,
+            error: one.error,
         };
-        self.positions.insert(hash, position);
-        self.keys[position].1.refusals += 1;
+        RefusedKeyBody {
+            namespace: name.namespace.to_string(),
+            limit: name.limit.to_string(),
+            key: pairs_text(scope),
+            reasons: self.reasons.iter().map(reason).collect(),
+            refusals: self.refusals,
+            error: self.error,
+            rate_per_s: (certain as f64 / span.as_secs_f64() * 1000.0).round() / 1000.0,
+            last_seen: self.last_seen.to_string(),
+            last_seen_ms: millis_up(now.saturating_since(self.last_seen)),
+        }
     }
 }
 
 /// The scope of a refusal as `user=ada, app=x`, cut after [`KEY_BYTES_MAX`].
 pub(crate) fn key_text(refusal: &Refusal<'_>) -> String {
+    pairs_text(refusal.scope.iter().map(|(name, value)| (&**name, &**value)))
+}
+
+fn pairs_text<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
-    for (name, value) in &refusal.scope {
+    for (name, value) in pairs {
         if text.len() > KEY_BYTES_MAX {
             break;
         }
         let separator = if text.is_empty() { "" } else { ", " };
-        text.extend([separator, name, "=", &tidegate_wire::text::shortened(value, KEY_BYTES_MAX)]);
+        text.extend([separator, name, "=", &shortened(value, KEY_BYTES_MAX)]);
     }
-    tidegate_wire::text::shortened(&text, KEY_BYTES_MAX).into_owned()
+    shortened(&text, KEY_BYTES_MAX).into_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate::{Reason, Retry, Violated};
-
-    fn refusal(key: &str) -> Refusal<'static> {
-        let violated = Violated {
-            name: "per-user".into(),
-            reason: Reason::RateExceeded,
-            retry: Retry::Backoff,
-            limit: 1,
-            remaining: 0,
-            window: None,
-        };
-        let scope = std::iter::once(("user".into(), key.to_owned().into())).collect();
-        Refusal::new("api", scope, violated)
-    }
-
-    #[test]
-    fn a_key_refused_often_is_found_among_a_hundred_thousand_others() {
-        let keys = RefusedKeys::new([1, 2, 3, 4]);
-        for index in 0_u32..100_000 {
-            keys.count(&refusal(&format!("stranger-{index}")));
-            if index % 20 == 0 {
-                keys.count(&refusal("heavy"));
-            }
-        }
-        let (top, total) = keys.top();
-        assert_eq!((total, top.len()), (105_000, KEYS_MAX));
-        assert_eq!(top[0].key, "user=heavy");
-        // The bound the documentation states.
-        for key in &top {
-            assert!(key.error <= total / KEYS_MAX as u64, "{key:?}");
-        }
-        let heavy = &top[0];
-        assert!(heavy.refusals >= 5000 && heavy.refusals - heavy.error <= 5000, "{heavy:?}");
-    }
-
-    #[test]
-    fn few_keys_are_counted_exactly() {
-        let keys = RefusedKeys::new([1, 2, 3, 4]);
-        for (key, times) in [("a", 3), ("b", 1), ("c", 2)] {
-            for _ in 0..times {
-                keys.count(&refusal(key));
-            }
-        }
-        let (top, total) = keys.top();
-        let found: Vec<_> = top.iter().map(|one| (one.key.as_str(), one.refusals, one.error)).collect();
-        assert_eq!((found, total), (vec![("user=a", 3, 0), ("user=c", 2, 0), ("user=b", 1, 0)], 6));
-    }
-
-    #[test]
-    fn a_long_key_is_cut() {
-        let keys = RefusedKeys::new([1, 2, 3, 4]);
-        keys.count(&refusal(&"x".repeat(4096)));
-        assert!(keys.top().0[0].key.len() <= KEY_BYTES_MAX + '…'.len_utf8());
-    }
-}
+mod tests;

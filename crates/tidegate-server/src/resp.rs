@@ -18,3 +18,4 @@ mod throttle;
 
 pub(crate) use connection::serve;
 pub(crate) use counts::{RespMetrics, RespState};
+pub(crate) use throttle::NAMESPACE;

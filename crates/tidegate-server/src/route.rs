@@ -21,6 +21,8 @@ pub(crate) enum Route {
     Leases,
     AcknowledgeLoss,
     TopKeys,
+    Blocks,
+    Permits,
     Rlconfig,
     Metrics,
     Healthz,
@@ -40,7 +42,7 @@ pub(crate) enum Audience {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -57,6 +59,8 @@ impl Route {
         Self::Leases,
         Self::AcknowledgeLoss,
         Self::TopKeys,
+        Self::Blocks,
+        Self::Permits,
         Self::Rlconfig,
         Self::Metrics,
         Self::Healthz,
@@ -83,6 +87,8 @@ impl Route {
             Self::Leases => "/v1/leases",
             Self::AcknowledgeLoss => "/v1/leases/acknowledge",
             Self::TopKeys => "/v1/keys/top",
+            Self::Blocks => "/v1/blocks",
+            Self::Permits => "/v1/permits",
             Self::Rlconfig => "/rlconfig",
             Self::Metrics => "/metrics",
             Self::Healthz => "/healthz",
@@ -109,6 +115,8 @@ impl Route {
             | Self::Leases
             | Self::AcknowledgeLoss
             | Self::TopKeys
+            | Self::Blocks
+            | Self::Permits
             | Self::Rlconfig
             | Self::Metrics
             | Self::OpenApi => Audience::Operators,

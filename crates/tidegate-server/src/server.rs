@@ -181,7 +181,7 @@ impl Server {
             members,
             decisions,
             metrics,
-            refused_keys: RefusedKeys::new(random_seed()),
+            refused_keys: RefusedKeys::new(random_seed(), clock.now()),
             is_ready: AtomicBool::new(true),
             connections,
             store,

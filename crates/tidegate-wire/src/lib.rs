@@ -13,6 +13,7 @@
 //! ```
 
 pub mod answer;
+pub mod blocks;
 pub mod envoy;
 pub mod explanation;
 pub mod fault;
@@ -20,9 +21,11 @@ pub mod headers;
 pub mod leases;
 pub mod operation;
 pub mod pairs;
+pub mod permits;
 pub mod problem;
 pub mod ratelimit;
 pub mod reason;
+pub mod refused_keys;
 pub mod resp;
 pub mod retry_after;
 pub mod text;

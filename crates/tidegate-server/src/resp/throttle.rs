@@ -24,7 +24,7 @@ use crate::decisions::Asked;
 use crate::protocol::Protocol;
 
 /// The namespace of counters whose limits arrive with the command. One of the policy that is called so has its own.
-pub(super) const NAMESPACE: &str = "resp";
+pub(crate) const NAMESPACE: &str = "resp";
 
 /// What such a limit is called in logs and metrics.
 pub(super) const LIMIT: &str = "CL.THROTTLE";

@@ -162,7 +162,14 @@ async fn a_token_is_good_for_its_namespaces_and_verbs_only() {
     assert_eq!(status("POST /v1/reset", &checkout, &body("api")).await, 403);
     assert_eq!(status("POST /v1/reset", &ops, &body("web")).await, 200);
     assert_eq!(status("POST /v1/check", &ops, &body("web")).await, 403);
-    for line in ["GET /v1/limits", "GET /metrics", "GET /v1/keys/top", "GET /v1/overrides"] {
+    for line in [
+        "GET /v1/limits",
+        "GET /metrics",
+        "GET /v1/keys/top",
+        "GET /v1/blocks",
+        "GET /v1/permits",
+        "GET /v1/overrides",
+    ] {
         assert_eq!((status(line, &ops, "").await, status(line, &checkout, "").await), (200, 403), "{line}");
     }
     let numbers = r#"{"numbers":{"limit":7},"reason":"asked for"}"#;

@@ -169,10 +169,15 @@ async fn operators_see_limits_and_the_most_refused_keys() {
     );
     assert_eq!(client.get("/v1/limits?namespace=api").await.status, 200);
     assert_eq!(client.get("/v1/limits?namespace=nope").await.status, 404);
+    let misspelt = client.get("/v1/limits?namespaces=api").await;
+    assert_eq!((misspelt.status, misspelt.json()["field"].as_str()), (400, Some("namespaces")));
     assert_eq!(
         client.get("/v1/keys/top").await.json(),
-        serde_json::json!({"refusals": 2, "keys": [
-            {"namespace": "api", "limit": "per-user", "key": "user=ada", "refusals": 2, "error": 0}]})
+        serde_json::json!({"window_ms": 60_000, "since": "2026-11-20T23:00:00Z", "refusals": 2,
+            "uncounted_max": 0, "more": 0, "keys": [
+            {"namespace": "api", "limit": "per-user", "key": "user=ada", "refusals": 2, "error": 0,
+                "reasons": [{"reason": "rate_exceeded", "refusals": 2, "error": 0}], "rate_per_s": 2.0,
+                "last_seen": "2026-11-20T23:00:00Z", "last_seen_ms": 0}]})
     );
     assert_eq!(client.get("/healthz").await.body, r#"{"status":"ok"}"#);
     assert_eq!(client.get("/readyz").await.body, r#"{"status":"ok"}"#);

@@ -1,0 +1,58 @@
+//! The answer of `GET /v1/keys/top`: the keys that were refused most within a window.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The keys that were refused most within a window.
+///
+/// The counts come from sketches of constant size. A count is never too low, and `error` bounds by how much it may be
+/// too high.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TopKeysBody {
+    /// The window that was asked for, in milliseconds.
+    pub window_ms: u64,
+    /// Where the counted span begins, as RFC 3339: at or before the beginning of the window, but not before the daemon started.
+    pub since: String,
+    /// All refusals of the selected namespaces in that span, whichever `limit`, `key` and `reason` are selected.
+    pub refusals: u64,
+    /// A key and reason of the selected namespaces that is not counted was refused at most so often in that span.
+    pub uncounted_max: u64,
+    /// The selected keys, those with the most certain refusals first.
+    pub keys: Vec<RefusedKeyBody>,
+    /// How many more keys are selected than `n` allows.
+    pub more: usize,
+}
+
+/// One key that was refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RefusedKeyBody {
+    /// The namespace, or the domain of an envoyproxy/ratelimit file.
+    pub namespace: String,
+    /// The limit that bound longest (or the table, node or resource).
+    pub limit: String,
+    /// The attributes and values that name the counter, as `user=ada, app=x`; cut after 256 bytes.
+    pub key: String,
+    /// Refusals of the key by reason, the most frequent first.
+    pub reasons: Vec<ReasonCountBody>,
+    /// The sum over `reasons`: at most `error` too high, never too low.
+    pub refusals: u64,
+    /// By how much `refusals` may be too high.
+    pub error: u64,
+    /// Refusals a second over the counted span, without those that are uncertain.
+    pub rate_per_s: f64,
+    /// When the key was refused last, as RFC 3339.
+    pub last_seen: String,
+    /// How long ago that was, in milliseconds.
+    pub last_seen_ms: u64,
+}
+
+/// Refusals of a key for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReasonCountBody {
+    /// The reason.
+    pub reason: String,
+    /// At most `error` too high, never too low.
+    pub refusals: u64,
+    /// By how much `refusals` may be too high.
+    pub error: u64,
+}
