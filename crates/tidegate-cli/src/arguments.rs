@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod asking;
+pub(crate) mod operator_commands;
 pub(crate) mod simulating;
 
 use std::path::{Path, PathBuf};
@@ -47,6 +48,32 @@ pub(crate) enum Command {
     /// daemon, through the listener for operators (listen.admin, or the http listener on loopback).
     #[command(after_help = exit::ASKING)]
     Explain(asking::Explain),
+    /// List the keys that were refused most within a window, or the refusals of one caller
+    ///
+    /// Counts are of the daemon that is asked, through its listener for operators. They come from sketches of constant size: a
+    /// range such as `80 to 157` holds the true count.
+    ///
+    /// With NAMESPACE and NAME=VALUE it also says what each limit would answer that caller now, as `tidegate explain` does,
+    /// so that a caller that is refused is found however many others are refused as well.
+    #[command(after_help = exit::OPERATING)]
+    Top(operator_commands::Top),
+    /// List the limits in force, and which policy they are of
+    #[command(after_help = exit::OPERATING)]
+    Limits(operator_commands::Limits),
+    /// Set, remove or list other numbers for some keys
+    #[command(after_help = exit::OPERATING)]
+    Override(operator_commands::Override),
+    /// Block a key, lift a block, or list the blocks in force
+    #[command(after_help = exit::OPERATING)]
+    Block(operator_commands::Block),
+    /// Forget what a request's counters have used, and lift their blocks
+    ///
+    /// It asks the listener for callers, and needs the verb `reset` in the namespace.
+    #[command(after_help = exit::OPERATING)]
+    Reset(operator_commands::Reset),
+    /// List the permits that wait to be settled or released
+    #[command(after_help = exit::OPERATING)]
+    Permits(operator_commands::Permits),
     /// Show the members that share a store, and what each has been lent
     ///
     /// Any member is asked, through its listener for operators. Members say every five seconds that they are there and what they

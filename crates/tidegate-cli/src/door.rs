@@ -15,13 +15,16 @@ use std::io;
 use std::path::PathBuf;
 
 use ::http::uri::Authority;
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::arguments::asking::{Class, Daemon, Question};
-use crate::exit::{Exit, chain, complain};
+use crate::exit::{self, Exit, chain, complain};
 
-pub(crate) use http::{Left, Said, acknowledge, explain, leases, limit_attributes};
+pub(crate) use http::{
+    Left, Said, acknowledge, encoded, explain, get, leases, limit_attributes, object, operate, target,
+};
 
 /// How long all of asking may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -193,6 +196,24 @@ async fn within_deadline<T>(
 pub(crate) fn wait_for<T>(asking: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Unanswered::Silent(format!("cannot begin: {error}")))?.block_on(asking)
+}
+
+/// Prints an answer, as JSON or in words; how the command ends then.
+pub(crate) fn print<T: Serialize>(
+    json: bool,
+    answer: Result<T, Unanswered>,
+    words: impl FnOnce(&T) -> String,
+) -> Exit {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(unanswered) => return unanswered.complain(),
+    };
+    let text = if json {
+        serde_json::to_string_pretty(&answer).expect("text and numbers always serialise") + "\n"
+    } else {
+        words(&answer)
+    };
+    exit::answer(&text, Exit::Done)
 }
 
 /// A connection to a door.

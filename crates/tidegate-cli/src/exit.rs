@@ -46,6 +46,13 @@ Exit codes:
   2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
+/// What `--help` says of exit codes of commands that look at a daemon or change what it counts.
+pub(crate) const OPERATING: &str = "\
+Exit codes:
+  0  done
+  2  the command line is wrong, the caller may not do it, or there is no such namespace, limit or key
+  3  a file cannot be read, the output cannot be written, or the daemon does not answer";
+
 /// What `--help` says of exit codes of commands about leases.
 pub(crate) const LEASES: &str = "\
 Exit codes:

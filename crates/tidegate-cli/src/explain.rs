@@ -1,6 +1,6 @@
 //! `tidegate explain`.
 
-mod table;
+pub(crate) mod table;
 
 use std::path::Path;
 

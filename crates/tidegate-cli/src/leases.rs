@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
 use tidegate_wire::leases::{LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
 
 use crate::arguments::asking::{Leases, LeasesAction};
-use crate::door::{self, Unanswered, wait_for};
-use crate::exit::{self, Exit};
+use crate::door::{self, print, wait_for};
+use crate::exit::Exit;
 
 /// How much of a name or a value is shown, in bytes.
 const SHOWN_BYTES: usize = 40;
@@ -27,19 +26,6 @@ pub(crate) fn run(arguments: &Leases) -> Exit {
             })
         }
     }
-}
-
-fn print<T: Serialize>(json: bool, answer: Result<T, Unanswered>, text: impl FnOnce(&T) -> String) -> Exit {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(unanswered) => return unanswered.complain(),
-    };
-    let text = if json {
-        serde_json::to_string_pretty(&answer).expect("text and numbers always serialise") + "\n"
-    } else {
-        text(&answer)
-    };
-    exit::answer(&text, Exit::Done)
 }
 
 /// For people: a line for each member, and below it a line for each lease that it tells of.

@@ -3,18 +3,25 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod blocks;
 mod check;
+mod columns;
 mod door;
 mod exit;
 mod explain;
 mod first_minute;
 mod leases;
+mod limits;
 mod logging;
+mod overrides;
+mod permits;
 mod policy_file;
 mod reference;
+mod reset;
 mod serve;
 mod simulate;
 mod token;
+mod top;
 mod unused_attributes;
 mod validate;
 
@@ -34,6 +41,12 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Limits(arguments) => limits::run(&arguments),
+        Command::Override(arguments) => overrides::run(&arguments),
+        Command::Block(arguments) => blocks::run(&arguments),
+        Command::Reset(arguments) => reset::run(&arguments),
+        Command::Permits(arguments) => permits::run(&arguments),
         Command::Leases(arguments) => leases::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),

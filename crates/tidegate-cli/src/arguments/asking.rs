@@ -140,7 +140,7 @@ impl Class {
     }
 }
 
-fn attribute(text: &str) -> Result<Attribute, String> {
+pub(super) fn attribute(text: &str) -> Result<Attribute, String> {
     match text.split_once('=') {
         Some(("", _)) => Err("an attribute has an empty name; write it as user=ada".to_owned()),
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),

@@ -8,14 +8,16 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::leases::{AcknowledgedBody, LeasesBody};
 use tidegate_wire::text::shortened;
 
-use super::{ANSWER_BYTES_MAX, Speaks, Terms, Unanswered, connect, token, within_deadline};
-use crate::arguments::asking::{Daemon, Question};
+use super::{ANSWER_BYTES_MAX, Speaks, TOKEN, Terms, Unanswered, connect, token, within_deadline};
+use crate::arguments::asking::{Attribute, Daemon, Question};
 
 /// What a daemon says of a request: the body of an answer, of a refusal, or of a fault.
 #[derive(Debug, Default, Deserialize)]
@@ -59,6 +61,9 @@ impl Said {
     fn fault(self, status: StatusCode) -> Unanswered {
         let (Some(detail), Some(_)) = (self.detail, self.error) else { return no_daemon(status) };
         let why = match self.fix {
+            _ if status == StatusCode::UNAUTHORIZED => {
+                format!("{detail}; name a token with --token-file FILE or {TOKEN}")
+            }
             Some(fix) => format!("{detail}; {fix}"),
             None => detail,
         };
@@ -149,17 +154,56 @@ pub(crate) async fn acknowledge(daemon: &Daemon) -> Result<AcknowledgedBody, Una
     ask(of_operators(daemon)?, Method::POST, "/v1/leases/acknowledge", Map::new()).await
 }
 
+/// Asks for what is at this target.
+pub(crate) async fn get<T: DeserializeOwned>(daemon: &Daemon, target: &str) -> Result<T, Unanswered> {
+    operate(daemon, Method::GET, target, Map::new()).await
+}
+
+/// Does what a route of the HTTP API does with this body.
+pub(crate) async fn operate<T: DeserializeOwned>(
+    daemon: &Daemon,
+    method: Method,
+    target: &str,
+    body: Map<String, Value>,
+) -> Result<T, Unanswered> {
+    ask(of_operators(daemon)?, method, target, body).await
+}
+
+/// A path with its query.
+pub(crate) fn target(path: &str, query: &[(&str, &str)]) -> String {
+    let pairs = query.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+    let query: Vec<String> = pairs.collect();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
+}
+
+/// Text as a part of a path or query.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// Attributes as an object, unless one stands twice: a choice between them would be a guess.
+pub(crate) fn object(attributes: &[Attribute]) -> Result<Value, Unanswered> {
+    let mut object = Map::new();
+    for (name, value) in attributes {
+        if object.insert(name.clone(), value.as_str().into()).is_some() {
+            return Err(Unanswered::Untaken(format!("attribute \"{name}\" stands twice; give it once")));
+        }
+    }
+    Ok(object.into())
+}
+
 /// A daemon that is asked through its HTTP API.
 fn of_operators(daemon: &Daemon) -> Result<&Daemon, Unanswered> {
     if daemon.at.speaks == Speaks::Http {
         return Ok(daemon);
     }
-    let why = format!("{} does not speak HTTP; name an http://, https:// or unix: listener", daemon.at);
+    let why =
+        format!("{} does not speak the HTTP API; name an http://, https:// or unix: listener", daemon.at);
     Err(Unanswered::Untaken(why))
 }
 
 /// Asks for something that is described in JSON.
-async fn ask<T: serde::de::DeserializeOwned>(
+async fn ask<T: DeserializeOwned>(
     daemon: &Daemon,
     method: Method,
     path: &str,

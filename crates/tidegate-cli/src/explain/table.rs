@@ -16,7 +16,7 @@ const SHOWN_BYTES: usize = 40;
 
 const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "WHOLE IN", "COUNTED ON"];
 
-pub(super) fn of(explained: &ExplanationBody, source: &str) -> String {
+pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     let would = match explained.would {
         Would::Admit => "admitted",
         Would::Refuse => "refused",

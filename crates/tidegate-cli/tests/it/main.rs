@@ -11,6 +11,7 @@ mod durable;
 mod fleet;
 mod gateways;
 mod kill;
+mod operator_commands;
 mod process;
 mod ratelimit_files;
 mod readme;

@@ -1,0 +1,225 @@
+//! The arguments of commands that look at a running daemon, or change what it counts.
+
+use core::time::Duration;
+
+use clap::{Args, Subcommand};
+use tidegate_policy::parse_span;
+
+use super::asking::{Attribute, Daemon, attribute};
+
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Only keys of this namespace, or of this domain of envoyproxy/ratelimit files
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Only keys with these attributes, and what each limit would answer them now [example: user=ada]
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(crate) attributes: Vec<Attribute>,
+    /// Only keys of this limit
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Option<String>,
+    /// Only keys that were refused for this reason [example: quota_exceeded]
+    #[arg(long, value_name = "REASON")]
+    pub(crate) reason: Option<String>,
+    /// How far back to count, from 1s to 1h
+    #[arg(long, value_name = "SPAN", default_value = "1m")]
+    pub(crate) window: String,
+    /// How many keys to list, from 1 to 1000
+    #[arg(short, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) n: u32,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print one JSON object, as `GET /v1/keys/top` gives it, with "explanation" where attributes are given
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Override {
+    #[command(subcommand)]
+    pub(crate) action: OverrideAction,
+    /// Print the answer as one JSON object, as the HTTP API gives it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OverrideAction {
+    /// Set other numbers for some keys of a limit, at once
+    ///
+    /// What a key has used stays used. It needs the verb `change` in the namespace.
+    Set(SetOverride),
+    /// Remove an override that was set with `set`, so that the numbers of the limit count again
+    Remove(RemoveOverride),
+    /// List the overrides that were set while running
+    List(ListOverrides),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetOverride {
+    #[command(flatten)]
+    pub(crate) keys: LimitKeys,
+    /// The numbers, in the words of the policy; what is left out is as in the limit [example: rate=200/s,burst=400]
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = attribute, value_delimiter = ',', required = true)]
+    pub(crate) numbers: Vec<Attribute>,
+    /// How long it applies; without it, until it is removed [example: 24h]
+    #[arg(long = "for", value_name = "SPAN", value_parser = span)]
+    pub(crate) span: Option<Duration>,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Who sets it, for the audit log
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) by: String,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RemoveOverride {
+    #[command(flatten)]
+    pub(crate) keys: LimitKeys,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    /// Who removes it, for the audit log
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) by: String,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListOverrides {
+    /// Only those of this namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Block {
+    #[command(subcommand)]
+    pub(crate) action: BlockAction,
+    /// Print the answer as one JSON object, as the HTTP API gives it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BlockAction {
+    /// Refuse a key under one limit for a while
+    ///
+    /// It asks the listener for callers, and needs the verb `block` in the namespace. A block that is there already is replaced.
+    Set(SetBlock),
+    /// Lift the block of a key, as `set` does for no time
+    Remove(RemoveBlock),
+    /// List the blocks in force, as far as the daemon that is asked knows them
+    ///
+    /// It asks the listener for operators.
+    List(ListBlocks),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetBlock {
+    #[command(flatten)]
+    pub(crate) keys: LimitKeys,
+    /// How long, at most 366d [example: 10m]
+    #[arg(long = "for", value_name = "SPAN", value_parser = span)]
+    pub(crate) span: Duration,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RemoveBlock {
+    #[command(flatten)]
+    pub(crate) keys: LimitKeys,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListBlocks {
+    /// Only those of this namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Only those of keys with these attributes [example: user=ada]
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(crate) attributes: Vec<Attribute>,
+    /// Only those under this limit
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Option<String>,
+    /// How many blocks to list, from 1 to 1000
+    #[arg(short, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) n: u32,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Reset {
+    /// The namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: String,
+    /// The attributes of a request whose counters are reset [example: user=ada]
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(crate) attributes: Vec<Attribute>,
+    /// Only the counter of this limit, instead of those of all limits that apply
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Option<String>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print one JSON object: {"counters"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Limits {
+    /// Only those of this namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print one JSON object, as `GET /v1/limits` gives it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Permits {
+    /// Only those of this namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// How many permits to list, from 1 to 1000
+    #[arg(short, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) n: u32,
+    /// The page after this number, which ends the page before
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) after: Option<u64>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print one JSON object, as `GET /v1/permits` gives it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Some keys of one limit.
+#[derive(Args, Debug)]
+pub(crate) struct LimitKeys {
+    /// The namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: String,
+    /// The limit
+    #[arg(value_name = "LIMIT")]
+    pub(crate) limit: String,
+    /// The attributes and values of the keys [example: user=ada]
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    parse_span(text).ok_or_else(|| "it is no span of time; write it as 30s, 10m, 24h or 7d".to_owned())
+}

@@ -1,0 +1,85 @@
+//! `tidegate block`.
+
+use core::time::Duration;
+use std::fmt::Write as _;
+
+use http::Method;
+use serde_json::{Map, Value};
+use tidegate_wire::blocks::BlocksBody;
+use tidegate_wire::retry_after::in_words;
+
+use crate::arguments::asking::Daemon;
+use crate::arguments::operator_commands::{Block, BlockAction, LimitKeys, ListBlocks};
+use crate::columns::{Columns, one_line};
+use crate::door::{self, Unanswered, object, print, target, wait_for};
+use crate::exit::Exit;
+
+pub(crate) fn run(arguments: &Block) -> Exit {
+    let (keys, daemon, span) = match &arguments.action {
+        BlockAction::Set(set) => (&set.keys, &set.daemon, set.span),
+        BlockAction::Remove(remove) => (&remove.keys, &remove.daemon, Duration::ZERO),
+        BlockAction::List(list) => return print(arguments.json, wait_for(ask_list(list)), table),
+    };
+    print(arguments.json, wait_for(send(keys, daemon, span)), |answer| {
+        let pairs = keys.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+        let key = pairs.collect::<Vec<_>>().join(", ");
+        let key = one_line(&if key.is_empty() { "The only key".to_owned() } else { key });
+        match answer["blocked_until"].as_str() {
+            Some(until) => format!("{key} is blocked under {} until {until}.\n", keys.limit),
+            None => format!("{key} is not blocked under {}.\n", keys.limit),
+        }
+    })
+}
+
+async fn send(keys: &LimitKeys, daemon: &Daemon, span: Duration) -> Result<Value, Unanswered> {
+    let mut body = Map::new();
+    body.insert("namespace".to_owned(), keys.namespace.as_str().into());
+    body.insert("limit".to_owned(), keys.limit.as_str().into());
+    body.insert("attributes".to_owned(), object(&keys.attributes)?);
+    let millis = span.as_nanos().div_ceil(1_000_000);
+    body.insert("for_ms".to_owned(), u64::try_from(millis).unwrap_or(u64::MAX).into());
+    door::operate(daemon, Method::POST, "/v1/block", body).await
+}
+
+async fn ask_list(list: &ListBlocks) -> Result<BlocksBody, Unanswered> {
+    let n = list.n.to_string();
+    let keys: Vec<String> = list.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut query = vec![("n", n.as_str())];
+    query.extend(list.namespace.iter().map(|namespace| ("namespace", namespace.as_str())));
+    query.extend(list.limit.iter().map(|limit| ("limit", limit.as_str())));
+    query.extend(keys.iter().map(|key| ("key", key.as_str())));
+    door::get(&list.daemon, &target("/v1/blocks", &query)).await
+}
+
+fn table(body: &BlocksBody) -> String {
+    if body.blocks.is_empty() {
+        return "No key is blocked, as far as this daemon knows.\n".to_owned();
+    }
+    let mut columns = Columns::new(["NAMESPACE", "LIMIT", "KEY", ">ENDS IN", "UNTIL", "SET BY"]);
+    for block in &body.blocks {
+        let pairs = block.key.iter().map(|(name, value)| format!("{name}={value}"));
+        columns.push([
+            block.namespace.clone(),
+            block.limit.clone(),
+            pairs.collect::<Vec<_>>().join(", "),
+            in_words(block.remaining_ms),
+            block.until.clone(),
+            match block.why.as_str() {
+                "operation" => "an operation".to_owned(),
+                _ => "on_exceed, or another member".to_owned(),
+            },
+        ]);
+    }
+    let mut text = columns.text();
+    if body.more > 0 {
+        let _ = writeln!(
+            text,
+            "and {} more; list them with -n, or select with NAMESPACE, NAME=VALUE, --limit",
+            body.more
+        );
+    }
+    if body.unlisted > 0 {
+        let _ = writeln!(text, "{} refusals were by blocks that there was no room to list.", body.unlisted);
+    }
+    text
+}

@@ -1,0 +1,106 @@
+//! `tidegate limits`.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_wire::retry_after::in_words;
+
+use crate::arguments::operator_commands::Limits;
+use crate::columns::Columns;
+use crate::door::{self, Unanswered, print, target, wait_for};
+use crate::exit::Exit;
+
+/// What is shown of `GET /v1/limits`.
+#[derive(Deserialize)]
+struct LimitsShown {
+    policy: PolicyShown,
+    namespaces: Vec<NamespaceShown>,
+    overrides: Vec<Value>,
+}
+
+/// What is shown of the policy in force.
+#[derive(Deserialize)]
+struct PolicyShown {
+    version: u64,
+    since: String,
+    #[serde(default)]
+    last_error: Option<ErrorShown>,
+    #[serde(default)]
+    restart_needed: Vec<String>,
+}
+
+/// Why a later policy was not taken over.
+#[derive(Deserialize)]
+struct ErrorShown {
+    at: String,
+    problems: String,
+}
+
+/// What is shown of a namespace.
+#[derive(Deserialize)]
+struct NamespaceShown {
+    name: String,
+    limits: Vec<LimitShown>,
+}
+
+/// What is shown of a limit.
+#[derive(Deserialize)]
+struct LimitShown {
+    name: String,
+    key: Vec<String>,
+    matches: Vec<String>,
+    limit: u64,
+    window_ms: Option<u64>,
+    mode: String,
+    overrides: usize,
+}
+
+pub(crate) fn run(arguments: &Limits) -> Exit {
+    print(arguments.json, wait_for(ask(arguments)), table)
+}
+
+async fn ask(arguments: &Limits) -> Result<Value, Unanswered> {
+    let namespace = arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
+    door::get(&arguments.daemon, &target("/v1/limits", &namespace.collect::<Vec<_>>())).await
+}
+
+fn table(answer: &Value) -> String {
+    let Ok(shown) = LimitsShown::deserialize(answer) else { return format!("{answer:#}\n") };
+    let mut text = String::new();
+    let PolicyShown { version, since, last_error, restart_needed } = shown.policy;
+    let _ = writeln!(text, "Policy {version} is in force since {since}.");
+    if let Some(error) = last_error {
+        let _ = writeln!(text, "The policy of {} was not taken over:\n{}", error.at, error.problems);
+    }
+    if !restart_needed.is_empty() {
+        let _ = writeln!(text, "These settings count after a restart: {}.", restart_needed.join(", "));
+    }
+    let mut columns =
+        Columns::new(["NAMESPACE", "LIMIT", "KEY", "MATCHES ON", ">UNITS", ">WINDOW", "MODE", ">OVERRIDES"]);
+    for namespace in shown.namespaces {
+        for limit in namespace.limits {
+            columns.push([
+                namespace.name.clone(),
+                limit.name,
+                limit.key.join(", "),
+                limit.matches.join(", "),
+                limit.limit.to_string(),
+                limit.window_ms.map_or_else(|| "at once".to_owned(), in_words),
+                limit.mode,
+                limit.overrides.to_string(),
+            ]);
+        }
+    }
+    let columns = columns.text();
+    text.push_str(if columns.is_empty() { "There are no limits.\n" } else { "\n" });
+    text.push_str(&columns);
+    if !shown.overrides.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nOverrides set while running: {}; see `tidegate override list`.",
+            shown.overrides.len()
+        );
+    }
+    text
+}

@@ -1,0 +1,132 @@
+//! `tidegate override`.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::arguments::asking::Attribute;
+use crate::arguments::operator_commands::{
+    LimitKeys, ListOverrides, Override, OverrideAction, RemoveOverride, SetOverride,
+};
+use crate::columns::{Columns, one_line};
+use crate::door::{self, Unanswered, print, target, wait_for};
+use crate::exit::Exit;
+
+/// What is shown of `GET /v1/overrides`.
+#[derive(Deserialize)]
+struct OverridesShown {
+    overrides: Vec<OverrideShown>,
+}
+
+/// What is shown of one override.
+#[derive(Deserialize)]
+struct OverrideShown {
+    namespace: String,
+    limit: String,
+    when: BTreeMap<String, String>,
+    numbers: String,
+    state: String,
+    #[serde(default)]
+    until: Option<String>,
+    reason: String,
+    by: String,
+}
+
+pub(crate) fn run(arguments: &Override) -> Exit {
+    let (answer, past) = match &arguments.action {
+        OverrideAction::Set(set) => (wait_for(send_set(set)), "set"),
+        OverrideAction::Remove(remove) => (wait_for(send_removal(remove)), "removed"),
+        OverrideAction::List(list) => {
+            return print(arguments.json, wait_for(ask_list(list)), |answer| table(answer));
+        }
+    };
+    print(arguments.json, answer, |answer| match OverrideShown::deserialize(answer) {
+        Ok(one) => {
+            let until = one.until.as_ref().map_or(String::new(), |until| format!(" until {until}"));
+            let (limit, namespace, when) = (one_line(&one.limit), one_line(&one.namespace), one.when());
+            format!("The override of {limit} in {namespace} for {when} is {past}: {}{until}.\n", one.numbers)
+        }
+        Err(_) => format!("The override is {past}.\n"),
+    })
+}
+
+impl OverrideShown {
+    fn when(&self) -> String {
+        let pairs = self.when.iter().map(|(name, value)| one_line(&format!("{name}={value}")));
+        pairs.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The address of an override.
+fn address(keys: &LimitKeys) -> Result<String, Unanswered> {
+    if keys.attributes.is_empty() {
+        let why =
+            "an override is for some keys: name at least one attribute of the limit's key, as in user=ada";
+        return Err(Unanswered::Untaken(why.to_owned()));
+    }
+    let path = format!("/v1/overrides/{}/{}", door::encoded(&keys.namespace), door::encoded(&keys.limit));
+    let pairs = keys.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Ok(target(&path, &pairs.collect::<Vec<_>>()))
+}
+
+async fn send_set(set: &SetOverride) -> Result<Value, Unanswered> {
+    let mut body = Map::new();
+    body.insert("numbers".to_owned(), numbers(&set.numbers));
+    if let Some(span) = set.span {
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        body.insert("expires_ms".to_owned(), millis.into());
+    }
+    body.insert("reason".to_owned(), set.reason.as_str().into());
+    body.insert("by".to_owned(), set.by.as_str().into());
+    door::operate(&set.daemon, Method::PUT, &address(&set.keys)?, body).await
+}
+
+async fn send_removal(remove: &RemoveOverride) -> Result<Value, Unanswered> {
+    let mut body = Map::new();
+    body.insert("reason".to_owned(), remove.reason.as_str().into());
+    body.insert("by".to_owned(), remove.by.as_str().into());
+    door::operate(&remove.daemon, Method::DELETE, &address(&remove.keys)?, body).await
+}
+
+/// Numbers as the API takes them: whole numbers as numbers, the rest as the words of the policy.
+fn numbers(pairs: &[Attribute]) -> Value {
+    let value = |text: &str| text.parse::<u64>().map_or_else(|_| Value::from(text), Value::from);
+    Value::Object(pairs.iter().map(|(name, text)| (name.clone(), value(text))).collect())
+}
+
+async fn ask_list(list: &ListOverrides) -> Result<Value, Unanswered> {
+    let mut answer: Value = door::get(&list.daemon, "/v1/overrides").await?;
+    if let Some(namespace) = &list.namespace {
+        for name in ["overrides", "history"] {
+            if let Some(entries) = answer.get_mut(name).and_then(Value::as_array_mut) {
+                entries.retain(|one| one["namespace"] == namespace.as_str());
+            }
+        }
+    }
+    Ok(answer)
+}
+
+fn table(answer: &Value) -> String {
+    let all = OverridesShown::deserialize(answer).map_or_else(|_| Vec::new(), |shown| shown.overrides);
+    if all.is_empty() {
+        return "No override is set.\n".to_owned();
+    }
+    let mut columns =
+        Columns::new(["NAMESPACE", "LIMIT", "KEYS", "NUMBERS", "STATE", "UNTIL", "BY", "REASON"]);
+    for one in all {
+        let when = one.when();
+        columns.push([
+            one.namespace,
+            one.limit,
+            when,
+            one.numbers,
+            one.state,
+            one.until.unwrap_or_else(|| "removed".to_owned()),
+            one.by,
+            one.reason,
+        ]);
+    }
+    columns.text()
+}

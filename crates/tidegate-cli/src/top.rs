@@ -1,0 +1,117 @@
+//! `tidegate top`.
+
+use core::num::NonZeroU64;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use tidegate_wire::explanation::ExplanationBody;
+use tidegate_wire::refused_keys::{RefusedKeyBody, TopKeysBody};
+use tidegate_wire::retry_after::in_words;
+
+use crate::arguments::asking::{Attribute, Question};
+use crate::arguments::operator_commands::Top;
+use crate::columns::{Columns, one_line};
+use crate::door::{self, Unanswered, print, target, wait_for};
+use crate::exit::Exit;
+use crate::explain::table;
+
+/// The keys, and what limits would answer the one that was asked for.
+#[derive(Serialize)]
+struct TopAnswer {
+    #[serde(flatten)]
+    top: TopKeysBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<ExplanationBody>,
+}
+
+pub(crate) fn run(arguments: &Top) -> Exit {
+    print(arguments.json, wait_for(ask(arguments)), |answer| words(arguments, answer))
+}
+
+async fn ask(arguments: &Top) -> Result<TopAnswer, Unanswered> {
+    let n = arguments.n.to_string();
+    let keys: Vec<String> = arguments.attributes.iter().map(pair).collect();
+    let mut query = vec![("window", arguments.window.as_str()), ("n", &n)];
+    query.extend(arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str())));
+    query.extend(arguments.limit.iter().map(|limit| ("limit", limit.as_str())));
+    query.extend(arguments.reason.iter().map(|reason| ("reason", reason.as_str())));
+    query.extend(keys.iter().map(|key| ("key", key.as_str())));
+    let top = door::get(&arguments.daemon, &target("/v1/keys/top", &query)).await?;
+    let (Some(namespace), false) = (&arguments.namespace, arguments.attributes.is_empty()) else {
+        return Ok(TopAnswer { top, explanation: None });
+    };
+    let question = Question {
+        namespace: namespace.clone(),
+        attributes: arguments.attributes.clone(),
+        cost: NonZeroU64::MIN,
+    };
+    // A domain of files has refused keys and no limits that can be explained.
+    let explanation = door::explain(&arguments.daemon, &question).await.ok();
+    Ok(TopAnswer { top, explanation })
+}
+
+fn pair((name, value): &Attribute) -> String {
+    format!("{name}={value}")
+}
+
+fn words(arguments: &Top, answer: &TopAnswer) -> String {
+    let top = &answer.top;
+    let mut text = String::new();
+    let of = arguments.namespace.as_ref().map_or(String::new(), |name| format!(" in {}", one_line(name)));
+    let refusals = if top.refusals == 1 { "refusal" } else { "refusals" };
+    let _ = writeln!(text, "{} {refusals}{of} since {}.", top.refusals, top.since);
+    let mut columns =
+        Columns::new(["NAMESPACE", "LIMIT", "KEY", ">REFUSED", ">PER S", ">LAST SEEN", "REASONS"]);
+    for key in &top.keys {
+        columns.push([
+            key.namespace.clone(),
+            key.limit.clone(),
+            if key.key.is_empty() { "one counter for all".to_owned() } else { key.key.clone() },
+            between(key.refusals, key.error),
+            format!("{:.1}", key.rate_per_s),
+            format!("{} ago", in_words(key.last_seen_ms)),
+            reasons(key),
+        ]);
+    }
+    if !top.keys.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&columns.text());
+    if top.more > 0 {
+        let _ = writeln!(
+            text,
+            "and {} more; list them with -n, or select with NAMESPACE, NAME=VALUE, --limit",
+            top.more
+        );
+    }
+    if top.keys.is_empty() && !arguments.attributes.is_empty() {
+        let key: Vec<String> = arguments.attributes.iter().map(|one| one_line(&pair(one))).collect();
+        let _ = match top.uncounted_max {
+            0 => writeln!(text, "No key with {} was refused.", key.join(", ")),
+            most => writeln!(
+                text,
+                "No key with {} is among those refused most: each was refused at most {most} times.",
+                key.join(", ")
+            ),
+        };
+    }
+    if let Some(explanation) = &answer.explanation {
+        text.push('\n');
+        text.push_str(&table::of(explanation, &format!("by the daemon at {}", arguments.daemon.at)));
+    }
+    text
+}
+
+/// The least and the most it may be.
+fn between(refusals: u64, error: u64) -> String {
+    if error == 0 { refusals.to_string() } else { format!("{} to {refusals}", refusals - error) }
+}
+
+fn reasons(key: &RefusedKeyBody) -> String {
+    let [only] = &key.reasons[..] else {
+        let each =
+            key.reasons.iter().map(|one| format!("{} {}", one.reason, between(one.refusals, one.error)));
+        return each.collect::<Vec<_>>().join(", ");
+    };
+    only.reason.clone()
+}

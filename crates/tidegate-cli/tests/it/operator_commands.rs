@@ -1,0 +1,283 @@
+//! `tidegate top`, `limits`, `override`, `block`, `reset` and `permits` against a real daemon.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::command::{TemporaryFile, run, tidegate};
+use crate::process::Daemon;
+
+const LIMITS: &str = "store: { kind: memory }\nnamespaces: { api: { limits: [\
+    { name: per-user, key: [user], fixed: { limit: 2, window: 365d } }, \
+    { name: parallel, key: [tenant], concurrency: { limit: 2, hold: 60s } }, \
+    { name: strict, key: [app], rate: 1/h, burst: 1, on_exceed: { block: 10m } }] } }\n";
+
+/// A daemon on one port of loopback, for callers and operators, and where it is.
+fn daemon(listen: &str, more: &str) -> (Daemon, String, TemporaryFile) {
+    let file = TemporaryFile::new(&format!("listen: {{ http: 127.0.0.1:0{listen} }}\n{more}{LIMITS}"));
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    (daemon, at, file)
+}
+
+/// Runs words, with `--at` and a token or none.
+fn told(at: &str, token: Option<&str>, words: &str) -> (i32, String, String) {
+    let mut command = tidegate();
+    command.args(words.split_whitespace()).args(["--at", at]).env_remove("TIDEGATE_TOKEN");
+    if let Some(token) = token {
+        command.env("TIDEGATE_TOKEN", token);
+    }
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// What a command that succeeds prints.
+fn done(at: &str, words: &str) -> String {
+    let (code, out, err) = told(at, None, words);
+    assert_eq!((code, err.as_str()), (0, ""), "{words}: {out}");
+    out
+}
+
+fn json_of(at: &str, words: &str) -> Value {
+    serde_json::from_str(&done(at, &format!("{words} --json"))).unwrap()
+}
+
+/// The exit code of a check: 0 if admitted, 1 if refused.
+fn check(at: &str, words: &str) -> i32 {
+    told(at, None, &format!("check api {words}")).0
+}
+
+#[test]
+fn a_caller_that_is_refused_during_a_flood_is_found_in_one_command() {
+    // Both at once, so that they differ.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_daemon, at, _file) = daemon(&format!(", resp: 127.0.0.1:{port}"), "log: { refusals: off }\n");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut send = |users: &mut dyn Iterator<Item = String>| {
+        let mut commands = String::new();
+        for user in users {
+            commands += &format!("TG.CHECK api user {user}\r\n");
+        }
+        commands += "PING\r\n";
+        let mut writing = stream.try_clone().unwrap();
+        let writer = std::thread::spawn(move || writing.write_all(commands.as_bytes()).unwrap());
+        let (mut last, mut buffer) = (Vec::new(), [0; 1 << 16]);
+        while !last.ends_with(b"+PONG\r\n") {
+            let count = stream.read(&mut buffer).unwrap();
+            assert!(count > 0, "the daemon closed the connection");
+            last.extend_from_slice(&buffer[..count]);
+            last.drain(..last.len().saturating_sub(7));
+        }
+        writer.join().unwrap();
+    };
+    // Each of 100 000 strangers is refused once, a hog 4000 times, and ada five times.
+    for round in 0..100 {
+        let strangers = (0..1000).flat_map(|index| vec![format!("stranger-{}", round * 1000 + index); 3]);
+        let ada = (round < 7).then(|| "ada".to_owned());
+        let hog = vec!["hog".to_owned(); if round == 0 { 42 } else { 40 }];
+        send(&mut strangers.chain(ada).chain(hog));
+    }
+
+    let out = done(&at, "top --window 10m -n 3");
+    let mut lines = out.lines();
+    let refusals: u64 = lines.next().unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(refusals, 100_000 + 4000 + 5, "{out}");
+    assert!(out.contains("NAMESPACE  LIMIT     KEY") && out.contains(" REASONS"), "{out}");
+    assert!(lines.nth(2).unwrap().starts_with("api        per-user  user=hog "), "{out}");
+    assert!(out.contains("quota_exceeded") && out.contains("more; list them with -n"), "{out}");
+
+    // The sketch need not hold a caller with five refusals of 104 005. The answer says so, and what limits say of it.
+    let out = done(&at, "top api user=ada --window 10m");
+    assert!(out.contains("user=ada") && out.contains("REFUSE"), "{out}");
+    assert!(out.contains("used up: 0 of 2 left"), "{out}");
+    let answer = json_of(&at, "top api user=ada --window 10m");
+    let explained = &answer["explanation"];
+    assert_eq!(
+        (&explained["would"], &explained["limits"][0]["name"]),
+        (&json!("refuse"), &json!("per-user"))
+    );
+    match answer["keys"].as_array().unwrap().first() {
+        Some(key) => {
+            let (most, error) = (key["refusals"].as_u64().unwrap(), key["error"].as_u64().unwrap());
+            assert!(most >= 5 && most - error <= 5, "{answer}");
+        }
+        None => assert!(answer["uncounted_max"].as_u64().unwrap() >= 5, "{answer}"),
+    }
+    let out = done(&at, "top api user=hog --reason quota_exceeded --limit per-user --window 10m");
+    assert!(out.lines().any(|line| line.starts_with("api        per-user  user=hog ")), "{out}");
+    let out = done(&at, "top api user=nobody --reason blocked");
+    assert!(out.contains("No key with user=nobody"), "{out}");
+}
+
+#[test]
+fn overrides_are_set_listed_and_removed() {
+    let (_daemon, at, _file) = daemon("", "");
+    assert_eq!(done(&at, "override list"), "No override is set.\n");
+    let set =
+        "override set api per-user user=ada --numbers limit=3 --for 24h --reason ticket-4711 --by grace";
+    let out = done(&at, set);
+    assert!(
+        out.starts_with("The override of per-user in api for user=ada is set: fixed 3 in 365d until "),
+        "{out}"
+    );
+    assert_eq!((0..4).map(|_| check(&at, "user=ada")).collect::<Vec<_>>(), [0, 0, 0, 1]);
+    let out = done(&at, "override list api");
+    assert!(out.contains("user=ada") && out.contains("active") && out.contains("ticket-4711"), "{out}");
+    let listed = json_of(&at, "override list");
+    let one = &listed["overrides"][0];
+    assert_eq!((&one["by"], &one["when"]), (&json!("grace"), &json!({"user": "ada"})));
+    assert_eq!(listed["history"][0]["change"], "set");
+    assert!(done(&at, "limits api").contains("Overrides set while running: 1"));
+    let removed = json_of(&at, "override remove api per-user user=ada --reason over");
+    assert_eq!(removed["limit"], "per-user");
+    assert_eq!(done(&at, "override list"), "No override is set.\n");
+    for (words, hint) in [
+        ("override set api per-user --numbers limit=3 --reason x", "at least one attribute"),
+        ("override set api per-user user=ada --numbers rate=1/s --reason x", "rate"),
+        ("override set api nope user=ada --numbers limit=3 --reason x", "has no limit \"nope\""),
+        ("override set none per-user user=ada --numbers limit=3 --reason x", "\"none\" does not exist"),
+        ("override remove api per-user user=bob", "has no override"),
+        ("override set api per-user user=ada --numbers limit=3 --reason x --for 10", "10m"),
+    ] {
+        let (code, out, err) = told(&at, None, words);
+        assert!(code == 2 && out.is_empty() && err.contains(hint), "{words}: {err}");
+    }
+}
+
+#[test]
+fn keys_are_blocked_listed_and_freed_and_counters_reset() {
+    let (_daemon, at, _file) = daemon("", "");
+    assert!(done(&at, "block list").starts_with("No key is blocked"));
+    let out = done(&at, "block set api per-user user=ada --for 10m");
+    assert!(out.starts_with("user=ada is blocked under per-user until 20"), "{out}");
+    assert_eq!((check(&at, "user=ada"), check(&at, "user=bob")), (1, 0));
+    assert_eq!((check(&at, "app=shop"), check(&at, "app=shop")), (0, 1));
+    let out = done(&at, "block list api");
+    assert!(out.contains("user=ada") && out.contains("an operation"), "{out}");
+    assert!(out.contains("app=shop") && out.contains("on_exceed, or another member"), "{out}");
+    let listed = json_of(&at, "block list api user=ada --limit per-user");
+    assert_eq!(
+        (listed["blocks"].as_array().unwrap().len(), &listed["blocks"][0]["why"]),
+        (1, &json!("operation"))
+    );
+    assert_eq!(done(&at, "block remove api per-user user=ada"), "user=ada is not blocked under per-user.\n");
+    assert_eq!(check(&at, "user=ada"), 0);
+    assert_eq!(done(&at, "reset api app=shop"), "1 counter was in use or blocked, and is reset.\n");
+    assert!(done(&at, "block list").starts_with("No key is blocked"));
+    assert_eq!(check(&at, "app=shop"), 0);
+    assert_eq!(json_of(&at, "reset api user=ada app=shop --limit per-user"), json!({"counters": 1}));
+    for (words, hint) in [
+        ("block set api nope user=ada --for 1m", "nope"),
+        ("block set none per-user user=ada --for 1m", "\"none\" does not exist"),
+        ("block set api per-user user=ada user=bob --for 1m", "stands twice"),
+        ("block list none", "\"none\" does not exist"),
+        ("reset api user=ada --limit nope", "nope"),
+        ("top api --reason throttled", "rate_exceeded"),
+        ("top --window 2h", "1h"),
+        ("top none", "\"none\" does not exist"),
+    ] {
+        let (code, out, err) = told(&at, None, words);
+        assert!(code == 2 && out.is_empty() && err.contains(hint), "{words}: {err}");
+    }
+}
+
+#[test]
+fn limits_and_permits_are_listed() {
+    let (_daemon, at, _file) = daemon("", "");
+    let out = done(&at, "limits");
+    assert!(out.starts_with("Policy 1 is in force since "), "{out}");
+    assert!(out.contains("NAMESPACE  LIMIT     KEY     MATCHES ON"), "{out}");
+    assert!(out.contains("parallel") && out.contains("at once") && out.contains("enforce"), "{out}");
+    assert_eq!(json_of(&at, "limits api")["namespaces"][0]["limits"][0]["name"], "per-user");
+    assert!(done(&at, "permits").starts_with("0 permits are held, of at most 65536."));
+    let admitted = serde_json::from_str::<Value>(&done(&at, "check api tenant=acme --json")).unwrap();
+    let permit = admitted["permit"].as_str().unwrap();
+    assert_eq!(check(&at, "tenant=acme"), 0);
+    let out = done(&at, "permits api");
+    assert!(out.starts_with("2 permits are held"), "{out}");
+    assert!(out.contains(&format!("{}…", &permit[..8])) && out.contains("parallel"), "{out}");
+    assert!(!out.contains(permit), "the whole name of a permit is a secret: {out}");
+    let first = json_of(&at, "permits -n 1");
+    assert_eq!((&first["total"], first["permits"].as_array().unwrap().len()), (&json!(2), 1));
+    let next = first["next"].as_u64().unwrap();
+    let second = json_of(&at, &format!("permits --after {next}"));
+    assert_eq!((second["permits"].as_array().unwrap().len(), second.get("next")), (1, None));
+    assert!(done(&at, "permits -n 1").contains(&format!("--after {next}")));
+}
+
+#[test]
+fn a_command_that_is_not_permitted_or_asks_the_wrong_server_says_what_to_do() {
+    let new = |_| {
+        let new: Value = serde_json::from_str(&run(&["token", "--json"]).1).unwrap();
+        ["token", "hash"].map(|name| new[name].as_str().unwrap().to_owned())
+    };
+    let [[operator, operator_hash], [caller, caller_hash]] = [0, 1].map(new);
+    let authorization = format!(
+        "authorization:\n  - {{ name: ops, token: '{operator_hash}', namespaces: ['*'], verbs: [inspect] }}\n  \
+         - {{ name: shop, token: '{caller_hash}', namespaces: [api], verbs: [check, block, reset] }}\n"
+    );
+    let (_daemon, at, _file) = daemon("", &authorization);
+    let operators = [
+        "top",
+        "limits",
+        "permits",
+        "block list",
+        "override list",
+        "override set api per-user user=ada --numbers limit=3 --reason x",
+        "block set api per-user user=ada --for 1m",
+        "reset api user=ada",
+    ];
+    for words in operators {
+        let (code, out, err) = told(&at, None, words);
+        assert!(
+            code == 2 && out.is_empty() && err.contains("--token-file FILE or TIDEGATE_TOKEN"),
+            "{words}: {err}"
+        );
+        let is_change = words.contains(" set ") || words.starts_with("reset");
+        let (code, _, err) = told(&at, Some(&operator), words);
+        let forbidden = code == 2 && err.contains("ops may not");
+        assert!(if is_change { forbidden } else { code == 0 }, "{words}: {err}");
+        let is_his = words.starts_with("block set") || words.starts_with("reset");
+        let (code, _, err) = told(&at, Some(&caller), words);
+        let forbidden = code == 2 && err.contains("shop may not");
+        assert!(if is_his { code == 0 } else { forbidden }, "{words}: {err}");
+    }
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", other.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        for stream in other.incoming().take(operators.len()) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").unwrap();
+        }
+    });
+    for words in operators {
+        let (code, out, err) = told(&address, None, words);
+        assert!(code == 3 && out.is_empty() && err.contains("is no Tidegate"), "{words}: {err}");
+        let (code, _, err) = told("redis://127.0.0.1:1", None, words);
+        assert!(code == 2 && err.contains("does not speak the HTTP API"), "{words}: {err}");
+    }
+    answering.join().unwrap();
+}
+
+#[test]
+fn the_help_of_each_command_has_its_arguments_and_exit_codes() {
+    let (_, help, _) = run(&["--help"]);
+    for (command, options) in [
+        ("top", &["[NAMESPACE]", "--limit", "--reason", "--window", "--json", "--at", "--token-file"][..]),
+        ("limits", &["[NAMESPACE]", "--json", "--at"]),
+        ("permits", &["[NAMESPACE]", "--after", "--json"]),
+        ("reset", &["<NAMESPACE>", "--limit", "--json"]),
+        ("override", &["set", "remove", "list"]),
+        ("block", &["set", "remove", "list"]),
+    ] {
+        assert!(help.contains(&format!("\n  {command} ")), "{help}");
+        let (code, out, _) = run(&[command, "--help"]);
+        assert!(code == 0 && out.contains("Exit codes:"), "{out}");
+        for option in options {
+            assert!(out.contains(option), "{command} {option}: {out}");
+        }
+    }
+}
