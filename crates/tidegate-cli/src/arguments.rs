@@ -50,11 +50,12 @@ pub(crate) enum Command {
     Explain(asking::Explain),
     /// List the keys that were refused most within a window, or the refusals of one caller
     ///
-    /// Counts are of the daemon that is asked, through its listener for operators. They come from sketches of constant size: a
-    /// range such as `80 to 157` holds the true count.
+    /// Counts are of the daemon that is asked, through its listener for operators. They come from
+    /// sketches of constant size: a range such as `80 to 157` holds the true count.
     ///
-    /// With NAMESPACE and NAME=VALUE it also says what each limit would answer that caller now, as `tidegate explain` does,
-    /// so that a caller that is refused is found however many others are refused as well.
+    /// With NAMESPACE and NAME=VALUE it also says what each limit would answer that caller now, as
+    /// `tidegate explain` does, so that a caller that is refused is found however many others are
+    /// refused as well.
     #[command(after_help = exit::OPERATING)]
     Top(operator_commands::Top),
     /// List the limits in force, and which policy they are of

@@ -1,6 +1,7 @@
 //! Tables for people: cells below each other, on lines that a terminal takes for text.
 
-/// Rows of cells below headings. A heading that begins with `>` is aligned to the right, with its column.
+/// Rows of cells below headings. A heading that begins with `>` is aligned to the right, with its
+/// column.
 pub(crate) struct Columns<const N: usize> {
     headings: [&'static str; N],
     rows: Vec<[String; N]>,
@@ -29,10 +30,8 @@ impl<const N: usize> Columns<N> {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
                 let padding = " ".repeat(widths[column] - cell.chars().count());
-                let (before, after) = match self.headings[column].starts_with('>') {
-                    true => (&*padding, ""),
-                    false => ("", &*padding),
-                };
+                let is_right = self.headings[column].starts_with('>');
+                let (before, after) = if is_right { (&*padding, "") } else { ("", &*padding) };
                 line.extend([before, cell, after, "  "]);
             }
             text.extend([line.trim_end(), "\n"]);
@@ -41,7 +40,8 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// Text from outside without anything that a terminal would obey: control characters and marks of direction as escapes.
+/// Text from outside without anything that a terminal would obey: control characters and marks of
+/// direction as escapes.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {

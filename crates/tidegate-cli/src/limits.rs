@@ -11,7 +11,7 @@ use crate::columns::Columns;
 use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 
-/// What is shown of `GET /v1/limits`.
+/// The part of `GET /v1/limits` that is shown.
 #[derive(Deserialize)]
 struct LimitsShown {
     policy: PolicyShown,
@@ -19,7 +19,7 @@ struct LimitsShown {
     overrides: Vec<Value>,
 }
 
-/// What is shown of the policy in force.
+/// The part of the policy in force that is shown.
 #[derive(Deserialize)]
 struct PolicyShown {
     version: u64,
@@ -30,21 +30,21 @@ struct PolicyShown {
     restart_needed: Vec<String>,
 }
 
-/// Why a later policy was not taken over.
+/// The error of a later policy that was not taken over.
 #[derive(Deserialize)]
 struct ErrorShown {
     at: String,
     problems: String,
 }
 
-/// What is shown of a namespace.
+/// The part of a namespace that is shown.
 #[derive(Deserialize)]
 struct NamespaceShown {
     name: String,
     limits: Vec<LimitShown>,
 }
 
-/// What is shown of a limit.
+/// The part of a limit that is shown.
 #[derive(Deserialize)]
 struct LimitShown {
     name: String,

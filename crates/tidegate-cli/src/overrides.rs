@@ -14,13 +14,13 @@ use crate::columns::{Columns, one_line};
 use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 
-/// What is shown of `GET /v1/overrides`.
+/// The part of `GET /v1/overrides` that is shown.
 #[derive(Deserialize)]
 struct OverridesShown {
     overrides: Vec<OverrideShown>,
 }
 
-/// What is shown of one override.
+/// The part of an override that is shown.
 #[derive(Deserialize)]
 struct OverrideShown {
     namespace: String,
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Override) -> Exit {
         OverrideAction::Set(set) => (wait_for(send_set(set)), "set"),
         OverrideAction::Remove(remove) => (wait_for(send_removal(remove)), "removed"),
         OverrideAction::List(list) => {
-            return print(arguments.json, wait_for(ask_list(list)), |answer| table(answer));
+            return print(arguments.json, wait_for(ask_list(list)), table);
         }
     };
     print(arguments.json, answer, |answer| match OverrideShown::deserialize(answer) {

@@ -15,7 +15,7 @@ use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 use crate::explain::table;
 
-/// The keys, and what limits would answer the one that was asked for.
+/// The keys, and the answer of each limit to the selected caller.
 #[derive(Serialize)]
 struct TopAnswer {
     #[serde(flatten)]
@@ -90,7 +90,7 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
             0 => writeln!(text, "No key with {} was refused.", key.join(", ")),
             most => writeln!(
                 text,
-                "No key with {} is among those refused most: each was refused at most {most} times.",
+                "No counted key has {}: one that is not counted was refused at most {most} times.",
                 key.join(", ")
             ),
         };

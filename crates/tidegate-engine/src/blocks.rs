@@ -1,7 +1,9 @@
-//! Which keys are blocked, for operators. The table knows a key only by a hash, so what is to be listed is remembered here.
+//! The blocked keys, listed for operators. The table stores only a hash of a key, so this module
+//! remembers the names of blocked keys.
 //!
-//! Nothing is decided by it. It learns of blocks that this engine sets, lifts or restores, and of those that refusals show. A
-//! block that another member lifts stays listed until it would have ended.
+//! No decision reads this list. The engine adds blocks that it sets or restores and blocks that
+//! refusals show, and removes blocks that it lifts. A block that another member lifts stays listed
+//! until the block would have ended.
 
 use core::hash::{BuildHasher, Hash};
 use std::borrow::Cow;
@@ -11,8 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::{Attributes, Gate, Timestamp};
 
-/// How many blocks are remembered. Once as many are in force, a block set by an operation takes the place of one that was only
-/// shown by a refusal, and further refusals are [counted](crate::Engine::blocks_unlisted) only.
+/// How many blocks are remembered. Once as many are in force, a block set by an operation takes the
+/// place of one that was only shown by a refusal, and further refusals are
+/// [counted](crate::Engine::blocks_unlisted) only.
 pub const BLOCKS_KNOWN_MAX: usize = 16 * SHARD_MAX;
 
 /// The blocks of one lock.
@@ -26,7 +29,8 @@ const VALUE_BYTES_MAX: usize = 256;
 pub enum BlockCause {
     /// An operation set it, here or before a restart.
     Operation,
-    /// A refusal showed it: the key exceeded a limit that blocks for that, or another member blocked it.
+    /// A refusal showed it: the key exceeded a limit that blocks for that, or another member
+    /// blocked it.
     Refusal,
 }
 
@@ -105,7 +109,8 @@ impl KnownBlocks {
         }
     }
 
-    /// Remembers a block, or forgets it if it has ended. One that is known already costs no allocation.
+    /// Remembers a block, or forgets it if it has ended. One that is known already costs no
+    /// allocation.
     pub(crate) fn put(
         &self,
         namespace: &str,

@@ -66,7 +66,8 @@ pub(crate) struct Kept {
 /// Where a kept permit comes from.
 #[derive(Debug)]
 pub(crate) enum KeptSource {
-    /// It was given by this process: by this gate, which knows the names of its limits, and kept at this instant.
+    /// It was given by this process: by this gate, which knows the names of its limits, and kept at
+    /// this instant.
     Given {
         /// `None` if the gate that gave it is not in force any more.
         gate: Option<Arc<Gate>>,

@@ -190,8 +190,9 @@ impl Desk<'_> {
     pub(crate) fn check_selection(&self, namespace: &str, limit: Option<&str>) -> Result<(), Fault> {
         let shown = shortened(namespace, SHOWN_BYTES_MAX);
         let Ok(mut limits) = self.in_force.engine.limits(namespace) else {
+            let files = self.in_force.config.envoy_ratelimit.as_ref();
             let is_known = namespace == resp::NAMESPACE
-                || self.in_force.config.envoy_ratelimit.is_some()
+                || files.is_some_and(|files| files.get().domains().any(|domain| domain == namespace))
                 || self.daemon.refused_keys.knows(namespace);
             let unknown = || {
                 let detail = format_args!("namespace \"{shown}\" does not exist");

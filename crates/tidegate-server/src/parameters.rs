@@ -1,4 +1,5 @@
-//! The query of a route: every parameter is known, given as often as it may be, and has a value that is taken.
+//! The query of a route: every parameter is known, given as often as it may be, and has a value
+//! that is taken.
 
 use std::borrow::Cow;
 
@@ -23,6 +24,9 @@ pub(crate) struct Accepted {
 /// The parameters of a request.
 #[derive(Debug)]
 pub(crate) struct Parameters<'q>(Vec<(Cow<'q, str>, Cow<'q, str>)>);
+
+/// An attribute with its value.
+pub(crate) type AttributePair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 impl Accepted {
     /// Reads a query. An unknown parameter, or one that is given too often, is an error.
@@ -84,9 +88,9 @@ impl Parameters<'_> {
     }
 
     /// All values of a parameter, each `attribute=value`.
-    pub(crate) fn pairs(&self, name: &'static str) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, Fault> {
+    pub(crate) fn pairs(&self, name: &'static str) -> Result<Vec<AttributePair<'_>>, Fault> {
         let values = self.0.iter().filter(|(known, _)| known == name);
-        let pair = |(_, text): &'_ (Cow<'_, str>, Cow<'_, str>)| {
+        let pair = |(_, text): &AttributePair<'_>| {
             text.find('=').filter(|end| *end > 0).ok_or_else(|| {
                 let shown = shortened(text, SHOWN_BYTES_MAX);
                 malformed(format_args!("{name} \"{shown}\" is not an attribute with its value"))

@@ -1,14 +1,15 @@
-//! Which keys are refused most within a window: sketches of constant size.
+//! The keys that are refused most within a window, counted by sketches of constant size.
 //!
-//! Each namespace has sketches of its own, so that a flood in one takes no counter from another. Within a namespace keys are
-//! spread over [`SHARDS`] by a seeded hash, and each shard has two rings of slots ([`Ring`]): one for windows up to a minute
-//! and one for windows up to [`WINDOW_MAX`]. Of `n` refusals in a shard and window, a key and reason refused more than
-//! `n /` [`SLOT_KEYS_MAX`] times is always counted, whatever else is sent. Nothing is decided by these counts.
+//! Each namespace has sketches of its own, so that a flood in one takes no counter from another.
+//! Within a namespace keys are spread over [`SHARDS`] by a seeded hash, and each shard has two
+//! rings of slots ([`Ring`]): one for windows up to a minute and one for windows up to
+//! [`WINDOW_MAX`]. Of `n` refusals in a shard and window, a key and reason refused more than `n /`
+//! [`SLOT_KEYS_MAX`] times is always counted, whatever else is sent. No decision reads
+//! these counts.
 
 mod sketch;
 
 use core::time::Duration;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +19,8 @@ use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 
+use crate::parameters::AttributePair;
+
 use self::sketch::{RefusalSum, RefusedName, Ring, SLOT_KEYS_MAX};
 
 /// The longest window that can be asked for.
@@ -26,7 +29,8 @@ pub(crate) const WINDOW_MAX: Duration = Duration::from_hours(1);
 /// The window that is answered if none is asked for.
 pub(crate) const WINDOW_DEFAULT: Duration = Duration::from_mins(1);
 
-/// The longest window of the finer slots, and their length: a window begins at most this much early.
+/// The longest window of the finer slots, and their length: a window begins at most this much
+/// early.
 const FINE_MAX: Duration = Duration::from_mins(1);
 const FINE_SLOT: Duration = Duration::from_secs(5);
 
@@ -53,7 +57,7 @@ pub(crate) struct RefusedCounter<'a> {
     /// The limit that bound.
     pub(crate) limit: &'a str,
     /// The attributes and values that name the counter.
-    pub(crate) scope: &'a [(Cow<'a, str>, Cow<'a, str>)],
+    pub(crate) scope: &'a [AttributePair<'a>],
     /// Why it was refused.
     pub(crate) reason: Reason,
 }
@@ -79,7 +83,7 @@ pub(crate) struct KeySelection<'a> {
     /// Only for this reason.
     pub(crate) reason: Option<Reason>,
     /// Only keys that have all of these attributes with these values.
-    pub(crate) key: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(crate) key: Vec<AttributePair<'a>>,
 }
 
 impl KeySelection<'_> {
@@ -88,7 +92,7 @@ impl KeySelection<'_> {
     }
 
     fn selects(&self, name: &RefusedName) -> bool {
-        let has = |(wanted, value): &(Cow<'_, str>, Cow<'_, str>)| {
+        let has = |(wanted, value): &AttributePair<'_>| {
             let value = shortened(value, KEY_BYTES_MAX);
             name.scope.iter().any(|(known, known_value)| **known == **wanted && **known_value == *value)
         };
@@ -127,7 +131,8 @@ struct Shard {
 }
 
 impl RefusedKeys {
-    /// Empty sketches of a daemon that starts at `now`; `seed` keeps callers from choosing keys that collide.
+    /// Empty sketches of a daemon that starts at `now`; `seed` keeps callers from choosing keys
+    /// that collide.
     pub(crate) fn new(seed: [u64; 4], now: Timestamp) -> Self {
         let [a, b, c, d] = seed;
         let hasher = ahash::RandomState::with_seeds(a, b, c, d);
@@ -205,7 +210,8 @@ impl RefusedKeys {
         let more = sums.len().saturating_sub(n);
         sums.truncate(n);
         let since = since.max(self.started).min(now);
-        // A daemon that has just started has counted for at least a second, so that no rate is out of all proportion.
+        // A daemon that has just started has counted for at least a second, so that no rate is out
+        // of all proportion.
         let span = now.saturating_since(since).max(Duration::from_secs(1));
         TopKeysBody {
             window_ms: millis_up(window),
@@ -297,6 +303,7 @@ impl KeySum {
         (Reverse(self.certain()), Reverse(self.refusals), text)
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     fn body(mut self, span: Duration, now: Timestamp) -> RefusedKeyBody {
         self.reasons.sort_unstable_by(|one, other| {
             other.refusals.cmp(&one.refusals).then_with(|| one.name.reason.cmp(&other.name.reason))

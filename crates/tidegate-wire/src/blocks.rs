@@ -12,8 +12,8 @@ pub struct BlocksBody {
     pub blocks: Vec<BlockBody>,
     /// How many more blocks are selected than `n` allows.
     pub more: usize,
-    /// How many refusals by blocks this member could not list since it started, because as many blocks as it can remember
-    /// were in force. 0 means that nothing is missing for lack of room.
+    /// How many refusals by blocks this member could not list since it started, because as many
+    /// blocks as it can remember were in force. 0 means that nothing is missing for lack of room.
     pub unlisted: u64,
 }
 
@@ -31,8 +31,9 @@ pub struct BlockBody {
     pub until: String,
     /// In how many milliseconds that is.
     pub remaining_ms: u64,
-    /// Why the key is blocked: `operation` (an operation such as `POST /v1/block`), `refusal` (a refusal at this member showed
-    /// the block: the key exceeded a limit with `on_exceed`, or another member blocked it).
+    /// Why the key is blocked: `operation` (an operation such as `POST /v1/block`), `refusal` (a
+    /// refusal at this member showed the block: the key exceeded a limit with `on_exceed`, or
+    /// another member blocked it).
     pub why: String,
     /// When this member set the block or last refused by it, as RFC 3339.
     pub seen_at: String,

@@ -20,15 +20,18 @@ pub struct PermitsBody {
 /// One kept permit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PermitBody {
-    /// The first 8 of the 32 digits of its id. The whole id is a secret of the caller: it permits to settle.
+    /// The first 8 of the 32 digits of its id. The whole id is a secret of the caller: it permits
+    /// to settle.
     pub id: String,
     /// The namespace.
     pub namespace: String,
-    /// The limits that it was charged to; empty for a permit that was kept before the daemon started.
+    /// The limits that it was charged to; empty for a permit that was kept before the daemon
+    /// started.
     pub limits: Vec<String>,
     /// The cost of the request, in units.
     pub cost: u64,
-    /// How long it has been held, in milliseconds; absent for a permit that was kept before the daemon started.
+    /// How long it has been held, in milliseconds; absent for a permit that was kept before the
+    /// daemon started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
     /// When it expires, as RFC 3339.

@@ -5,17 +5,20 @@ use utoipa::ToSchema;
 
 /// The keys that were refused most within a window.
 ///
-/// The counts come from sketches of constant size. A count is never too low, and `error` bounds by how much it may be
-/// too high.
+/// The counts come from sketches of constant size. A count is never too low, and `error` bounds by
+/// how much it may be too high.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopKeysBody {
     /// The window that was asked for, in milliseconds.
     pub window_ms: u64,
-    /// Where the counted span begins, as RFC 3339: at or before the beginning of the window, but not before the daemon started.
+    /// Where the counted span begins, as RFC 3339: at or before the beginning of the window, but
+    /// not before the daemon started.
     pub since: String,
-    /// All refusals of the selected namespaces in that span, whichever `limit`, `key` and `reason` are selected.
+    /// All refusals of the selected namespaces in that span, whichever `limit`, `key` and `reason`
+    /// are selected.
     pub refusals: u64,
-    /// A key and reason of the selected namespaces that is not counted was refused at most so often in that span.
+    /// A key and reason of the selected namespaces that is not counted was refused at most so often
+    /// in that span.
     pub uncounted_max: u64,
     /// The selected keys, those with the most certain refusals first.
     pub keys: Vec<RefusedKeyBody>,

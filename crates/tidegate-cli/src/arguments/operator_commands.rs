@@ -12,13 +12,14 @@ pub(crate) struct Top {
     /// Only keys of this namespace, or of this domain of envoyproxy/ratelimit files
     #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Only keys with these attributes, and what each limit would answer them now [example: user=ada]
+    /// Only keys with these attributes, and what each limit would answer them now [example:
+    /// user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
     /// Only keys of this limit
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Option<String>,
-    /// Only keys that were refused for this reason [example: quota_exceeded]
+    /// Only keys that were refused for this reason [example: blocked]
     #[arg(long, value_name = "REASON")]
     pub(crate) reason: Option<String>,
     /// How far back to count, from 1s to 1h
@@ -29,7 +30,8 @@ pub(crate) struct Top {
     pub(crate) n: u32,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
-    /// Print one JSON object, as `GET /v1/keys/top` gives it, with "explanation" where attributes are given
+    /// Print one JSON object, as `GET /v1/keys/top` gives it, with "explanation" where attributes
+    /// are given
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -59,7 +61,8 @@ pub(crate) enum OverrideAction {
 pub(crate) struct SetOverride {
     #[command(flatten)]
     pub(crate) keys: LimitKeys,
-    /// The numbers, in the words of the policy; what is left out is as in the limit [example: rate=200/s,burst=400]
+    /// The numbers, in the words of the policy; what is left out is as in the limit [example:
+    /// rate=200/s,burst=400]
     #[arg(long, value_name = "NAME=NUMBER", value_parser = attribute, value_delimiter = ',', required = true)]
     pub(crate) numbers: Vec<Attribute>,
     /// How long it applies; without it, until it is removed [example: 24h]
@@ -68,7 +71,7 @@ pub(crate) struct SetOverride {
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Who sets it, for the audit log
+    /// The person or tool that sets it, for the audit log
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) by: String,
     #[command(flatten)]
@@ -82,7 +85,7 @@ pub(crate) struct RemoveOverride {
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
-    /// Who removes it, for the audit log
+    /// The person or tool that removes it, for the audit log
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) by: String,
     #[command(flatten)]
@@ -111,7 +114,8 @@ pub(crate) struct Block {
 pub(crate) enum BlockAction {
     /// Refuse a key under one limit for a while
     ///
-    /// It asks the listener for callers, and needs the verb `block` in the namespace. A block that is there already is replaced.
+    /// It asks the listener for callers, and needs the verb `block` in the namespace. A block that
+    /// is there already is replaced.
     Set(SetBlock),
     /// Lift the block of a key, as `set` does for no time
     Remove(RemoveBlock),
@@ -221,5 +225,5 @@ pub(crate) struct LimitKeys {
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    parse_span(text).ok_or_else(|| "it is no span of time; write it as 30s, 10m, 24h or 7d".to_owned())
+    parse_span(text).ok_or_else(|| "not a span of time; write 30s, 10m, 24h or 7d".to_owned())
 }

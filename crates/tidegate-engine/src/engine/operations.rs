@@ -309,8 +309,9 @@ impl Engine {
         Ok(is_restored)
     }
 
-    /// The blocks in force at `now`, as far as this engine knows them, in no order: those it set or restored, and those it was
-    /// told of with [`Engine::note_blocked`]. At most [`crate::BLOCKS_KNOWN_MAX`].
+    /// The blocks in force at `now`, as far as this engine knows them, in no order: those it set or
+    /// restored, and those it was told of with [`Engine::note_blocked`]. At most
+    /// [`crate::BLOCKS_KNOWN_MAX`].
     pub fn blocks(&self, now: Timestamp) -> Vec<BlockReport> {
         self.shared.blocks.all(now)
     }
@@ -320,7 +321,8 @@ impl Engine {
         self.shared.blocks.unlisted()
     }
 
-    /// Remembers the block that a refusal shows, for [`Engine::blocks`]. Other refusals change nothing.
+    /// Remembers the block that a refusal shows, for [`Engine::blocks`]. Other refusals change
+    /// nothing.
     pub fn note_blocked(&self, refusal: &Refusal<'_>, now: Timestamp) {
         if let (Reason::Blocked, Retry::At(until)) = (refusal.reason(), refusal.retry()) {
             let (namespace, limit) = (&*refusal.namespace, refusal.name());

@@ -1,9 +1,10 @@
-//! A Space-Saving sketch for each slot of time, and what a ring of them says about a window.
+//! A Space-Saving sketch for each slot of time, and the sum of a ring of them over a window.
 //!
-//! Space-Saving (Metwally, Agrawal, El Abbadi, 2005) keeps [`SLOT_KEYS_MAX`] counters. A key without a counter takes that of
-//! the least count, and inherits that count as its error. Therefore a key's count in a slot is never too low and at most its
-//! error too high, and a key without a counter was seen at most as often as the least count. Each slot has counters of its
-//! own, so these bounds hold for any sum of slots, and forgetting an old slot does not weaken them.
+//! Space-Saving (Metwally, Agrawal, El Abbadi, 2005) keeps [`SLOT_KEYS_MAX`] counters. A key
+//! without a counter takes that of the least count, and inherits that count as its error. Therefore
+//! a key's count in a slot is never too low and at most its error too high, and a key without a
+//! counter was seen at most as often as the least count. Each slot has counters of its own, so
+//! these bounds hold for any sum of slots, and forgetting an old slot does not weaken them.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use tidegate::{Reason, Timestamp};
 /// How many keys a slot counts.
 pub(super) const SLOT_KEYS_MAX: usize = 32;
 
-/// Which key was refused for which reason.
+/// A key and the reason of its refusals.
 #[derive(Debug)]
 pub(super) struct RefusedName {
     /// The same for all reasons of a key.
@@ -25,7 +26,7 @@ pub(super) struct RefusedName {
     pub(super) reason: Reason,
 }
 
-/// What was counted of one name over several slots.
+/// The counts of one name over several slots.
 #[derive(Clone, Debug)]
 pub(super) struct RefusalSum {
     pub(super) name: Arc<RefusedName>,
@@ -36,7 +37,7 @@ pub(super) struct RefusalSum {
     pub(super) last_seen: Timestamp,
 }
 
-/// What a window holds.
+/// The counts of a window.
 #[derive(Debug, Default)]
 pub(super) struct WindowSum {
     /// All refusals.
@@ -56,16 +57,18 @@ pub(super) struct Ring {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// The time of the slot in units of its length. Timestamps of 0 fall on the slot that nothing was counted in yet.
+    /// The time of the slot in units of its length. Timestamps of 0 fall on the slot that nothing
+    /// was counted in yet.
     number: u64,
     total: u64,
-    /// The hash of each counter's name: apart from the counters, so that a search reads four cache lines.
+    /// The hash of each counter's name: apart from the counters, so that a search reads four cache
+    /// lines.
     hashes: Vec<u64>,
-    counters: Vec<Counter>,
+    counters: Vec<KeyCounter>,
 }
 
 #[derive(Debug)]
-struct Counter {
+struct KeyCounter {
     refusals: u64,
     error: u64,
     last_seen: Timestamp,
@@ -73,7 +76,8 @@ struct Counter {
 }
 
 impl Ring {
-    /// A ring for windows up to `reach`. One slot more than fit into it, since the latest has only begun.
+    /// A ring for windows up to `reach`. One slot more than fit into it, since the latest has only
+    /// begun.
     pub(super) fn new(slot: Duration, reach: Duration) -> Self {
         let slots = reach.as_nanos().div_ceil(slot.as_nanos()) as usize + 1;
         Self { slot_ns: slot.as_nanos() as u64, slots: (0..slots).map(|_| Slot::default()).collect() }
@@ -108,7 +112,8 @@ impl Ring {
         (now.as_nanos() / self.slot_ns).saturating_sub(reach)
     }
 
-    /// Everything from [`Self::since`] on. `total` includes all of it, `sums` only names that are wanted.
+    /// Everything from [`Self::since`] on. `total` includes all of it, `sums` only names that are
+    /// wanted.
     pub(super) fn sum(
         &self,
         window: Duration,
@@ -174,7 +179,7 @@ impl Slot {
         }
         if self.counters.len() < SLOT_KEYS_MAX {
             self.hashes.push(hash);
-            self.counters.push(Counter { refusals: 1, error: 0, last_seen: now, name: name() });
+            self.counters.push(KeyCounter { refusals: 1, error: 0, last_seen: now, name: name() });
             return;
         }
         let least = (0..SLOT_KEYS_MAX).min_by_key(|&at| self.counters[at].refusals);
@@ -182,6 +187,6 @@ impl Slot {
         let inherited = self.counters[least].refusals;
         self.hashes[least] = hash;
         self.counters[least] =
-            Counter { refusals: inherited + 1, error: inherited, last_seen: now, name: name() };
+            KeyCounter { refusals: inherited + 1, error: inherited, last_seen: now, name: name() };
     }
 }

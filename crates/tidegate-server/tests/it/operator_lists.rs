@@ -1,4 +1,4 @@
-//! `GET /v1/blocks` and `GET /v1/permits`: what is blocked, and what is held.
+//! `GET /v1/blocks` and `GET /v1/permits`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn keys(blocks: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn blocks_are_listed_whoever_set_them_until_they_end_or_are_lifted() {
+async fn blocks_by_operations_and_by_limits_are_listed_until_they_end_or_are_lifted() {
     let limits = vec![
         fixed("per-user", 100, Duration::from_mins(1)).key(["user"]),
         fixed("strict", 1, Duration::from_mins(1)).key(["app"]).block_on_exceed(Duration::from_mins(10)),
@@ -68,18 +68,38 @@ async fn blocks_are_listed_whoever_set_them_until_they_end_or_are_lifted() {
 }
 
 #[tokio::test]
-async fn blocks_and_permits_are_listed_after_a_restart() {
+async fn blocks_and_permits_are_listed_after_a_reload_and_a_restart() {
     let namespaces = "  api: { limits: [\
          { name: hourly, key: [user], fixed: { limit: 100, window: 1h } }, \
          { name: quick, key: [app], match: { method: GET }, rate: 1000/s } ] }\n";
     let mut daemon = Lasting::start(Kept::Files, namespaces, START).await;
     let block = r#","limit":"quick","for_ms":600000"#;
     assert_eq!(daemon.ask("/v1/block", r#"{"app":"x","method":"GET"}"#, block).await.status, 200);
+    let block = r#","limit":"hourly","for_ms":900000"#;
+    assert_eq!(daemon.ask("/v1/block", r#"{"user":"eve"}"#, block).await.status, 200);
+    let (eve, x) = (r#"hourly {"user":"eve"}"#, r#"quick {"app":"x"}"#);
     let reserve = r#","cost":10,"expires_ms":3600000"#;
     assert_eq!(daemon.ask("/v1/reserve", r#"{"user":"ada"}"#, reserve).await.status, 200);
+    let quick = daemon.ask("/v1/reserve", r#"{"app":"y","method":"GET"}"#, reserve).await;
+    assert_eq!(quick.status, 200, "{quick:?}");
+    assert_eq!(daemon.reload(&namespaces.replace("1000/s", "999/s")).await, None);
+    let permits = daemon.get("/v1/permits?namespace=api").await.json();
+    let limits = |index: usize| &permits["permits"][index]["limits"];
+    assert_eq!(
+        (limits(0), limits(1)),
+        (&json!(["hourly"]), &json!(["quick"])),
+        "a reload changes nothing: {permits}"
+    );
+    assert_eq!(keys(&daemon.get("/v1/blocks").await.json()), [eve, x]);
     daemon.restart().await;
     let blocks = daemon.get("/v1/blocks").await.json();
-    assert_eq!(keys(&blocks), [r#"quick {"app":"x"}"#], "{blocks}");
+    assert_eq!(keys(&blocks), [x], "the store knows the other block and not its key: {blocks}");
+    assert_eq!(daemon.ask("/v1/check", r#"{"user":"eve"}"#, "").await.json()["reason"], "blocked");
+    let blocks = daemon.get("/v1/blocks").await.json();
+    assert_eq!(
+        (keys(&blocks), &blocks["blocks"][0]["why"]),
+        (vec![eve.to_owned(), x.to_owned()], &json!("refusal"))
+    );
     let permits = daemon.get("/v1/permits?namespace=api").await.json();
     let permit = &permits["permits"][0];
     assert_eq!((&permits["total"], &permit["cost"], &permit["limits"]), (&json!(1), &json!(10), &json!([])));

@@ -140,8 +140,8 @@ impl Gate {
         Ok(true)
     }
 
-    /// The limits under which a request has a counter, or the one called `limit`, each with the attributes that name the
-    /// counter, for people.
+    /// The limits under which a request has a counter, or the one called `limit`, each with the
+    /// attributes that name the counter, for people.
     pub fn counters<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -159,7 +159,8 @@ impl Gate {
         limits.map(|limit| (&*limit.limit.name, scope(limit))).collect()
     }
 
-    /// The limit with this [identity](super::LocalLimit::identity), and the attributes that name its counter, for people.
+    /// The limit with this [identity](super::LocalLimit::identity), and the attributes that name
+    /// its counter, for people.
     pub fn counter_of<'a>(
         &'a self,
         identity: &[u8],
