@@ -97,15 +97,8 @@ fn numbers(pairs: &[Attribute]) -> Value {
 }
 
 async fn ask_list(list: &ListOverrides) -> Result<Value, Unanswered> {
-    let mut answer: Value = door::get(&list.daemon, "/v1/overrides").await?;
-    if let Some(namespace) = &list.namespace {
-        for name in ["overrides", "history"] {
-            if let Some(entries) = answer.get_mut(name).and_then(Value::as_array_mut) {
-                entries.retain(|one| one["namespace"] == namespace.as_str());
-            }
-        }
-    }
-    Ok(answer)
+    let namespace = list.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
+    door::get(&list.daemon, &target("/v1/overrides", &namespace.collect::<Vec<_>>())).await
 }
 
 fn table(answer: &Value) -> String {

@@ -148,7 +148,7 @@ async fn dispatch(
                 }
                 _ => {
                     caller.may_everywhere(Verb::Inspect)?;
-                    desk.overrides()
+                    desk.overrides(query)?
                 }
             }
         }

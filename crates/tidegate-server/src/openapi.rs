@@ -29,7 +29,7 @@ use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 use crate::admin::{Health, LIMITS, LimitsAnswer, PolicyAnswer, TOP_KEYS};
 use crate::blocks::BLOCKS;
 use crate::changes::LastError;
-use crate::overrides::{AuditEntry, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
+use crate::overrides::{AuditEntry, OVERRIDES, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::permits::PERMITS;
 use crate::route::Route;
 use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
@@ -169,6 +169,7 @@ fn parameters(route: Route) -> Vec<(&'static str, Required)> {
     let accepted = match route {
         Route::Authorize => return vec![("namespace", Required::True), ("deny_status", Required::False)],
         Route::Limits => LIMITS,
+        Route::Overrides => OVERRIDES,
         Route::TopKeys => TOP_KEYS,
         Route::Blocks => BLOCKS,
         Route::Permits => PERMITS,

@@ -23,6 +23,7 @@ use utoipa::ToSchema;
 use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
+use crate::parameters::Accepted;
 use crate::reply::{self, Reply};
 
 /// How many changes are remembered. The oldest goes first.
@@ -33,6 +34,10 @@ pub const HISTORY_KEPT: Duration = Duration::from_hours(24 * 400);
 
 /// The longest an override may be set for.
 const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);
+
+/// The parameters of `GET /v1/overrides`.
+pub(crate) const OVERRIDES: Accepted =
+    Accepted { route: "/v1/overrides", once: &["namespace"], repeated: &[] };
 
 /// What an override is.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -197,9 +202,18 @@ impl From<Fault> for Unchanged {
 }
 
 impl Desk<'_> {
-    pub(crate) fn overrides(&self) -> Reply {
-        let history = self.daemon.history.entries().iter().rev().cloned().collect();
-        reply::json(StatusCode::OK, &OverridesAnswer { overrides: self.described(), history })
+    /// All overrides and their history, or those of one namespace.
+    pub(crate) fn overrides(&self, query: Option<&str>) -> Result<Reply, Fault> {
+        let parameters = OVERRIDES.read(query)?;
+        let wanted = parameters.get("namespace");
+        let mut overrides = self.described();
+        overrides.retain(|one| wanted.is_none_or(|wanted| one.is_of(wanted)));
+        let is_wanted = |entry: &&AuditEntry| wanted.is_none_or(|wanted| entry.namespace == wanted);
+        let history: Vec<_> = self.daemon.history.entries().iter().rev().filter(is_wanted).cloned().collect();
+        if let Some(namespace) = wanted.filter(|_| overrides.is_empty() && history.is_empty()) {
+            self.check_selection(namespace, None)?;
+        }
+        Ok(reply::json(StatusCode::OK, &OverridesAnswer { overrides, history }))
     }
 
     /// Every override set at run time.

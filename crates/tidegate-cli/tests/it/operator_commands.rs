@@ -139,6 +139,7 @@ fn overrides_are_set_listed_and_removed() {
         ("override set api nope user=ada --numbers limit=3 --reason x", "has no limit \"nope\""),
         ("override set none per-user user=ada --numbers limit=3 --reason x", "\"none\" does not exist"),
         ("override remove api per-user user=bob", "has no override"),
+        ("override list none", "\"none\" does not exist"),
         ("override set api per-user user=ada --numbers limit=3 --reason x --for 10", "10m"),
     ] {
         let (code, out, err) = told(&at, None, words);

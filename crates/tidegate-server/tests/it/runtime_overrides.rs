@@ -61,6 +61,11 @@ async fn an_override_wins_over_the_policy_expires_to_the_instant_and_outlives_re
     assert_eq!(daemon.check(bob).await, (429, Some(0)), "four of three are used");
     let history = daemon.get("/v1/overrides").await.json()["history"].clone();
     assert_eq!(history[0]["reason"], "sale", "what was written down is still there: {history}");
+    assert_eq!(daemon.get("/v1/overrides?namespace=api").await.json()["history"], history);
+    for (query, status) in [("namespace=none", 404), ("limit=per-user", 400)] {
+        let answer = daemon.get(&format!("/v1/overrides?{query}")).await;
+        assert_eq!(answer.status, status, "{query}: {answer:?}");
+    }
 }
 
 #[tokio::test]
