@@ -209,5 +209,5 @@ fn a_daemon_that_shares_no_store_says_so() {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("shares no store") && err.contains("kind: redis"), "{err}");
     let (code, _, err) = run(&["leases", "--at", "redis://127.0.0.1:1"]);
-    assert!(code == 2 && err.contains("does not speak HTTP"), "{err}");
+    assert!(code == 2 && err.contains("does not speak the HTTP API"), "{err}");
 }
