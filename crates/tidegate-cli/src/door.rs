@@ -15,13 +15,14 @@ use std::io;
 use std::path::PathBuf;
 
 use ::http::uri::Authority;
+use tidegate_wire::display::HumanDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::arguments::asking::{Class, Daemon, Question};
 use crate::exit::{Exit, chain, complain};
 
-pub(crate) use http::{Left, Said, acknowledge, explain, leases};
+pub(crate) use http::{Left, Refusing, Said, acknowledge, explain, leases};
 
 /// How long all of asking may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -184,7 +185,7 @@ async fn within_deadline<T>(
     asking: impl Future<Output = Result<T, Unanswered>>,
 ) -> Result<T, Unanswered> {
     let answer = tokio::time::timeout(DEADLINE, asking).await;
-    let late = || Unanswered::Silent(format!("there was no answer within {} s", DEADLINE.as_secs()));
+    let late = || Unanswered::Silent(format!("there was no answer within {}", HumanDuration(DEADLINE)));
     match answer.unwrap_or_else(|_| Err(late())) {
         Err(Unanswered::Silent(why)) => Err(Unanswered::Silent(format!("{door} cannot be asked: {why}"))),
         answer => answer,

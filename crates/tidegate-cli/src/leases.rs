@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate_wire::display::{Counted, HumanDuration};
 use tidegate_wire::leases::{LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
 
@@ -54,8 +55,8 @@ fn table(body: &LeasesBody) -> String {
     if body.gone_tokens > 0 {
         let _ = writeln!(
             text,
-            "{} tokens of windows were granted to members that are gone or silent: what they had not spent is lost until the windows end.",
-            body.gone_tokens
+            "{} of windows granted to members that are gone or silent: what they had not spent is lost until the windows end.",
+            Counted(body.gone_tokens, "token")
         );
     }
     for member in &body.members {
@@ -84,18 +85,18 @@ fn table(body: &LeasesBody) -> String {
                 if lease.gone > 0 { format!("  ({} gone with members)", lease.gone) } else { String::new() };
             let _ = writeln!(
                 text,
-                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>6}ms  {name} {}{gone}{silent}",
+                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>8}  {name} {}{gone}{silent}",
                 lease.demand_per_s,
                 lease.rate_per_s,
                 lease.tokens,
                 lease.idle,
-                lease.ends_in_ms,
+                HumanDuration::from_millis(lease.ends_in_ms).to_string(),
                 scope.join(" ")
             );
         }
         let more = member.keys.saturating_sub(member.leases.len());
         if more > 0 {
-            let _ = writeln!(text, "  and {more} keys with less demand");
+            let _ = writeln!(text, "  and {} with less demand", Counted(more, "key"));
         }
     }
     text
@@ -107,6 +108,9 @@ fn headline(member: &MemberBody, is_asked: bool) -> String {
     let leaving = if member.is_leaving { ", leaving" } else { "" };
     format!(
         "{id} at {address}{here}{leaving} (version {version}, process {pid}, since {since})\n  \
-         {keys} keys, {tokens} tokens in hand, {asks} asks, {unanswered} not answered"
+         {}, {} in hand, {}, {unanswered} not answered",
+        Counted(*keys, "key"),
+        Counted(*tokens, "token"),
+        Counted(*asks, "ask"),
     )
 }

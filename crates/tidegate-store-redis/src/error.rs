@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tidegate::display::{Counted, HumanDuration};
 use tidegate_store::StoreError;
 
 use crate::shared::Shared;
@@ -62,7 +63,9 @@ pub enum OpenError {
 pub enum Fault {
     /// The circuit breaker is open.
     #[error(
-        "the circuit breaker is open after {failures} failed calls in a row; the store is probed every {every:?} and used again when it answers; the last call failed: {last}"
+        "the circuit breaker is open after {calls} in a row; the store is probed every {interval} and used again when it answers; the last call failed: {last}",
+        calls = Counted(*failures, "failed call"),
+        interval = HumanDuration(*every)
     )]
     CircuitOpen {
         /// After how many failures it opens.
@@ -91,7 +94,7 @@ pub enum Fault {
         queue: usize,
     },
     /// The deadline passed before it was sent.
-    #[error("it could not be sent within {deadline:?}; the calls before it took too long")]
+    #[error("it could not be sent within {}; the calls before it took too long", HumanDuration(*deadline))]
     NotSent {
         /// The bound.
         deadline: Duration,

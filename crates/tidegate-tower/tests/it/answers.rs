@@ -115,7 +115,7 @@ async fn a_refusal_over_grpc_is_a_status_without_messages() {
             Some("concurrency_exceeded"),
             Some(r#""parallel";r=0;t=300"#),
             Some("300"),
-            Some(r#"all 1 permits of limit "parallel" are held for user=ada; come back in 300 s"#)
+            Some(r#"the only permit of limit "parallel" is held for user=ada; come back in 5 min"#)
         ]
     );
     assert_eq!(text(response).await, "");
@@ -157,7 +157,7 @@ async fn a_request_that_cannot_be_described_is_rejected_and_charged_nothing() {
     let twice = Request::builder().header("x-user", "a").header("x-user", "b").body(()).unwrap();
     let long = Request::builder().header("x-user", "a".repeat(1025)).body(()).unwrap();
     for (request, hint) in
-        [(twice, "stands twice"), (long, "send at most 1024"), (request_of("urgent"), "does not exist")]
+        [(twice, "duplicate"), (long, "send at most 1024"), (request_of("urgent"), "does not exist")]
     {
         let response = ask(&world, request).await;
         assert_eq!(

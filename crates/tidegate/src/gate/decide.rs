@@ -396,6 +396,7 @@ impl Gate {
             violated,
             detail,
             retry_hint: None,
+            civil_zone: binding.algorithm.civil_zone().map(Cow::Borrowed),
         }
     }
 
