@@ -54,6 +54,7 @@ mod openapi;
 mod operations;
 pub mod overrides;
 pub mod policy_file;
+mod process_metrics;
 pub mod proxy;
 mod quota_store;
 mod readiness;

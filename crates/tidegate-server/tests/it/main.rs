@@ -20,6 +20,7 @@ mod grpc;
 mod lasting;
 mod locks;
 mod metrics;
+mod metrics_table;
 mod operations;
 mod proxy;
 mod quota_store;
