@@ -95,7 +95,7 @@ pub enum EngineError {
     #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
     UnknownPermit(crate::PermitId),
     /// As many permits as can be kept are kept.
-    #[error("{0} permits are kept already, as many as there may be; settle them, or raise the number")]
+    #[error("limit of {0} kept permits reached; settle some, or raise the limit")]
     TooManyPermits(usize),
     /// As many refund keys as can be remembered are remembered.
     #[error("no room to remember another refund before {until}; nothing was given back, repeat it then")]
@@ -107,7 +107,7 @@ pub enum EngineError {
     #[error(transparent)]
     TableFull(#[from] tidegate::gate::TableFull),
     /// Two namespaces of one name, or one without a name.
-    #[error("namespace \"{0}\" stands twice, is empty, or is longer than 128 bytes; rename it")]
+    #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
     NamespaceName(String),
     /// A namespace with limits that make no gate.
     #[error("namespace \"{namespace}\": {source}")]
@@ -128,7 +128,7 @@ pub enum EngineError {
     #[error(transparent)]
     Note(#[from] NoteError),
     /// As many overrides as can be set at run time are set.
-    #[error("{max} overrides are set at run time, as many as there may be; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
+    #[error("limit of {max} run-time overrides reached; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
     TooManyOverrides,
     /// No such override.
     #[error(

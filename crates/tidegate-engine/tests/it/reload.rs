@@ -128,7 +128,7 @@ fn a_reload_that_makes_no_engine_changes_nothing() {
     let twice = [limit("a", bucket(20, MINUTE)), limit("a", bucket(20, MINUTE))];
     let error = first.reconfigured(namespace(twice)).unwrap_err();
     assert!(matches!(error, EngineError::Limits { .. }), "{error}");
-    assert_eq!(error.to_string(), "namespace \"api\": limit \"a\" stands twice; rename one of them");
+    assert_eq!(error.to_string(), "namespace \"api\": duplicate limit \"a\"; rename one of them");
     assert_eq!((first.fingerprint(), left(&first, NOW)), (before, vec![7]));
 }
 
