@@ -135,7 +135,7 @@ fn admission(said: &Said, question: &Question) -> String {
     text
 }
 
-/// Why and by which limit; below it what happened in a sentence, and each further limit that refused.
+/// The reason and the limit; below them the detail, and each further limit that refused.
 fn refusal(said: &Said, question: &Question) -> String {
     let mut text = said.reason.clone().unwrap_or_else(|| "over its limit".to_owned());
     if let Some(limit) = &said.limit {

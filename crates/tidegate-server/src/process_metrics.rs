@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Their names with what they say; the page ends counters with `_total`.
+/// Their names and help texts; the page ends counters with `_total`.
 pub const TABLE: [(&str, &str); 7] = [
     ("process_cpu_seconds", "Total user and system CPU time spent in seconds"),
     ("process_resident_memory_bytes", "Resident memory size in bytes"),
@@ -22,7 +22,7 @@ pub const TABLE: [(&str, &str); 7] = [
 /// Ticks a second in `/proc`: `USER_HZ`, which is 100 on every architecture that the standard library supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What the system says of this process. A number that cannot be read is absent.
+/// The system's numbers of this process. A number that cannot be read is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ProcessStats {
     cpu_seconds: Option<f64>,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_absent() {
+    fn an_unreadable_number_is_absent() {
         assert_eq!(ProcessStats::parse("", "", "", ""), ProcessStats::default());
         let unlimited = "Max open files            unlimited      unlimited      files\n";
         assert_eq!(ProcessStats::parse("1 (x) R", "", unlimited, "").max_fds, None);

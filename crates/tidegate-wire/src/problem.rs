@@ -154,9 +154,10 @@ impl fmt::Display for Sentence<'_, '_> {
         match (&refusal.detail, refusal.reason()) {
             (Some(detail), _) => f.write_str(detail)?,
             (None, Reason::RateExceeded | Reason::QuotaExceeded) => {
+                let says = if first.remaining == 0 { "is used up" } else { "has too little left" };
                 write!(
                     f,
-                    "limit \"{name}\" is used up{of}{}: {} of {} units left",
+                    "limit \"{name}\" {says}{of}{}: {} of {} units left",
                     CivilEnd(refusal),
                     first.remaining,
                     first.limit

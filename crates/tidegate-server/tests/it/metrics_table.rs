@@ -44,7 +44,7 @@ fn documented() -> Families {
     rows.map(family).collect()
 }
 
-/// Adds what a page shows.
+/// Adds the families of a page.
 fn add(page: &str, families: &mut Families) {
     let mut name = String::new();
     for line in page.lines() {
@@ -105,7 +105,7 @@ async fn ask_over_grpc(address: SocketAddr) {
     let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
     let request = RateLimitRequest { domain: "api".to_owned(), ..RateLimitRequest::default() };
     let path = PathAndQuery::from_static(SHOULD_RATE_LIMIT);
-    // Whatever is answered counts as a call.
+    // Every answer counts as a call, an error too.
     let _ = grpc.unary(tonic::Request::new(request), path, codec).await;
 }
 
@@ -117,7 +117,7 @@ async fn exchange(address: SocketAddr, bytes: &[u8]) {
     let _ = stream.read_to_end(&mut answer).await;
 }
 
-/// Shows what a daemon with every part but a shared store has on its page after some traffic.
+/// Adds the page of a daemon with every part but a shared store, after some traffic.
 async fn with_every_part(families: &mut Families) {
     let folder = Folder::new();
     let path = folder.path().display();
@@ -153,8 +153,8 @@ proxy:
     handle.shutdown().await;
 }
 
-/// Shows what a daemon has on its page whose shared store does not answer, and whose upstream does not either.
-async fn with_nobody_there(families: &mut Families) {
+/// Adds the page of a daemon whose shared store and upstream do not answer.
+async fn with_unreachable_peers(families: &mut Families) {
     // A port that was free a moment ago: nothing answers there.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let handle = start(&format!(
@@ -177,7 +177,7 @@ proxy:
 async fn the_table_of_metrics_has_every_name_type_and_label_of_the_page_and_no_others() {
     let mut shown = Families::new();
     with_every_part(&mut shown).await;
-    with_nobody_there(&mut shown).await;
+    with_unreachable_peers(&mut shown).await;
     let mut documented = documented();
     if !cfg!(target_os = "linux") {
         documented.retain(|name, _| !name.starts_with("process_"));

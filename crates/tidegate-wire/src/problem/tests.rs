@@ -147,3 +147,14 @@ fn one_permit_and_one_unit_are_singular() {
     assert!(held.starts_with("the only permit of limit \"per-user\" is held for user=ada"), "{held}");
     assert!(told(Reason::CostExceedsLimit).contains("ever holds, 1 unit;"));
 }
+
+#[test]
+fn a_limit_with_units_left_is_not_used_up() {
+    let mut some_left = refusal(Reason::RateExceeded, at(10));
+    some_left.violated[0].remaining = 2;
+    let told = sentence(&some_left, NOW);
+    assert!(
+        told.starts_with("limit \"per-user\" has too little left for user=ada: 2 of 200 units left"),
+        "{told}"
+    );
+}
