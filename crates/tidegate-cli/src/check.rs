@@ -113,9 +113,12 @@ fn admission(said: &Said, question: &Question) -> String {
         (Some(left), _) => {
             let name = limit_name(&left.name, question);
             let _ = write!(text, "{} of {} left of {name}", left.remaining, left.limit);
-            match left.reset_ms {
+            match (left.reset_ms, &left.window_end) {
                 _ if left.remaining == left.limit => text.push_str(", nothing of it is used"),
-                Some(reset) if reset > 0 => {
+                (_, Some(end)) => {
+                    let _ = write!(text, " until {end}");
+                }
+                (Some(reset), None) if reset > 0 => {
                     let _ = write!(text, ", whole again in {}", HumanDuration::from_millis(reset));
                 }
                 _ => {}
@@ -229,6 +232,16 @@ mod tests {
             r#"{"decision":"admit","remaining":5,"limits":[{"name":"a","limit":5,"remaining":5,"reset_ms":1}]}"#,
         );
         assert_eq!(told(&peek, true), "would be admitted: 5 of 5 left of a, nothing of it is used");
+    }
+
+    #[test]
+    fn a_civil_limit_is_told_until_when_its_window_lasts() {
+        let daily = said(
+            r#"{"decision":"admit","remaining":4,"limits":[{"name":"daily","limit":5,"remaining":4,"reset_ms":2000,
+            "window_end":"2026-03-01 00:00 America/Los_Angeles"}]}"#,
+        );
+        let expected = "admitted: 4 of 5 left of daily until 2026-03-01 00:00 America/Los_Angeles";
+        assert_eq!(told(&daily, false), expected);
     }
 
     #[test]

@@ -329,6 +329,8 @@ pub struct LimitReport {
     pub reset_at: Timestamp,
     /// The span it counts over; `None` for concurrency.
     pub window: Option<Duration>,
+    /// The IANA name of the time zone of its civil windows; `None` for limits without.
+    pub civil_zone: Option<String>,
     /// Whether it is a shadow limit that would have refused the request.
     pub shadow_refused: bool,
 }
@@ -341,6 +343,7 @@ impl From<LimitStatus<'_>> for LimitReport {
             remaining: status.remaining,
             reset_at: status.reset_at,
             window: status.window,
+            civil_zone: status.civil_zone.map(str::to_owned),
             shadow_refused: status.shadow_refused,
         }
     }

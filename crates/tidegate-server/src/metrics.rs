@@ -542,6 +542,18 @@ fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> f
     Ok(())
 }
 
+/// Writes a histogram; the page adds the unit to its name.
+fn encode_durations(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &'static str,
+    help: &'static str,
+    durations: &Histogram,
+) -> fmt::Result {
+    let (sum, count, buckets) = durations.snapshot();
+    let mut histogram = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+}
+
 fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
     let seconds = ConstCounter::new(span.as_secs_f64());
     seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
@@ -619,14 +631,9 @@ impl Collector for DaemonCollector {
                     in_force.routes.upstreams().map(out).sum::<usize>() as u64,
                 ),
             ]);
-            let (sum, count, buckets) = self.proxy.upstream_duration.snapshot();
-            let mut histogram = encoder.encode_descriptor(
-                "tidegate_proxy_upstream_duration",
-                help("tidegate_proxy_upstream_duration_seconds"),
-                Some(&Unit::Seconds),
-                MetricType::Histogram,
-            )?;
-            histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+            let help = help("tidegate_proxy_upstream_duration_seconds");
+            let durations = &self.proxy.upstream_duration;
+            encode_durations(&mut encoder, "tidegate_proxy_upstream_duration", help, durations)?;
         }
         if let Some(store) = embedded {
             let stats = store.stats();
@@ -661,13 +668,7 @@ impl Collector for DaemonCollector {
             counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
         }
         process_metrics::encode(&mut encoder)?;
-        let (sum, count, buckets) = shared.decision_duration.snapshot();
-        let mut histogram = encoder.encode_descriptor(
-            "tidegate_decision_duration",
-            help("tidegate_decision_duration_seconds"),
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        let help = help("tidegate_decision_duration_seconds");
+        encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)
     }
 }

@@ -120,7 +120,7 @@ mod tests {
         let status = "Name:\ttidegate\nVmSize:\t    3060 kB\nVmRSS:\t    1768 kB\nThreads:\t9\n";
         let limits =
             "Limit   Soft Limit  Hard Limit  Units\nMax open files            20000      30000      files\n";
-        let stats = ProcessStats::parse(STAT, status, limits, "cpu 1 2\nbtime 1795000000\n");
+        let read = ProcessStats::parse(STAT, status, limits, "cpu 1 2\nbtime 1795000000\n");
         let expected = ProcessStats {
             cpu_seconds: Some(3.0),
             resident_bytes: Some(1768.0 * 1024.0),
@@ -130,7 +130,7 @@ mod tests {
             start_time_seconds: Some(1_795_014_123.01),
             threads: Some(9.0),
         };
-        assert_eq!(stats, expected);
+        assert_eq!(read, expected);
     }
 
     #[test]

@@ -172,14 +172,18 @@ mod tests {
         let shown_ms = |text: &str| -> u64 {
             let words: Vec<&str> = text.split(' ').collect();
             assert!(words.len() <= 4, "{text}");
-            let unit = |name| match name {
-                "ms" => 1.0,
-                "s" => 1e3,
-                "min" => 6e4,
-                "h" => 3.6e6,
-                _ => 8.64e7,
+            let unit = |name: &str| match name {
+                "ms" => 1,
+                "s" => 1000,
+                "min" => 60_000,
+                "h" => 3_600_000,
+                _ => 86_400_000,
             };
-            words.chunks(2).map(|pair| (pair[0].parse::<f64>().unwrap() * unit(pair[1])).round() as u64).sum()
+            let part = |pair: &[&str]| {
+                let (whole, tenths) = pair[0].split_once('.').unwrap_or((pair[0], "0"));
+                (whole.parse::<u64>().unwrap() * 10 + tenths.parse::<u64>().unwrap()) * unit(pair[1]) / 10
+            };
+            words.chunks(2).map(part).sum()
         };
         for millis in (0..3 * 86_400_000).step_by(997) {
             let text = HumanDuration::from_millis(millis).to_string();

@@ -45,6 +45,8 @@ pub(crate) struct Left {
     pub(crate) remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reset_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) window_end: Option<String>,
 }
 
 /// A limit that refused.

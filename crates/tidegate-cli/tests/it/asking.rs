@@ -292,6 +292,6 @@ fn a_file_with_a_store_says_what_is_decided_there_and_touches_nothing() {
     let file = TemporaryFile::new(&LIMITS.replace("store: { kind: memory }", &files));
     let (code, out, err) = run(&["explain", "--config", file.as_str(), "api", "user=ada"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("6 of 6 left; fixed 6 in 365d; decided in the store"), "{out}");
+    assert!(out.contains("6 of 6 left, nothing is used; fixed 6 in 365d; decided in the store"), "{out}");
     assert!(!data.exists());
 }

@@ -230,6 +230,7 @@ impl Engine {
                 remaining: charge.balance.map_or(0, |balance| balance.remaining(algorithm, now)),
                 reset_at: charge.balance.map_or_else(|| algorithm.full_again(now), |one| one.reset_at(now)),
                 window: algorithm.window(),
+                civil_zone: algorithm.civil_zone().map(str::to_owned),
                 shadow_refused: charge.shadow_refused,
             }
         })

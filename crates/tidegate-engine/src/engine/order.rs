@@ -387,6 +387,7 @@ pub(super) fn report_of(limit: &ExactName, outcome: &tidegate_store::Outcome) ->
         remaining: outcome.remaining,
         reset_at: outcome.reset_at,
         window: limit.window,
+        civil_zone: limit.civil_zone.clone(),
         shadow_refused: limit.is_shadow && outcome.verdict != Verdict::Admit,
     }
 }

@@ -106,11 +106,7 @@ fn the_report_names_what_became_of_every_limit() {
         ("algorithm", "starts fresh: its algorithm was rate and is rolling"),
         ("unit", "starts fresh: its unit was day and is hour"),
         ("window", "starts fresh: its window was fixed 10 in 1m and is fixed 10 in 1h"),
-        (
-            "zone",
-            "changed from calendar 10 a day in UTC, weeks from monday to calendar 10 a day in Europe/Berlin, \
-             weeks from monday, usage kept",
-        ),
+        ("zone", "changed from calendar 10 a day in UTC to calendar 10 a day in Europe/Berlin, usage kept"),
         ("new", "added"),
         ("gone", "removed, what it used drains"),
     ];

@@ -60,6 +60,13 @@ async fn a_quota_names_the_end_of_the_civil_day_in_its_zone() {
     for _ in 0..10 {
         assert_eq!(world.check(r#"{"account":"7"}"#).await.status, 200);
     }
+    let other = world.check(r#"{"account":"8","app":"shop"}"#).await.json();
+    let end_of = |name: &str| {
+        let limits = other["limits"].as_array().unwrap();
+        limits.iter().find(|limit| limit["name"] == name).unwrap()["window_end"].as_str().map(str::to_owned)
+    };
+    assert_eq!(end_of("daily").as_deref(), Some("2026-11-21 00:00 America/Los_Angeles"));
+    assert_eq!(end_of("per-app"), None, "its windows are no civil ones");
     let answer = world.check(r#"{"account":"7"}"#).await;
     // 23:00 in Greenwich is 15:00 in Los Angeles; the day has nine hours left.
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("32400")));

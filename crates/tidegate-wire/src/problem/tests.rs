@@ -130,7 +130,7 @@ fn a_civil_limit_says_until_when_on_a_clock_in_its_zone() {
                     left; come back in 9 h";
     // 2026-11-20 15:00 in Los Angeles.
     let now = Timestamp::from_secs(1_795_215_600);
-    refusal.violated[0].retry = Retry::At(now.saturating_add(Duration::from_secs(32_400)));
+    refusal.violated[0].retry = Retry::At(now.saturating_add(Duration::from_hours(9)));
     assert_eq!(sentence(&refusal, now), expected);
     refusal.violated[0].retry = Retry::Backoff;
     assert!(!sentence(&refusal, now).contains("until"));

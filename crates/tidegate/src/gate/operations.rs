@@ -160,6 +160,7 @@ impl Gate {
             remaining: remaining(&self.table, probe.algorithm, state, now),
             reset_at: reset_at(&self.table, probe.algorithm, state, now),
             window: probe.algorithm.window(),
+            civil_zone: probe.algorithm.civil_zone(),
             shadow_refused: limit.limit.mode == Mode::Shadow && probe.answer != Answer::Admit,
         })
     }
