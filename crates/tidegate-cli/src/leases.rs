@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate_wire::display::{Counted, HumanDuration};
+use tidegate_wire::display::{HumanDuration, Quantity};
 use tidegate_wire::leases::{LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
 
@@ -56,7 +56,7 @@ fn table(body: &LeasesBody) -> String {
         let _ = writeln!(
             text,
             "{} of windows granted to members that are gone or silent: what they had not spent is lost until the windows end.",
-            Counted(body.gone_tokens, "token")
+            Quantity(body.gone_tokens, "token")
         );
     }
     for member in &body.members {
@@ -96,7 +96,7 @@ fn table(body: &LeasesBody) -> String {
         }
         let more = member.keys.saturating_sub(member.leases.len());
         if more > 0 {
-            let _ = writeln!(text, "  and {} with less demand", Counted(more, "key"));
+            let _ = writeln!(text, "  and {} with less demand", Quantity(more, "key"));
         }
     }
     text
@@ -109,8 +109,8 @@ fn headline(member: &MemberBody, is_asked: bool) -> String {
     format!(
         "{id} at {address}{here}{leaving} (version {version}, process {pid}, since {since})\n  \
          {}, {} in hand, {}, {unanswered} not answered",
-        Counted(*keys, "key"),
-        Counted(*tokens, "token"),
-        Counted(*asks, "ask"),
+        Quantity(*keys, "key"),
+        Quantity(*tokens, "token"),
+        Quantity(*asks, "ask"),
     )
 }

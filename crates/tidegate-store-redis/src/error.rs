@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
-use tidegate::display::{Counted, HumanDuration};
+use tidegate::display::{HumanDuration, Quantity};
 use tidegate_store::StoreError;
 
 use crate::shared::Shared;
@@ -64,7 +64,7 @@ pub enum Fault {
     /// The circuit breaker is open.
     #[error(
         "the circuit breaker is open after {calls} in a row; the store is probed every {interval} and used again when it answers; the last call failed: {last}",
-        calls = Counted(*failures, "failed call"),
+        calls = Quantity(*failures, "failed call"),
         interval = HumanDuration(*every)
     )]
     CircuitOpen {

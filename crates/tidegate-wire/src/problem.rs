@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use tidegate::display::{CivilInstant, Counted, HumanDuration};
+use tidegate::display::{CivilInstant, HumanDuration, Quantity};
 use tidegate::{Reason, Refusal, Retry, Timestamp};
 use utoipa::ToSchema;
 
@@ -169,7 +169,7 @@ impl fmt::Display for Sentence<'_, '_> {
             },
             (None, Reason::Blocked) => write!(f, "limit \"{name}\" is blocked{of}")?,
             (None, Reason::CostExceedsLimit) => {
-                let most = Counted(first.limit, "unit");
+                let most = Quantity(first.limit, "unit");
                 write!(f, "the cost is larger than limit \"{name}\" ever holds, {most}")?;
             }
             (None, Reason::TableFull) => write!(f, "there is no memory for another key of limit \"{name}\"")?,

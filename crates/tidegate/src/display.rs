@@ -86,9 +86,9 @@ fn in_two_units(seconds: u128) -> u128 {
 
 /// A number of things: `1 key`, `2 keys`. The plural of the noun is regular.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted<'a, N>(pub N, pub &'a str);
+pub struct Quantity<'a, N>(pub N, pub &'a str);
 
-impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Counted<'_, N> {
+impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Quantity<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(count, noun) = self;
         let plural = if *count == N::from(1) { "" } else { "s" };
@@ -194,9 +194,9 @@ mod tests {
 
     #[test]
     fn one_thing_has_no_plural() {
-        assert_eq!(Counted(1_usize, "namespace").to_string(), "1 namespace");
-        assert_eq!(Counted(0_u64, "limit").to_string(), "0 limits");
-        assert_eq!(Counted(12_u64, "key").to_string(), "12 keys");
+        assert_eq!(Quantity(1_usize, "namespace").to_string(), "1 namespace");
+        assert_eq!(Quantity(0_u64, "limit").to_string(), "0 limits");
+        assert_eq!(Quantity(12_u64, "key").to_string(), "12 keys");
     }
 
     #[test]

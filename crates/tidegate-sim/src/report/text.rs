@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use tidegate::display::{Counted, HumanDuration};
+use tidegate::display::{HumanDuration, Quantity};
 
 use super::Report;
 use crate::scenario::{Chaos, Load, Numbers, Where};
@@ -37,8 +37,8 @@ impl fmt::Display for Report {
             f,
             "seed {}: {}, {}, {}, {}, {where_}, {load} load{rate}, {chaos}",
             scenario.seed,
-            Counted(scenario.members, "member"),
-            Counted(scenario.keys, "key"),
+            Quantity(scenario.members, "member"),
+            Quantity(scenario.keys, "key"),
             span(scenario.seconds),
             scenario.limit,
         )?;
