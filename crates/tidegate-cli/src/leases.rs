@@ -114,3 +114,23 @@ fn headline(member: &MemberBody, is_asked: bool) -> String {
         Quantity(*asks, "ask"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_has_no_plural_and_a_lease_ends_in_words() {
+        let body: LeasesBody = serde_json::from_str(
+            r#"{"member":"a","count":1,"gone":0,"gone_tokens":1,"members":[{"id":"a","address":"h:1","version":"1",
+            "pid":7,"since":"s","keys":1,"tokens":1,"asks":2,"unanswered":0,"leases":[{"namespace":"api","limit":"l",
+            "scope":{},"demand_per_s":1.0,"rate_per_s":2.0,"tokens":1,"idle":0,"ends_in_ms":3120,
+            "is_unanswered":false}]}]}"#,
+        )
+        .unwrap();
+        let text = table(&body);
+        assert!(text.contains("\n1 token of windows granted"), "{text}");
+        assert!(text.contains("1 key, 1 token in hand, 2 asks, 0 not answered"), "{text}");
+        assert!(text.contains("   3.2 s  api/l"), "{text}");
+    }
+}
