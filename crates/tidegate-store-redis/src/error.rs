@@ -294,3 +294,20 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_counts_are_told_as_people_read_them() {
+        let (every, last) = (Duration::from_millis(250), "no answer".to_owned());
+        let open = Fault::CircuitOpen { failures: 1, every, last }.to_string();
+        assert!(
+            open.contains("after 1 failed call in a row; the store is probed every 250 ms and"),
+            "{open}"
+        );
+        let late = Fault::NotSent { deadline: Duration::from_secs(90) }.to_string();
+        assert!(late.contains("within 1 min 30 s;"), "{late}");
+    }
+}
