@@ -77,8 +77,8 @@ pub(crate) enum Command {
     Permits(operator_commands::Permits),
     /// Show the members that share a store, and what each has been lent
     ///
-    /// Any member is asked, through its listener for operators. Members say every five seconds that they are there and what they
-    /// hold; who has not for 12 s is gone.
+    /// Any member is asked, through its listener for operators. Members send a heartbeat every five seconds, with what they
+    /// hold; a member without a heartbeat for 12 s is gone.
     #[command(after_help = exit::LEASES)]
     Leases(asking::Leases),
     /// Check a configuration and list every problem at once, with its place and what to do about it

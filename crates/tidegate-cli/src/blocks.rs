@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use http::Method;
 use serde_json::{Map, Value};
 use tidegate_wire::blocks::BlocksBody;
-use tidegate_wire::retry_after::in_words;
+use tidegate_wire::display::HumanDuration;
 
 use crate::arguments::asking::Daemon;
 use crate::arguments::operator_commands::{Block, BlockAction, LimitKeys, ListBlocks};
@@ -62,7 +62,7 @@ fn table(body: &BlocksBody) -> String {
             block.namespace.clone(),
             block.limit.clone(),
             pairs.collect::<Vec<_>>().join(", "),
-            in_words(block.remaining_ms),
+            HumanDuration::from_millis(block.remaining_ms).to_string(),
             block.until.clone(),
             match block.why.as_str() {
                 "operation" => "an operation".to_owned(),

@@ -1,12 +1,13 @@
 //! `tidegate check`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate_wire::retry_after::in_words;
+use tidegate_wire::display::HumanDuration;
 
-use crate::arguments::asking::Check;
+use crate::arguments::asking::{Check, Question};
 use crate::door::{self, Said, Terms, Unanswered, wait_for};
 use crate::exit::{Exit, answer};
 use crate::unused_attributes;
@@ -35,6 +36,12 @@ struct Answer<'a> {
     retry: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    /// What happened, for people; only of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+    /// Every limit that refused, the one that binds longest first.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    violated: &'a [door::Refusing],
     #[serde(skip_serializing_if = "Option::is_none")]
     permit: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -52,7 +59,11 @@ pub(crate) fn run(arguments: &Check) -> Exit {
         Ok(said) => said,
         Err(unanswered) => return unanswered.complain(),
     };
-    let text = if arguments.json { json(arguments, &said) } else { words(&said, arguments.peek) };
+    let text = if arguments.json {
+        json(arguments, &said)
+    } else {
+        words(&said, &arguments.question, arguments.peek)
+    };
     let exit = if said.decision == "admit" { Exit::Done } else { Exit::Problems };
     let exit = answer(&(text + "\n"), exit);
     note_unused_attributes(arguments);
@@ -76,11 +87,17 @@ fn json(arguments: &Check, said: &Said) -> String {
         decision: &said.decision,
         peek: arguments.peek,
         reason: said.reason.as_deref(),
-        limit: said.limit.as_deref().or(tightest.map(|left| left.name.as_str())),
+        limit: said
+            .limit
+            .as_deref()
+            .or(tightest.map(|left| left.name.as_str()))
+            .filter(|name| !name.is_empty()),
         scope: said.scope.as_ref(),
         remaining: said.remaining,
         retry: said.retry.as_deref(),
         retry_after_ms: said.retry_after_ms,
+        detail: said.detail.as_deref(),
+        violated: &said.violated,
         permit: said.permit.as_deref(),
         limits: &said.limits,
         shadow: &said.shadow,
@@ -93,34 +110,51 @@ fn tightest(said: &Said) -> Option<&door::Left> {
     said.limits.iter().find(|left| Some(left.remaining) == said.remaining)
 }
 
-fn words(said: &Said, peek: bool) -> String {
-    let mut text = String::from(if peek { "would be " } else { "" });
+fn words(said: &Said, question: &Question, peek: bool) -> String {
+    let would = if peek { "would be " } else { "" };
     if said.decision == "admit" {
-        text.push_str("admitted: ");
-        match (tightest(said), said.remaining) {
-            (Some(left), _) => {
-                let _ = write!(text, "{} of {} left of {}", left.remaining, left.limit, left.name);
-                if let Some(reset) = left.reset_ms.filter(|reset| *reset > 0) {
-                    let _ = write!(text, ", whole again in {}", in_words(reset));
-                }
-            }
-            (None, Some(remaining)) => {
-                let _ = write!(text, "{remaining} left of the tightest limit");
-            }
-            (None, None) => text.push_str("no limit applies to it"),
-        }
-        for name in &said.shadow {
-            let _ = write!(text, "\nshadow limit {name} would have refused it");
-        }
-        if let Some(permit) = &said.permit {
-            let _ = write!(text, "\nit holds a place until it is released: permit {permit}");
-        }
-        return text;
+        format!("{would}admitted: {}", admission(said, question))
+    } else {
+        format!("{would}refused: {}", refusal(said, question))
     }
-    text.push_str("refused: ");
-    text.push_str(said.reason.as_deref().unwrap_or("over its limit"));
+}
+
+fn admission(said: &Said, question: &Question) -> String {
+    let mut text = String::new();
+    match (tightest(said), said.remaining) {
+        (Some(left), _) => {
+            let name = limit_name(&left.name, question);
+            let _ = write!(text, "{} of {} left of {name}", left.remaining, left.limit);
+            match (left.reset_ms, &left.window_end) {
+                _ if left.remaining == left.limit => text.push_str(", nothing of it is used"),
+                (_, Some(end)) => {
+                    let _ = write!(text, " until {end}");
+                }
+                (Some(reset), None) if reset > 0 => {
+                    let _ = write!(text, ", whole again in {}", HumanDuration::from_millis(reset));
+                }
+                _ => {}
+            }
+        }
+        (None, Some(remaining)) => {
+            let _ = write!(text, "{remaining} left of the tightest limit");
+        }
+        (None, None) => text.push_str("no limit applies to it"),
+    }
+    for name in &said.shadow {
+        let _ = write!(text, "\nshadow limit {name} would have refused it");
+    }
+    if let Some(permit) = &said.permit {
+        let _ = write!(text, "\nit holds a place until it is released: permit {permit}");
+    }
+    text
+}
+
+/// The reason and the limit; below them the detail, and each further limit that refused.
+fn refusal(said: &Said, question: &Question) -> String {
+    let mut text = said.reason.clone().unwrap_or_else(|| "over its limit".to_owned());
     if let Some(limit) = &said.limit {
-        let _ = write!(text, " by {limit}");
+        let _ = write!(text, " by {}", limit_name(limit, question));
     }
     let scope: Vec<String> =
         said.scope.iter().flatten().map(|(name, value)| format!("{name}={value}")).collect();
@@ -130,38 +164,67 @@ fn words(said: &Said, peek: bool) -> String {
     if let Some(remaining) = said.remaining {
         let _ = write!(text, ", {remaining} left");
     }
-    match (said.retry.as_deref(), said.retry_after_ms) {
-        (_, Some(wait)) => {
-            let _ = write!(text, "; come back in {}", in_words(wait));
-        }
-        (Some("backoff"), None) => text.push_str("; come back later, and less often each time"),
-        (Some("never"), None) => text.push_str("; the same request will never be admitted"),
-        _ => {}
+    text.push_str(&when(said.retry.as_deref(), said.retry_after_ms));
+    if let Some(detail) = &said.detail {
+        let _ = write!(text, "\n  {detail}");
+    }
+    for one in said.violated.iter().skip(1) {
+        let _ =
+            write!(text, "\nalso {} by {}, {} of {} left", one.reason, one.name, one.remaining, one.limit);
+        text.push_str(&when(None, one.retry_after_ms));
     }
     text
 }
 
+/// When to come back.
+fn when(retry: Option<&str>, after_ms: Option<u64>) -> String {
+    match (retry, after_ms) {
+        (_, Some(wait)) => format!("; come back in {}", HumanDuration::from_millis(wait)),
+        (Some("backoff"), None) => "; come back later, and less often each time".to_owned(),
+        (Some("never"), None) => "; the same request will never be admitted".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A limit's name. Envoy's own protocol names no limit; it is then that of the domain and its descriptor.
+fn limit_name<'a>(name: &'a str, question: &Question) -> Cow<'a, str> {
+    if !name.is_empty() {
+        return Cow::Borrowed(name);
+    }
+    let entries: Vec<String> =
+        question.attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    Cow::Owned(format!("domain {} for {}", question.namespace, entries.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
+    use core::num::NonZeroU64;
+
     use super::*;
 
     fn said(json: &str) -> Said {
         serde_json::from_str(json).unwrap()
     }
 
+    fn told(said: &Said, peek: bool) -> String {
+        let attributes = vec![("kind".to_owned(), "mail".to_owned()), ("to".to_owned(), "ada".to_owned())];
+        let question = Question { namespace: "messaging".into(), attributes, cost: NonZeroU64::MIN };
+        words(said, &question, peek)
+    }
+
     #[test]
     fn an_admission_says_what_the_tightest_limit_has_left() {
         let two = said(
             r#"{"decision":"admit","remaining":2,"limits":[{"name":"a","limit":9,"remaining":5,"reset_ms":1},
-            {"name":"b","limit":3,"remaining":2,"reset_ms":1001}],"permit":"p1","shadow":["s"]}"#,
+            {"name":"b","limit":3,"remaining":2,"reset_ms":1102}],"permit":"p1","shadow":["s"]}"#,
         );
-        let expected = "admitted: 2 of 3 left of b, whole again in 1.1 s\nshadow limit s would have refused it\n\
+        let expected = "admitted: 2 of 3 left of b, whole again in 1.2 s\nshadow limit s would have refused it\n\
                         it holds a place until it is released: permit p1";
-        assert_eq!(words(&two, false), expected);
+        assert_eq!(told(&two, false), expected);
         let bare = said(r#"{"decision":"admit","limits":[]}"#);
-        assert_eq!(words(&bare, true), "would be admitted: no limit applies to it");
+        assert_eq!(told(&bare, true), "would be admitted: no limit applies to it");
         let resp = said(r#"{"decision":"admit","remaining":7}"#);
-        assert_eq!(words(&resp, false), "admitted: 7 left of the tightest limit");
+        assert_eq!(told(&resp, false), "admitted: 7 left of the tightest limit");
     }
 
     #[test]
@@ -169,9 +232,53 @@ mod tests {
         let refusal = r#"{"decision":"refuse","reason":"rate_exceeded","limit":"per-user","scope":{"user":"ada"},
             "remaining":0,"retry":"at","retry_after_ms":1200}"#;
         let expected = "refused: rate_exceeded by per-user for user=ada, 0 left; come back in 1.2 s";
-        assert_eq!(words(&said(refusal), false), expected);
+        assert_eq!(told(&said(refusal), false), expected);
         let never = r#"{"decision":"refuse","reason":"cost_exceeds_limit","limit":"a","retry":"never"}"#;
         let expected = "refused: cost_exceeds_limit by a; the same request will never be admitted";
-        assert_eq!(words(&said(never), false), expected);
+        assert_eq!(told(&said(never), false), expected);
+    }
+
+    #[test]
+    fn an_unused_counter_is_called_so() {
+        let peek = said(
+            r#"{"decision":"admit","remaining":5,"limits":[{"name":"a","limit":5,"remaining":5,"reset_ms":1}]}"#,
+        );
+        assert_eq!(told(&peek, true), "would be admitted: 5 of 5 left of a, nothing of it is used");
+    }
+
+    #[test]
+    fn a_civil_limit_is_told_until_when_its_window_lasts() {
+        let daily = said(
+            r#"{"decision":"admit","remaining":4,"limits":[{"name":"daily","limit":5,"remaining":4,"reset_ms":2000,
+            "window_end":"2026-03-01 00:00 America/Los_Angeles"}]}"#,
+        );
+        let expected = "admitted: 4 of 5 left of daily until 2026-03-01 00:00 America/Los_Angeles";
+        assert_eq!(told(&daily, false), expected);
+    }
+
+    #[test]
+    fn a_limit_without_a_name_is_told_by_its_domain_and_descriptor() {
+        let left = said(
+            r#"{"decision":"admit","remaining":4,"limits":[{"name":"","limit":5,"remaining":4,"reset_ms":2000}]}"#,
+        );
+        let expected = "admitted: 4 of 5 left of domain messaging for kind=mail, to=ada, whole again in 2 s";
+        assert_eq!(told(&left, false), expected);
+        let over = said(r#"{"decision":"refuse","limit":"","remaining":0,"retry_after_ms":2000}"#);
+        let expected =
+            "refused: over its limit by domain messaging for kind=mail, to=ada, 0 left; come back in 2 s";
+        assert_eq!(told(&over, false), expected);
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_detail_and_every_limit_that_refused() {
+        let refusal = r#"{"decision":"refuse","reason":"quota_exceeded","limit":"daily","remaining":0,"retry":"at",
+            "retry_after_ms":32400000,"detail":"limit \"daily\" is used up: 0 of 10 units left; come back in 9 h",
+            "violated":[{"name":"daily","reason":"quota_exceeded","limit":10,"remaining":0,"retry_after_ms":32400000},
+            {"name":"burst","reason":"rate_exceeded","limit":3,"remaining":1,"retry_after_ms":900001},
+            {"name":"size","reason":"cost_exceeds_limit","limit":2,"remaining":2}]}"#;
+        let expected = "refused: quota_exceeded by daily, 0 left; come back in 9 h\n  limit \"daily\" is used up: \
+                        0 of 10 units left; come back in 9 h\nalso rate_exceeded by burst, 1 of 3 left; come back in \
+                        15 min\nalso cost_exceeds_limit by size, 2 of 2 left";
+        assert_eq!(told(&said(refusal), false), expected);
     }
 }

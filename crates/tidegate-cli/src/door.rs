@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use ::http::uri::Authority;
 use serde::Serialize;
+use tidegate_wire::display::HumanDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -23,7 +24,8 @@ use crate::arguments::asking::{Class, Daemon, Question};
 use crate::exit::{self, Exit, chain, complain};
 
 pub(crate) use http::{
-    Left, Said, acknowledge, encoded, explain, get, leases, limit_attributes, object, operate, target,
+    Left, Refusing, Said, acknowledge, encoded, explain, get, leases, limit_attributes, object, operate,
+    target,
 };
 
 /// How long all of asking may take.
@@ -185,7 +187,7 @@ async fn within_deadline<T>(
     asking: impl Future<Output = Result<T, Unanswered>>,
 ) -> Result<T, Unanswered> {
     let answer = tokio::time::timeout(DEADLINE, asking).await;
-    let late = || Unanswered::Silent(format!("there was no answer within {} s", DEADLINE.as_secs()));
+    let late = || Unanswered::Silent(format!("there was no answer within {}", HumanDuration(DEADLINE)));
     match answer.unwrap_or_else(|_| Err(late())) {
         Err(Unanswered::Silent(why)) => Err(Unanswered::Silent(format!("{door} cannot be asked: {why}"))),
         answer => answer,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tidegate_wire::display::{HumanDuration, Quantity};
 use tidegate_wire::leases::{LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
 
@@ -40,8 +41,8 @@ fn table(body: &LeasesBody) -> String {
     if body.gone_tokens > 0 {
         let _ = writeln!(
             text,
-            "{} tokens of windows were granted to members that are gone or silent: what they had not spent is lost until the windows end.",
-            body.gone_tokens
+            "{} of windows granted to members that are gone or silent: what they had not spent is lost until the windows end.",
+            Quantity(body.gone_tokens, "token")
         );
     }
     for member in &body.members {
@@ -70,18 +71,18 @@ fn table(body: &LeasesBody) -> String {
                 if lease.gone > 0 { format!("  ({} gone with members)", lease.gone) } else { String::new() };
             let _ = writeln!(
                 text,
-                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>6}ms  {name} {}{gone}{silent}",
+                "  {:>10.1} {:>10.1} {:>8} {:>8} {:>8}  {name} {}{gone}{silent}",
                 lease.demand_per_s,
                 lease.rate_per_s,
                 lease.tokens,
                 lease.idle,
-                lease.ends_in_ms,
+                HumanDuration::from_millis(lease.ends_in_ms).to_string(),
                 scope.join(" ")
             );
         }
         let more = member.keys.saturating_sub(member.leases.len());
         if more > 0 {
-            let _ = writeln!(text, "  and {more} keys with less demand");
+            let _ = writeln!(text, "  and {} with less demand", Quantity(more, "key"));
         }
     }
     text
@@ -93,6 +94,29 @@ fn headline(member: &MemberBody, is_asked: bool) -> String {
     let leaving = if member.is_leaving { ", leaving" } else { "" };
     format!(
         "{id} at {address}{here}{leaving} (version {version}, process {pid}, since {since})\n  \
-         {keys} keys, {tokens} tokens in hand, {asks} asks, {unanswered} not answered"
+         {}, {} in hand, {}, {unanswered} not answered",
+        Quantity(*keys, "key"),
+        Quantity(*tokens, "token"),
+        Quantity(*asks, "ask"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_has_no_plural_and_a_lease_ends_in_words() {
+        let body: LeasesBody = serde_json::from_str(
+            r#"{"member":"a","count":1,"gone":0,"gone_tokens":1,"members":[{"id":"a","address":"h:1","version":"1",
+            "pid":7,"since":"s","keys":1,"tokens":1,"asks":2,"unanswered":0,"leases":[{"namespace":"api","limit":"l",
+            "scope":{},"demand_per_s":1.0,"rate_per_s":2.0,"tokens":1,"idle":0,"ends_in_ms":3120,
+            "is_unanswered":false}]}]}"#,
+        )
+        .unwrap();
+        let text = table(&body);
+        assert!(text.contains("\n1 token of windows granted"), "{text}");
+        assert!(text.contains("1 key, 1 token in hand, 2 asks, 0 not answered"), "{text}");
+        assert!(text.contains("   3.2 s  api/l"), "{text}");
+    }
 }

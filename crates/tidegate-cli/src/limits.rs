@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_wire::retry_after::in_words;
+use tidegate_wire::display::HumanDuration;
 
 use crate::arguments::operator_commands::Limits;
 use crate::columns::Columns;
@@ -86,7 +86,9 @@ fn table(answer: &Value) -> String {
                 limit.key.join(", "),
                 limit.matches.join(", "),
                 limit.limit.to_string(),
-                limit.window_ms.map_or_else(|| "at once".to_owned(), in_words),
+                limit
+                    .window_ms
+                    .map_or_else(|| "at once".to_owned(), |ms| HumanDuration::from_millis(ms).to_string()),
                 limit.mode,
                 limit.overrides.to_string(),
             ]);

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tidegate_wire::display::HumanDuration;
 use tidegate_wire::permits::PermitsBody;
-use tidegate_wire::retry_after::in_words;
 
 use crate::arguments::operator_commands::Permits;
 use crate::columns::Columns;
@@ -33,8 +33,11 @@ fn table(body: &PermitsBody) -> String {
             permit.namespace.clone(),
             permit.limits.join(", "),
             permit.cost.to_string(),
-            permit.age_ms.map_or_else(|| "before the start".to_owned(), in_words),
-            in_words(permit.remaining_ms),
+            permit.age_ms.map_or_else(
+                || "before the start".to_owned(),
+                |ms| HumanDuration::from_millis(ms).to_string(),
+            ),
+            HumanDuration::from_millis(permit.remaining_ms).to_string(),
         ]);
     }
     let columns = columns.text();

@@ -4,9 +4,9 @@ use core::num::NonZeroU64;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::refused_keys::{RefusedKeyBody, TopKeysBody};
-use tidegate_wire::retry_after::in_words;
 
 use crate::arguments::asking::{Attribute, Question};
 use crate::arguments::operator_commands::Top;
@@ -69,7 +69,7 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
             if key.key.is_empty() { "one counter for all".to_owned() } else { key.key.clone() },
             between(key.refusals, key.error),
             format!("{:.1}", key.rate_per_s),
-            format!("{} ago", in_words(key.last_seen_ms)),
+            format!("{} ago", HumanDuration::from_millis(key.last_seen_ms)),
             reasons(key),
         ]);
     }

@@ -252,6 +252,7 @@ pub(crate) struct ExactName {
     pub(crate) name: String,
     pub(crate) limit: u64,
     pub(crate) window: Option<Duration>,
+    pub(crate) civil_zone: Option<String>,
     pub(crate) reason: tidegate::Reason,
     pub(crate) is_shadow: bool,
     pub(crate) scope: Vec<(String, String)>,

@@ -96,7 +96,7 @@ pub enum EngineError {
     #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
     UnknownPermit(crate::PermitId),
     /// As many permits as can be kept are kept.
-    #[error("{0} permits are kept already, as many as there may be; settle them, or raise the number")]
+    #[error("limit of {0} kept permits reached; settle some, or raise the limit")]
     TooManyPermits(usize),
     /// As many refund keys as can be remembered are remembered.
     #[error("no room to remember another refund before {until}; nothing was given back, repeat it then")]
@@ -108,7 +108,7 @@ pub enum EngineError {
     #[error(transparent)]
     TableFull(#[from] tidegate::gate::TableFull),
     /// Two namespaces of one name, or one without a name.
-    #[error("namespace \"{0}\" stands twice, is empty, or is longer than 128 bytes; rename it")]
+    #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
     NamespaceName(String),
     /// A namespace with limits that make no gate.
     #[error("namespace \"{namespace}\": {source}")]
@@ -139,7 +139,7 @@ pub enum EngineError {
     #[error(transparent)]
     Note(#[from] NoteError),
     /// As many overrides as can be set at run time are set.
-    #[error("{max} overrides are set at run time, as many as there may be; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
+    #[error("limit of {max} run-time overrides reached; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
     TooManyOverrides,
     /// No such override.
     #[error(
@@ -342,6 +342,8 @@ pub struct LimitReport {
     pub reset_at: Timestamp,
     /// The span it counts over; `None` for concurrency.
     pub window: Option<Duration>,
+    /// The IANA name of the time zone of its civil windows; `None` for limits without.
+    pub civil_zone: Option<String>,
     /// Whether it is a shadow limit that would have refused the request.
     pub shadow_refused: bool,
 }
@@ -349,7 +351,7 @@ pub struct LimitReport {
 impl LimitReport {
     /// A report of a limit without a window that enforces; the rest is for the caller to set.
     pub fn new(name: String, limit: u64, remaining: u64, reset_at: Timestamp) -> Self {
-        Self { name, limit, remaining, reset_at, window: None, shadow_refused: false }
+        Self { name, limit, remaining, reset_at, window: None, shadow_refused: false, civil_zone: None }
     }
 }
 
@@ -361,6 +363,7 @@ impl From<LimitStatus<'_>> for LimitReport {
             remaining: status.remaining,
             reset_at: status.reset_at,
             window: status.window,
+            civil_zone: status.civil_zone.map(str::to_owned),
             shadow_refused: status.shadow_refused,
         }
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate::algorithm::{
-    AlgorithmError, Bucket, Calendar, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
+    AlgorithmError, Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
 };
 use tidegate::rate::format_span;
 use tidegate::{Algorithm, Rate, RateError};
@@ -107,13 +107,14 @@ pub fn in_words(algorithm: &Algorithm) -> String {
         }
         Algorithm::Fixed(one) => format!("fixed {} in {}", one.limit(), format_span(one.window())),
         Algorithm::Calendar(one) => {
-            format!(
-                "calendar {} a {} in {}, weeks from {}",
-                one.limit(),
-                one.unit().as_str(),
-                one.zone(),
-                one.week_start()
-            )
+            let (limit, zone) = (one.limit(), one.zone());
+            match one.unit() {
+                CivilUnit::Hour => format!("calendar {limit} an hour in {zone}"),
+                CivilUnit::Week => {
+                    format!("calendar {limit} a week in {zone}, weeks from {}", one.week_start().name())
+                }
+                unit => format!("calendar {limit} a {unit} in {zone}"),
+            }
         }
         Algorithm::Concurrency(one) => {
             format!("concurrency {}, hold {}", one.limit(), format_span(one.hold()))
@@ -144,6 +145,16 @@ mod tests {
             let read: Numbers = serde_json::from_str(&stored).unwrap();
             assert_eq!(read.algorithm().unwrap(), algorithm, "{stored}");
         }
+    }
+
+    #[test]
+    fn only_weeks_begin_on_a_day() {
+        let shown = |unit: &str| {
+            in_words(&Algorithm::Calendar(Calendar::new(5, unit.parse().unwrap(), "UTC").unwrap()))
+        };
+        assert_eq!(shown("day"), "calendar 5 a day in UTC");
+        assert_eq!(shown("hour"), "calendar 5 an hour in UTC");
+        assert_eq!(shown("week"), "calendar 5 a week in UTC, weeks from Monday");
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl<'a> Subrequest<'a> {
             let mut values = headers.get_all(header).iter();
             let Some(value) = values.next() else { continue };
             if values.next().is_some() {
-                return Err(malformed(format_args!("header {header} stands twice"))
+                return Err(malformed(format_args!("duplicate header {header}"))
                     .fix("have the gateway set it rather than add to it"));
             }
             let text = core::str::from_utf8(value.as_bytes())
@@ -89,8 +89,7 @@ impl<'a> Subrequest<'a> {
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let (name, value) = (decoded(name)?, decoded(value)?);
-            let twice =
-                || malformed(format_args!("\"{name}\" stands twice in the query")).fix("send it once");
+            let twice = || malformed(format_args!("duplicate \"{name}\" in the query")).fix("send it once");
             match &*name {
                 "namespace" if namespace.is_some() => return Err(twice()),
                 "namespace" => namespace = Some(value),
@@ -180,10 +179,10 @@ mod tests {
 
     #[test]
     fn what_comes_twice_is_refused_rather_than_chosen() {
-        assert!(read("namespace=api&user=a&user=b", &[]).unwrap_err().contains("stands twice"));
-        assert!(read("namespace=api&namespace=free", &[]).unwrap_err().contains("stands twice"));
+        assert!(read("namespace=api&user=a&user=b", &[]).unwrap_err().contains("duplicate"));
+        assert!(read("namespace=api&namespace=free", &[]).unwrap_err().contains("duplicate"));
         let twice = [("x-api-key", "one"), ("x-api-key", "two")];
-        assert!(read("namespace=api", &twice).unwrap_err().contains("header x-api-key stands twice"));
+        assert!(read("namespace=api", &twice).unwrap_err().contains("duplicate header x-api-key"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tidegate::display::HumanDuration;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::bounds::Bounds;
@@ -46,7 +47,7 @@ pub(crate) async fn read_at_most(mut body: Incoming, max: usize, bounds: &Bounds
         }
         Err(_) => Err(Fault::new(
             FaultCode::BodyTimeout,
-            format_args!("the body did not arrive within {} ms", bounds.body_timeout.as_millis()),
+            format_args!("the body did not arrive within {}", HumanDuration(bounds.body_timeout)),
         )
         .fix("send the headers when the body is ready")),
     }

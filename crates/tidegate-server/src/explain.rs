@@ -4,6 +4,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use http::StatusCode;
+use tidegate::display::{CivilInstant, HumanDuration};
 use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
 use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
@@ -18,7 +19,7 @@ use tidegate_wire::explanation::{
 };
 use tidegate_wire::operation::{Check, read};
 use tidegate_wire::reason::RetryKind;
-use tidegate_wire::retry_after::{in_words, millis, millis_up};
+use tidegate_wire::retry_after::{millis, millis_up};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
@@ -115,8 +116,7 @@ fn explain_rule(
     now: Timestamp,
 ) -> LimitExplanation {
     let DescriptorDecision { limit, remaining, used, window, .. } = *met;
-    let window =
-        window.map_or_else(String::new, |window| format!(" in each {}", in_words(millis_up(window))));
+    let window = window.map_or_else(String::new, |window| format!(" in each {}", HumanDuration(window)));
     let level =
         LevelExplanation { limit, used, remaining, reset_ms: millis_up(met.reset_at.saturating_since(now)) };
     let counted = LimitExplanation {
@@ -130,6 +130,7 @@ fn explain_rule(
             until: None,
             decided_by: if is_stored { DecidedBy::Store } else { DecidedBy::Member },
             blocks_for_ms: None,
+            window_end: None,
             level: Some(level),
         }),
         ..bare(name, met.is_shadow)
@@ -281,6 +282,9 @@ fn refused(limit: LimitExplanation, reason: Reason, retry: Retry, now: Timestamp
 /// Why a limit that counts admits.
 fn admission(counting: &Counting) -> String {
     match &counting.level {
+        Some(level) if level.used == 0 => {
+            format!("{} of {} left, nothing is used", level.remaining, level.limit)
+        }
         Some(level) => format!("{} of {} left", level.remaining, level.limit),
         None => "the store does not answer, and it then lets requests pass uncounted".to_owned(),
     }
@@ -307,9 +311,16 @@ fn refusal(
         _ => format!("not enough for a cost of {cost}: {left}"),
     };
     match millis(retry, now) {
-        Some(wait) => format!("{why}; again in {}", in_words(wait)),
+        Some(wait) => format!("{why}; again in {}", HumanDuration::from_millis(wait)),
         None => why,
     }
+}
+
+/// When the civil window that something is used of ends, on a clock in its zone.
+fn window_end(counting: &Counting) -> Option<String> {
+    let zone = counting.algorithm.civil_zone()?;
+    let level = counting.level.as_ref().filter(|level| level.used > 0)?;
+    Some(CivilInstant { at: level.reset_at, zone }.to_string())
 }
 
 fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
@@ -332,6 +343,7 @@ fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
             gate::DecidedBy::Store => DecidedBy::Store,
             gate::DecidedBy::Lease => DecidedBy::Lease,
         },
+        window_end: window_end(counting),
         blocks_for_ms: counting.blocks_for.map(millis_up),
         level: counting.level.as_ref().map(|level| LevelExplanation {
             limit: level.limit,

@@ -58,6 +58,7 @@ pub mod overrides;
 mod parameters;
 mod permits;
 pub mod policy_file;
+mod process_metrics;
 mod protocol;
 pub mod proxy;
 mod quota_store;

@@ -31,6 +31,7 @@ use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
 use crate::in_force::InForce;
 use crate::members::Members;
+use crate::process_metrics;
 use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::resp::RespMetrics;
@@ -54,7 +55,7 @@ pub const TABLE: [(&str, &str); 66] = [
     ("tidegate_decision_duration_seconds", "Time from reading a request to having decided it"),
     ("tidegate_table_bytes", "Budget of keyed state"),
     ("tidegate_table_slots", "Places in the table of keyed state"),
-    ("tidegate_table_keys", "Places in use, estimated from a sample"),
+    ("tidegate_table_keys", "Places in use: exact for the first 4096, otherwise estimated from a sample"),
     ("tidegate_table_ring_bytes", "Bytes in use by rolling windows and permits"),
     ("tidegate_table_full_refusals", "Requests refused because there was no room for a new key"),
     ("tidegate_table_full_admissions", "Requests admitted uncounted because there was no room for a new key"),
@@ -133,9 +134,11 @@ pub const TABLE: [(&str, &str); 66] = [
     ("tidegate_proxy_in_flight", "Permits that proxied requests hold"),
     ("tidegate_proxy_waiting", "Proxied requests that wait for a limit or a permit"),
     ("tidegate_proxy_tunnels", "Connections that have changed their protocol"),
-    ("tidegate_proxy_servers_out", "Servers of upstreams that are left out or unwell"),
+    ("tidegate_proxy_servers_unavailable", "Servers of upstreams that get no requests: ejected or unhealthy"),
     ("tidegate_build_info", "The version that runs"),
 ];
+
+pub use crate::process_metrics::TABLE as PROCESS_TABLE;
 
 /// The help text of a metric of the table.
 const fn help(name: &str) -> &'static str {
@@ -363,6 +366,18 @@ fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> f
     Ok(())
 }
 
+/// Writes a histogram; the page adds the unit to its name.
+fn encode_durations(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &'static str,
+    help: &'static str,
+    durations: &Histogram,
+) -> fmt::Result {
+    let (sum, count, buckets) = durations.snapshot();
+    let mut histogram = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+}
+
 fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
     let seconds = ConstCounter::new(span.as_secs_f64());
     seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
@@ -435,16 +450,14 @@ impl Collector for DaemonCollector {
                 ("tidegate_proxy_in_flight", proxy.in_flight.load(Ordering::Relaxed) as u64),
                 ("tidegate_proxy_waiting", proxy.waiting.len() as u64),
                 ("tidegate_proxy_tunnels", proxy.tunnels.load(Ordering::Relaxed) as u64),
-                ("tidegate_proxy_servers_out", in_force.routes.upstreams().map(out).sum::<usize>() as u64),
+                (
+                    "tidegate_proxy_servers_unavailable",
+                    in_force.routes.upstreams().map(out).sum::<usize>() as u64,
+                ),
             ]);
-            let (sum, count, buckets) = self.proxy.upstream_duration.snapshot();
-            let mut histogram = encoder.encode_descriptor(
-                "tidegate_proxy_upstream_duration",
-                help("tidegate_proxy_upstream_duration_seconds"),
-                Some(&Unit::Seconds),
-                MetricType::Histogram,
-            )?;
-            histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+            let help = help("tidegate_proxy_upstream_duration_seconds");
+            let durations = &self.proxy.upstream_duration;
+            encode_durations(&mut encoder, "tidegate_proxy_upstream_duration", help, durations)?;
         }
         if let Some(store) = embedded {
             let stats = store.stats();
@@ -478,13 +491,8 @@ impl Collector for DaemonCollector {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
         }
-        let (sum, count, buckets) = shared.decision_duration.snapshot();
-        let mut histogram = encoder.encode_descriptor(
-            "tidegate_decision_duration",
-            help("tidegate_decision_duration_seconds"),
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        process_metrics::encode(&mut encoder)?;
+        let help = help("tidegate_decision_duration_seconds");
+        encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)
     }
 }

@@ -7,7 +7,7 @@ use tidegate_capacity::{self as capacity, Access, ReadConsistency};
 use tidegate_engine::{LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
-    Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
+    Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer, window_end,
 };
 use tidegate_wire::operation::{
     AccessBody, AccessKind, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle, read,
@@ -297,6 +297,7 @@ fn answers<'a>(limits: &[&'a LimitReport], now: Timestamp) -> SmallVec<[LimitAns
         limit: report.limit,
         remaining: report.remaining,
         reset_ms: millis_up(report.reset_at.saturating_since(now)),
+        window_end: window_end(report.civil_zone.as_deref(), report.reset_at, now),
     };
     limits.iter().map(answer).collect()
 }

@@ -385,7 +385,7 @@ impl Address {
             let spaced = |text: &str| decoded(&text.replace('+', " "));
             let (name, value) = (spaced(name)?, spaced(value)?);
             if when.iter().any(|(known, _)| *known == name) {
-                return Err(malformed("an attribute stands twice in the query"));
+                return Err(malformed("duplicate attribute in the query"));
             }
             when.push((name, value));
         }
@@ -479,7 +479,7 @@ mod tests {
             ("/api", Some("user=ada"), "no namespace and limit"),
             ("/api/a/b", Some("user=ada"), "no namespace and limit"),
             ("/api/per-user", None, "not for all"),
-            ("/api/per-user", Some("user=a&user=b"), "stands twice"),
+            ("/api/per-user", Some("user=a&user=b"), "duplicate"),
             ("/api/%ff", Some("user=a"), "not UTF-8"),
         ] {
             let Err(fault) = Address::read(path, query) else { panic!("{path} was taken") };

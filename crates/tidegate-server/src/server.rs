@@ -403,7 +403,10 @@ async fn accept_all(
             if said.is_none_or(|said| said.elapsed() >= PAUSE_LINE_EVERY) {
                 said = Some(Instant::now());
                 let connections = daemon.connections.len();
-                tracing::warn!(connections, "all connections there may be are open; new ones wait");
+                tracing::warn!(
+                    connections,
+                    "connection limit reached ({connections}); new connections wait in the kernel's queue"
+                );
             }
         }
         let accepted = tokio::select! {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tidegate::display::{HumanDuration, Quantity};
 use tidegate_store::StoreError;
 
 use crate::shared::Shared;
@@ -62,7 +63,9 @@ pub enum OpenError {
 pub enum Fault {
     /// The circuit breaker is open.
     #[error(
-        "the circuit breaker is open after {failures} failed calls in a row; the store is probed every {every:?} and used again when it answers; the last call failed: {last}"
+        "the circuit breaker is open after {calls} in a row; the store is probed every {interval} and used again when it answers; the last call failed: {last}",
+        calls = Quantity(*failures, "failed call"),
+        interval = HumanDuration(*every)
     )]
     CircuitOpen {
         /// After how many failures it opens.
@@ -91,7 +94,7 @@ pub enum Fault {
         queue: usize,
     },
     /// The deadline passed before it was sent.
-    #[error("it could not be sent within {deadline:?}; the calls before it took too long")]
+    #[error("it could not be sent within {}; the calls before it took too long", HumanDuration(*deadline))]
     NotSent {
         /// The bound.
         deadline: Duration,
@@ -289,5 +292,22 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
             true,
             "the connection broke and another one is opened; if that goes on, see the server's log, its `maxclients`, and what lies in between",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_counts_are_told_as_people_read_them() {
+        let (every, last) = (Duration::from_millis(250), "no answer".to_owned());
+        let open = Fault::CircuitOpen { failures: 1, every, last }.to_string();
+        assert!(
+            open.contains("after 1 failed call in a row; the store is probed every 250 ms and"),
+            "{open}"
+        );
+        let late = Fault::NotSent { deadline: Duration::from_secs(90) }.to_string();
+        assert!(late.contains("within 1 min 30 s;"), "{late}");
     }
 }

@@ -13,7 +13,7 @@ use tidegate::rate::format_span;
 #[non_exhaustive]
 pub enum StoreError {
     /// The store was not reached, or said that it does not serve now.
-    #[error("the store at {at} does not serve; see whether it runs and can be reached")]
+    #[error("store {at} is unavailable; check that it is running and reachable")]
     Unavailable {
         /// Where it was looked for, without credentials.
         at: String,

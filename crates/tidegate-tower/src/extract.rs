@@ -130,7 +130,7 @@ impl Extract for FromHeader {
         let mut values = head.headers.get_all(&self.0).iter();
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
-            return Err(Rejection::new(format_args!("header {} stands twice; send it once", self.0)));
+            return Err(Rejection::new(format_args!("duplicate header {}; send it once", self.0)));
         }
         match core::str::from_utf8(value.as_bytes()) {
             Ok(text) => Ok(Some(Cow::Borrowed(text))),
@@ -172,7 +172,7 @@ impl Extract for FromQuery {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             // Names are decoded as well: a name written in another way is the same name to the service.
             if *form_decoded(name)? == *self.0 && found.replace(value).is_some() {
-                let detail = format_args!("\"{}\" stands twice in the query; send it once", self.0);
+                let detail = format_args!("duplicate \"{}\" in the query; send it once", self.0);
                 return Err(Rejection::new(detail));
             }
         }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use tidegate::display::CivilInstant;
 use tidegate::{LimitStatus, Timestamp};
 use utoipa::ToSchema;
 
@@ -41,6 +42,24 @@ pub struct LimitAnswer<'a> {
     pub remaining: u64,
     /// Milliseconds until nothing of it is used any more, rounded up.
     pub reset_ms: u64,
+    /// When the civil window of a calendar limit ends, for people: `2026-03-01 00:00 America/Los_Angeles`. Absent for other
+    /// limits, and if nothing is used.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shown")]
+    #[schema(value_type = Option<String>)]
+    pub window_end: Option<CivilInstant<'a>>,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn shown<S: Serializer>(instant: &Option<CivilInstant<'_>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match instant {
+        Some(instant) => serializer.collect_str(instant),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// When the civil window ends that something is used of, if the limit has one.
+pub fn window_end(zone: Option<&str>, reset_at: Timestamp, now: Timestamp) -> Option<CivilInstant<'_>> {
+    zone.filter(|_| reset_at > now).map(|zone| CivilInstant { at: reset_at, zone })
 }
 
 impl<'a> LimitAnswer<'a> {
@@ -51,6 +70,7 @@ impl<'a> LimitAnswer<'a> {
             limit: status.limit,
             remaining: status.remaining,
             reset_ms: millis_up(status.reset_at.saturating_since(now)),
+            window_end: window_end(status.civil_zone, status.reset_at, now),
         }
     }
 }

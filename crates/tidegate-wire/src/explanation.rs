@@ -100,6 +100,10 @@ pub struct CounterExplanation {
     pub until: Option<String>,
     /// Who decides: this `member` alone, or the `store`.
     pub decided_by: DecidedBy,
+    /// When the civil window of a calendar limit ends, for people: `2026-03-01 00:00 America/Los_Angeles`. Absent for other
+    /// limits, and if nothing is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_end: Option<String>,
     /// For how long a key that exceeds the limit is blocked, in milliseconds; absent for not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_for_ms: Option<u64>,
@@ -166,6 +170,7 @@ mod tests {
                 overrides: Some([("user".to_owned(), "ada".to_owned())].into()),
                 until: None,
                 decided_by: DecidedBy::Store,
+                window_end: None,
                 blocks_for_ms: Some(5),
                 level: Some(LevelExplanation { limit: 3, used: 3, remaining: 0, reset_ms: 3000 }),
             }),

@@ -30,6 +30,8 @@ pub mod resp;
 pub mod retry_after;
 pub mod text;
 
+pub use tidegate::display;
+
 pub use fault::{Fault, FaultCode};
 pub use ratelimit::Allowance;
 pub use reason::Meaning;

@@ -31,7 +31,7 @@ pub enum PairError {
     #[error("more than {0} attributes; send only those that limits use")]
     TooMany(usize),
     /// A name that stands twice.
-    #[error("attribute \"{0}\" stands twice; send it once")]
+    #[error("duplicate attribute \"{0}\"; send it once")]
     Twice(String),
     /// A name that is empty.
     #[error("an attribute has an empty name; give it one, or leave it out")]
@@ -192,6 +192,6 @@ mod tests {
 
     #[test]
     fn a_name_that_stands_twice_is_an_error_rather_than_a_choice() {
-        assert!(error(r#"{"user":"a","user":"b"}"#).contains("stands twice"));
+        assert!(error(r#"{"user":"a","user":"b"}"#).contains("duplicate"));
     }
 }

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use tidegate::display::{CivilInstant, HumanDuration, Quantity};
 use tidegate::{Reason, Refusal, Retry, Timestamp};
 use utoipa::ToSchema;
 
@@ -155,21 +156,23 @@ impl fmt::Display for Sentence<'_, '_> {
         match (&refusal.detail, refusal.reason()) {
             (Some(detail), _) => f.write_str(detail)?,
             (None, Reason::RateExceeded | Reason::QuotaExceeded) => {
+                let says = if first.remaining == 0 { "is used up" } else { "has too little left" };
                 write!(
                     f,
-                    "limit \"{name}\" is used up{of}: {} of {} units left",
-                    first.remaining, first.limit
+                    "limit \"{name}\" {says}{of}{}: {} of {} units left",
+                    CivilEnd(refusal),
+                    first.remaining,
+                    first.limit
                 )?;
             }
-            (None, Reason::ConcurrencyExceeded) if first.limit == 1 => {
-                write!(f, "the only permit of limit \"{name}\" is held{of}")?;
-            }
-            (None, Reason::ConcurrencyExceeded) => {
-                write!(f, "all {} permits of limit \"{name}\" are held{of}", first.limit)?;
-            }
+            (None, Reason::ConcurrencyExceeded) => match first.limit {
+                1 => write!(f, "the only permit of limit \"{name}\" is held{of}")?,
+                limit => write!(f, "all {limit} permits of limit \"{name}\" are held{of}")?,
+            },
             (None, Reason::Blocked) => write!(f, "limit \"{name}\" is blocked{of}")?,
             (None, Reason::CostExceedsLimit) => {
-                write!(f, "the cost is larger than limit \"{name}\" ever holds, {} units", first.limit)?;
+                let most = Quantity(first.limit, "unit");
+                write!(f, "the cost is larger than limit \"{name}\" ever holds, {most}")?;
             }
             (None, Reason::TableFull) => write!(f, "there is no memory for another key of limit \"{name}\"")?,
             (None, Reason::StoreUnavailable) => {
@@ -178,10 +181,11 @@ impl fmt::Display for Sentence<'_, '_> {
             (None, reason) => write!(f, "\"{name}\" refused: {}", reason.as_str().replace('_', " "))?,
         }
         match refusal.retry() {
-            Retry::At(instant) => write!(f, "; come back in {}", Span(instant.saturating_since(self.now))),
+            Retry::At(instant) => write!(f, "; come back in {}", wait(instant, self.now)),
             Retry::Backoff => {
                 f.write_str("; retry with exponential backoff")?;
-                refusal.retry_hint.map_or(Ok(()), |hint| write!(f, ", the first time after {}", Span(hint)))
+                let hint = refusal.retry_hint.map(HumanDuration);
+                hint.map_or(Ok(()), |hint| write!(f, ", the first time after {hint}"))
             }
             Retry::Never => f.write_str("; the same request will never be admitted"),
         }
@@ -200,20 +204,21 @@ impl fmt::Display for Counter<'_, '_> {
     }
 }
 
-/// A wait as people say it, rounded up: milliseconds below ten seconds, then seconds, minutes, hours.
-struct Span(Duration);
+/// `until 2026-03-01 00:00 America/Los_Angeles` if a civil window of the limit ends then, otherwise nothing.
+struct CivilEnd<'a, 'r>(&'a Refusal<'r>);
 
-impl fmt::Display for Span {
+impl fmt::Display for CivilEnd<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = crate::retry_after::millis_up(self.0).max(1);
-        let up = |unit: u64| millis.div_ceil(unit);
-        match millis {
-            0..10_000 => write!(f, "{millis} ms"),
-            10_000..600_000 => write!(f, "{} s", up(1000)),
-            600_000..36_000_000 => write!(f, "{} min", up(60_000)),
-            _ => write!(f, "{} h", up(3_600_000)),
+        match (&self.0.civil_zone, self.0.retry()) {
+            (Some(zone), Retry::At(at)) => write!(f, " until {}", CivilInstant { at, zone }),
+            _ => Ok(()),
         }
     }
+}
+
+/// The wait until `instant`, at least a millisecond: a refused caller never comes back at once.
+fn wait(instant: Timestamp, now: Timestamp) -> HumanDuration {
+    HumanDuration(instant.saturating_since(now).max(Duration::from_millis(1)))
 }
 
 #[cfg(test)]

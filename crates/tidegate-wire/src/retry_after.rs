@@ -53,50 +53,9 @@ pub fn millis_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// A wait as people say it, rounded up: `250 ms`, `1.2 s`, `95 s`, `12 min`, `30 h`, `12 days`.
-pub fn in_words(millis: u64) -> String {
-    const SECOND: u64 = 1000;
-    const MINUTE: u64 = 60 * SECOND;
-    const HOUR: u64 = 60 * MINUTE;
-    let up = |unit: u64| millis.div_ceil(unit);
-    match millis {
-        0..SECOND => format!("{millis} ms"),
-        _ if up(100) < 100 => {
-            let tenths = up(100);
-            let (whole, tenth) = (tenths / 10, tenths % 10);
-            if tenth == 0 { format!("{whole} s") } else { format!("{whole}.{tenth} s") }
-        }
-        _ if up(SECOND) < 600 => format!("{} s", up(SECOND)),
-        _ if up(MINUTE) < 600 => format!("{} min", up(MINUTE)),
-        _ if up(HOUR) < 48 => format!("{} h", up(HOUR)),
-        _ => format!("{} days", up(24 * HOUR)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_wait_in_words_is_short_and_never_too_short() {
-        for (millis, words) in [
-            (0, "0 ms"),
-            (999, "999 ms"),
-            (1000, "1 s"),
-            (1001, "1.1 s"),
-            (1200, "1.2 s"),
-            (9900, "9.9 s"),
-            (9901, "10 s"),
-            (94_001, "95 s"),
-            (599_001, "10 min"),
-            (600_001, "11 min"),
-            (35_999_999, "10 h"),
-            (172_800_000, "2 days"),
-            (172_800_001, "3 days"),
-        ] {
-            assert_eq!(in_words(millis), words, "{millis} ms");
-        }
-    }
 
     #[test]
     fn one_nanosecond_left_is_one_second_and_no_refusal_says_zero() {

@@ -194,6 +194,14 @@ impl Algorithm {
         }
     }
 
+    /// The IANA name of the time zone whose civil windows it counts in; `None` for all but calendar limits.
+    pub fn civil_zone(&self) -> Option<&str> {
+        match self {
+            Self::Calendar(calendar) => Some(calendar.zone()),
+            _ => None,
+        }
+    }
+
     /// One of `members` equal parts of it: the rate exactly, as long as it is at least one unit in a year, everything else
     /// rounded down, and never less than one unit. 0 members count as 1.
     #[must_use]

@@ -24,6 +24,7 @@ pub mod algorithm;
 pub mod attributes;
 pub mod class;
 pub mod cost;
+pub mod display;
 pub mod gate;
 pub mod lease;
 pub mod limit;

@@ -45,7 +45,7 @@ impl Rate {
 
     /// `units` for each `per`.
     pub fn new(units: u64, per: Duration) -> Result<Self, RateError> {
-        let text = || format!("{units}/{per:?}");
+        let text = || format!("{units}/{}", format_span(per));
         let per_ns = duration_nanos(per);
         let count = NonZeroU64::new(units).ok_or_else(|| RateError::Zero(text()))?;
         let span = NonZeroU64::new(per_ns)

@@ -234,6 +234,9 @@ pub struct Refusal<'a> {
     pub detail: Option<Cow<'a, str>>,
     /// How long to wait before the first retry where `retry` names no instant ([`Retry::Backoff`]).
     pub retry_hint: Option<Duration>,
+    /// The IANA name of the time zone in which the limit that binds longest has its civil windows; `None` for limits
+    /// without.
+    pub civil_zone: Option<Cow<'a, str>>,
 }
 
 impl<'a> Refusal<'a> {
@@ -241,7 +244,14 @@ impl<'a> Refusal<'a> {
     pub fn new(namespace: impl Into<Cow<'a, str>>, scope: ScopeValues<'a>, violated: Violated<'a>) -> Self {
         let mut all = SmallVec::new();
         all.push(violated);
-        Self { namespace: namespace.into(), scope, violated: all, detail: None, retry_hint: None }
+        Self {
+            namespace: namespace.into(),
+            scope,
+            violated: all,
+            detail: None,
+            retry_hint: None,
+            civil_zone: None,
+        }
     }
 
     fn binding(&self) -> &Violated<'a> {
@@ -293,6 +303,7 @@ impl<'a> Refusal<'a> {
                 .collect(),
             detail: self.detail.map(own),
             retry_hint: self.retry_hint,
+            civil_zone: self.civil_zone.map(own),
         }
     }
 }

@@ -24,6 +24,7 @@
 
 mod blocks;
 mod carried_specs;
+mod first_slots;
 mod specs;
 
 #[cfg(test)]
@@ -38,6 +39,7 @@ use core::hash::{BuildHasher, Hasher};
 
 pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
+use first_slots::FirstSlots;
 pub(crate) use specs::{Spec, SpecId, Specs};
 
 use crate::algorithm::State;
@@ -104,8 +106,8 @@ pub struct TableStats {
     pub bytes: usize,
     /// Words in the table.
     pub slots: usize,
-    /// Words that hold a state that has not drained, estimated from a sample of [`KeyTable::SAMPLE_LINES`] lines
-    /// (exact for tables that small).
+    /// Words that hold a state that has not drained. Exact until 4096 words have been taken and in tables of at most
+    /// [`KeyTable::SAMPLE_LINES`] lines, otherwise estimated from a sample of so many.
     pub keys: usize,
     /// Bytes in use by rings and permits.
     pub ring_bytes: usize,
@@ -124,6 +126,7 @@ pub struct KeyTable {
     lines: usize,
     /// Whether some key stands in a line beyond its first two.
     has_spilled: AtomicBool,
+    first_slots: FirstSlots,
     stripes: Box<[Stripe]>,
     hasher: ahash::RandomState,
     config: TableConfig,
@@ -234,6 +237,7 @@ impl KeyTable {
             first,
             lines,
             has_spilled: AtomicBool::new(false),
+            first_slots: FirstSlots::new(),
             stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
             hasher: ahash::RandomState::with_seeds(
                 config.seed[0],
@@ -259,24 +263,33 @@ impl KeyTable {
 
     /// Numbers about the table at `now`.
     pub fn stats(&self, now: Timestamp) -> TableStats {
-        let sampled = self.lines.min(Self::SAMPLE_LINES);
-        let step = self.lines / sampled;
-        let live = (0..sampled)
-            .flat_map(|line| Self::slots_of_line(line * step))
-            .filter(|slot| {
-                // Relaxed: a count of what is there, ordered with nothing.
-                let word = self.word(*slot).load(Ordering::Relaxed);
-                word != 0 && !self.is_drained(word, now)
-            })
-            .count();
         TableStats {
             bytes: self.config.bytes,
             slots: self.lines * LINE,
-            keys: live * self.lines / sampled,
+            keys: self.keys(now),
             ring_bytes: self.rings.bytes_used() + self.permits.bytes_used(),
             full_refusals: self.full_refusals.load(Ordering::Relaxed),
             full_admissions: self.full_admissions.load(Ordering::Relaxed),
         }
+    }
+
+    /// How many words hold a state that has not drained.
+    fn keys(&self, now: Timestamp) -> usize {
+        let is_live = |slot: &u32| {
+            // Relaxed: a count of what is there, ordered with nothing.
+            let word = self.word(*slot).load(Ordering::Relaxed);
+            word != 0 && !self.is_drained(word, now)
+        };
+        let (listed, is_complete) = self.first_slots.listed();
+        let counted = listed.iter().filter(|slot| is_live(slot)).count();
+        if is_complete {
+            return counted;
+        }
+        let sampled = self.lines.min(Self::SAMPLE_LINES);
+        let step = self.lines / sampled;
+        let slots = (0..sampled).flat_map(|line| Self::slots_of_line(line * step));
+        let estimated = slots.filter(is_live).count() * self.lines / sampled;
+        estimated.max(counted)
     }
 
     /// A number made of every word: equal before and after exactly when nothing was written in between, or all of it
@@ -412,7 +425,11 @@ impl KeyTable {
             return Err(Unwritten::Moved);
         }
         // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
-        self.exchange(slot, old, word).map(|()| Entry { slot, word }).map_err(|_| Unwritten::Moved)
+        self.exchange(slot, old, word).map_err(|_| Unwritten::Moved)?;
+        if old == 0 {
+            self.first_slots.add(slot);
+        }
+        Ok(Entry { slot, word })
     }
 
     /// A word that may be taken: in the first line while half of it may, so that most look-ups read one line; then in

@@ -99,6 +99,7 @@ fn said(answer: RateLimitResponse) -> Result<Said, Unanswered> {
         limit: limit.requests_per_unit.into(),
         remaining: status.limit_remaining.into(),
         reset_ms: reset.map(|seconds| seconds.saturating_mul(1000)),
+        window_end: None,
     });
     Ok(Said {
         decision: "admit".to_owned(),

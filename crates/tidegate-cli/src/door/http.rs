@@ -26,6 +26,7 @@ pub(crate) struct Said {
     pub(crate) decision: String,
     pub(crate) remaining: Option<u64>,
     pub(crate) limits: Vec<Left>,
+    pub(crate) violated: Vec<Refusing>,
     pub(crate) permit: Option<String>,
     pub(crate) shadow: Vec<String>,
     pub(crate) reason: Option<String>,
@@ -46,6 +47,19 @@ pub(crate) struct Left {
     pub(crate) remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reset_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) window_end: Option<String>,
+}
+
+/// A limit that refused.
+#[derive(Debug, Deserialize, serde::Serialize)]
+pub(crate) struct Refusing {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after_ms: Option<u64>,
 }
 
 impl Said {

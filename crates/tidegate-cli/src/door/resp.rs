@@ -61,6 +61,7 @@ fn said(pairs: Vec<Reply>) -> Option<Said> {
     };
     let (decision, reason, limit, permit) =
         (text("decision")?, text("reason"), text("limit"), text("permit"));
+    let detail = text("detail");
     let number = |name: &str| match all.get(name) {
         Some(Reply::Integer(number)) => u64::try_from(*number).ok(),
         _ => None,
@@ -72,6 +73,7 @@ fn said(pairs: Vec<Reply>) -> Option<Said> {
         reason,
         limit,
         permit,
+        detail,
         ..Said::default()
     })
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LimitExplanation, NumbersOf, Would,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Would,
 };
-use tidegate_wire::retry_after::in_words;
 use tidegate_wire::text::shortened;
 
 /// The widest line. A single word that is longer is not broken.
@@ -60,10 +60,18 @@ fn row(limit: &LimitExplanation) -> [String; 6] {
         return [name, says.to_owned(), String::new(), String::new(), String::new(), String::new()];
     };
     let [used, left, whole] = match &counter.level {
-        Some(level) => [level.used.to_string(), level.remaining.to_string(), in_words(level.reset_ms)],
+        Some(level) => [level.used.to_string(), level.remaining.to_string(), whole_in(level)],
         None => ["?", "?", "?"].map(str::to_owned),
     };
     [name, says.to_owned(), used, left, whole, key(counter)]
+}
+
+/// How long until nothing of a counter is used any more.
+fn whole_in(level: &LevelExplanation) -> String {
+    if level.used == 0 {
+        return "unused".to_owned();
+    }
+    HumanDuration::from_millis(level.reset_ms).to_string()
 }
 
 fn key(counter: &CounterExplanation) -> String {
@@ -97,13 +105,16 @@ fn because(limit: &LimitExplanation) -> String {
     if let Some(until) = &counter.until {
         let _ = write!(text, " until {until}");
     }
+    if let Some(end) = &counter.window_end {
+        let _ = write!(text, "; this window lasts until {end}");
+    }
     match counter.decided_by {
         DecidedBy::Member => {}
         DecidedBy::Store => text.push_str("; decided in the store"),
         DecidedBy::Lease => text.push_str("; decided from a lease"),
     }
     if let Some(span) = counter.blocks_for_ms {
-        let _ = write!(text, "; whoever exceeds it is blocked for {}", in_words(span));
+        let _ = write!(text, "; a key that exceeds it is blocked for {}", HumanDuration::from_millis(span));
     }
     text
 }
@@ -154,12 +165,18 @@ mod tests {
 
     const EXPLAINED: &str = r#"{"namespace":"api","cost":3,"would":"refuse","at":"2026-11-20T23:00:00Z","limits":[
         {"name":"reads","applies":false,"because":"method is \"POST\"; it wants one of \"GET\", \"HEAD\""},
-        {"name":"per-user","applies":true,"would":"refuse","because":"used up: 0 of 4 left; again in 60 min",
+        {"name":"per-user","applies":true,"would":"refuse","because":"used up: 0 of 4 left; again in 1 h",
          "counter":{"key":{"user":"ada"},"numbers":"fixed 4 in 1h","numbers_of":"run_time","overrides":{"user":"ada"},
          "until":"2026-11-20T23:01:00Z","decided_by":"store","level":{"limit":4,"used":12,"remaining":0,"reset_ms":3600000}}},
         {"name":"tried","applies":true,"would":"refuse","shadow":true,"because":"used up: 0 of 1 left; again in 1 s",
          "counter":{"key":{},"numbers":"rate 1/s, burst 1","numbers_of":"limit","decided_by":"member",
-         "blocks_for_ms":600000,"level":{"limit":1,"used":1,"remaining":0,"reset_ms":1000}}}]}"#;
+         "blocks_for_ms":600000,"level":{"limit":1,"used":1,"remaining":0,"reset_ms":1000}}},
+        {"name":"daily","applies":true,"would":"admit","because":"4 of 5 left",
+         "counter":{"key":{},"numbers":"calendar 5 a day in UTC","numbers_of":"limit","decided_by":"member",
+         "window_end":"2026-11-21 08:00 UTC","level":{"limit":5,"used":1,"remaining":4,"reset_ms":32400000}}},
+        {"name":"hourly","applies":true,"would":"admit","because":"5 of 5 left, nothing is used",
+         "counter":{"key":{},"numbers":"calendar 5 an hour in UTC","numbers_of":"limit","decided_by":"member",
+         "level":{"limit":5,"used":0,"remaining":5,"reset_ms":1}}}]}"#;
 
     #[test]
     fn each_limit_has_a_line_and_below_it_why() {
@@ -170,12 +187,16 @@ A request of cost 3 in api would be refused, by a test.
 LIMIT     SAYS      USED  LEFT  WHOLE IN  COUNTED ON
 reads     -
   method is \"POST\"; it wants one of \"GET\", \"HEAD\"
-per-user  REFUSE      12     0  60 min    user=ada
-  used up: 0 of 4 left; again in 60 min; fixed 4 in 1h by an override set at run time for user=ada
+per-user  REFUSE      12     0  1 h       user=ada
+  used up: 0 of 4 left; again in 1 h; fixed 4 in 1h by an override set at run time for user=ada
   until 2026-11-20T23:01:00Z; decided in the store
 tried     (refuse)     1     0  1 s       one counter for all
-  used up: 0 of 1 left; again in 1 s; a shadow limit, which refuses nothing; rate 1/s, burst 1;
-  whoever exceeds it is blocked for 10 min
+  used up: 0 of 1 left; again in 1 s; a shadow limit, which refuses nothing; rate 1/s, burst 1; a
+  key that exceeds it is blocked for 10 min
+daily     admit        1     4  9 h       one counter for all
+  4 of 5 left; calendar 5 a day in UTC; this window lasts until 2026-11-21 08:00 UTC
+hourly    admit        0     5  unused    one counter for all
+  5 of 5 left, nothing is used; calendar 5 an hour in UTC
 ";
         let table = of(&explained, "by a test");
         assert_eq!(table, expected);

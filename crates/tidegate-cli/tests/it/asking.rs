@@ -53,7 +53,7 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
         format!("redis://127.0.0.1:{resp}"),
     );
 
-    let looked = "would be admitted: 6 of 6 left of per-user\n";
+    let looked = "would be admitted: 6 of 6 left of per-user, nothing of it is used\n";
     assert_eq!(check(&http, &["--peek"]), (0, looked.to_owned(), String::new()));
     let mut left = 6;
     for at in [&http, &grpc, &resp].into_iter().cycle().take(6) {
@@ -68,7 +68,9 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
             assert_eq!((code, err.as_str()), (1, ""), "{at}");
             let would = if more.is_empty() { "" } else { "would be " };
             assert!(out.starts_with(&format!("{would}refused: quota_exceeded by per-user")), "{at}: {out}");
-            assert!(out.contains("; come back in ") && out.ends_with("days\n"), "{at}: {out}");
+            assert!(out.contains(", 0 left; come back in ") && out.contains(" d"), "{at}: {out}");
+            let detail = "\n  limit \"per-user\" is used up for user=ada: 0 of 6 units left; come back in ";
+            assert!(out.contains(detail), "{at}: {out}");
         }
         let (code, out, _) = check(at, &["--json"]);
         let answer: Value = serde_json::from_str(&out).unwrap();
@@ -265,8 +267,8 @@ fn a_file_is_explained_as_if_nothing_had_been_charged_yet() {
 LIMIT     SAYS   USED  LEFT  WHOLE IN  COUNTED ON
 reads     -
   method is \"POST\"; it wants one of \"GET\", \"HEAD\"
-per-user  admit     0     6  0 ms      user=ada
-  6 of 6 left; fixed 6 in 365d
+per-user  admit     0     6  unused    user=ada
+  6 of 6 left, nothing is used; fixed 6 in 365d
 ";
     assert_eq!(table, expected);
     let (code, out, _) = explain(&["api", "--cost", "7"]);
@@ -290,7 +292,7 @@ fn a_file_with_a_store_says_what_is_decided_there_and_touches_nothing() {
     let file = TemporaryFile::new(&LIMITS.replace("store: { kind: memory }", &files));
     let (code, out, err) = run(&["explain", "--config", file.as_str(), "api", "user=ada"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("6 of 6 left; fixed 6 in 365d; decided in the store"), "{out}");
+    assert!(out.contains("6 of 6 left, nothing is used; fixed 6 in 365d; decided in the store"), "{out}");
     assert!(!data.exists());
 }
 

@@ -25,7 +25,7 @@ fn a_report_is_text_for_people() {
     let (code, out, _) = small(&["--consistency", "exact"]);
     assert_eq!(code, 0, "{out}");
     assert!(
-        out.starts_with("seed 1: 3 members, 1 keys, 3 s, 50/s and 50 at once, exact, steady load"),
+        out.starts_with("seed 1: 3 members, 1 key, 3 s, 50/s and 50 at once, exact, steady load"),
         "{out}"
     );
     assert!(out.ends_with("  violations      none\n"), "{out}");
@@ -36,7 +36,7 @@ fn callers_of_a_slow_limit_are_simulated() {
     let slow = ["--load", "callers", "--rate", "5", "--per", "60", "--keys", "10", "--consistency", "exact"];
     let (code, out, err) = run(&[&["simulate", "fleet", "--seconds", "120"], &slow[..]].concat());
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    assert!(out.contains("5 each 60 s and 5 at once, exact, callers load"), "{out}");
+    assert!(out.contains("5 each 1 min and 5 at once, exact, callers load"), "{out}");
     assert!(out.contains("first attempts admitted, refused at every attempt for 0.0 s at most"), "{out}");
 }
 

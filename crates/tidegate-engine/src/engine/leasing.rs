@@ -230,6 +230,7 @@ impl Engine {
                 remaining: charge.balance.map_or(0, |balance| balance.remaining(algorithm, now)),
                 reset_at: charge.balance.map_or_else(|| algorithm.full_again(now), |one| one.reset_at(now)),
                 window: algorithm.window(),
+                civil_zone: algorithm.civil_zone().map(str::to_owned),
                 shadow_refused: charge.shadow_refused,
             }
         })
@@ -346,6 +347,7 @@ fn refused_by(
         .into_iter()
         .map(|(name, value)| (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned())));
     let scope = scope.collect();
+    let civil_zone = refusing[0].limit.algorithm.civil_zone().map(|zone| Cow::Owned(zone.to_owned()));
     let mut violated = refusing.into_iter().map(|one| Violated {
         name: Cow::Owned(one.limit.name.to_owned()),
         reason: one.reason,
@@ -357,6 +359,7 @@ fn refused_by(
     let first = violated.next().expect("only called when some limit refuses");
     let mut refusal = Refusal::new(gate.namespace().to_owned(), scope, first);
     refusal.violated.extend(violated);
+    refusal.civil_zone = civil_zone;
     if is_away {
         refusal.detail = silence.map(|silence| Cow::Borrowed(silence.detail()));
     }

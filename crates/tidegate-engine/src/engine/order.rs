@@ -389,6 +389,7 @@ pub(super) fn report_of(limit: &ExactName, outcome: &tidegate_store::Outcome) ->
         remaining: outcome.left(),
         reset_at: outcome.free_at(),
         window: limit.window,
+        civil_zone: limit.civil_zone.clone(),
         shadow_refused: limit.is_shadow && outcome.verdict != Verdict::Admit,
     }
 }
@@ -677,10 +678,12 @@ pub(super) fn refusal_by(
     let scope = violated[0].1.scope.iter();
     let scope = scope.map(|(name, value)| (Cow::Owned(name.clone()), Cow::Owned(value.clone()))).collect();
     let namespace = gate.namespace().to_owned();
+    let civil_zone = violated[0].1.civil_zone.clone().map(Cow::Owned);
     let mut all = violated.into_iter().map(|(violation, _)| violation);
     let first = all.next().expect("checked above");
     let mut refusal = Refusal::new(namespace, scope, first);
     refusal.violated.extend(all);
+    refusal.civil_zone = civil_zone;
     refusal
 }
 
@@ -689,6 +692,7 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
         name: limit.name.to_owned(),
         limit: limit.algorithm.limit(),
         window: limit.algorithm.window(),
+        civil_zone: limit.algorithm.civil_zone().map(str::to_owned),
         reason: limit.reason,
         is_shadow: limit.is_shadow,
         on_store_failure: limit.on_store_failure,

@@ -243,7 +243,7 @@ fn malformed(detail: &str) -> Fault {
 /// agree.
 fn host_of(head: &mut Parts) -> Result<Option<Box<str>>, Fault> {
     if head.headers.get_all(HOST).iter().nth(1).is_some() {
-        return Err(malformed("header host stands twice").fix("send it once"));
+        return Err(malformed("duplicate header host").fix("send it once"));
     }
     if let Some(authority) = head.uri.authority() {
         let value =

@@ -50,7 +50,7 @@ pub enum AttributesError {
     #[error("{0} attributes are more than {max}; leave out those that no limit uses", max = tidegate::Attributes::MAX)]
     TooMany(usize),
     /// One stands twice, and only the first would count.
-    #[error("attribute \"{0}\" stands twice; remove one")]
+    #[error("duplicate attribute \"{0}\"; remove one")]
     Twice(String),
     /// A name that is empty.
     #[error("an attribute has an empty name; name it as the limits do")]
@@ -165,8 +165,7 @@ impl AttributeSource {
 }
 
 fn twice(source: &AttributeSource) -> Rejection {
-    Rejection::new(RejectionCode::AmbiguousAttribute, format_args!("{source} stands twice"))
-        .fix("send it once")
+    Rejection::new(RejectionCode::AmbiguousAttribute, format_args!("duplicate {source}")).fix("send it once")
 }
 
 fn text<'a>(source: &AttributeSource, bytes: &'a [u8]) -> Result<Cow<'a, str>, Rejection> {

@@ -27,7 +27,7 @@ impl ClassSource {
         if values.next().is_some() {
             return Err(Rejection::new(
                 RejectionCode::AmbiguousAttribute,
-                format_args!("header {name} stands twice"),
+                format_args!("duplicate header {name}"),
             )
             .fix("send it once"));
         }

@@ -7,6 +7,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use tidegate::display::HumanDuration;
 use tidegate_engine::Outcome;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
@@ -172,7 +173,7 @@ fn fault(failure: &Failure, errand: &Errand) -> Fault {
         }
         Failure::Upload(Broke::Slow) => {
             let detail =
-                format_args!("no more of the body arrived within {} ms", errand.timeouts.idle.as_millis());
+                format_args!("no more of the body arrived within {}", HumanDuration(errand.timeouts.idle));
             Fault::new(FaultCode::BodyTimeout, detail)
         }
         Failure::Upload(Broke::Malformed) => Fault::new(FaultCode::MalformedBody, "the body broke off"),

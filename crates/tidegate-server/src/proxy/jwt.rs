@@ -136,7 +136,7 @@ impl TokenReader {
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
             let code = RejectionCode::AmbiguousAttribute;
-            return Err(Rejection::new(code, "header authorization stands twice").fix("send it once"));
+            return Err(Rejection::new(code, "duplicate header authorization").fix("send it once"));
         }
         let bytes = value.as_bytes().trim_ascii();
         // A tab is no separator here (RFC 9110, section 11.4), but some readers take it for one.

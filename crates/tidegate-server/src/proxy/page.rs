@@ -3,8 +3,10 @@
 //! It loads nothing, runs one short script that counts down and reloads, and works without it.
 
 use core::fmt::Write;
+use core::time::Duration;
 
 use http::header::{ACCEPT, HeaderMap};
+use tidegate::display::HumanDuration;
 use tidegate::{Refusal, Timestamp};
 use tidegate_wire::problem::Sentence;
 use tidegate_wire::retry_after;
@@ -45,7 +47,8 @@ pub(crate) fn write(refusal: &Refusal<'_>, status: u16, now: Timestamp) -> Strin
     );
     match seconds {
         Some(seconds) => {
-            let _ = write!(page, "<p role=\"timer\">You can try again in <b id=\"s\">{seconds}</b> s.</p>");
+            let wait = HumanDuration(Duration::from_secs(seconds));
+            let _ = write!(page, "<p role=\"timer\">You can try again in <b id=\"s\">{wait}</b>.</p>");
         }
         None => page.push_str("<p>Trying again will not help.</p>"),
     }
@@ -56,7 +59,8 @@ pub(crate) fn write(refusal: &Refusal<'_>, status: u16, now: Timestamp) -> Strin
         let _ = write!(
             page,
             "<script>var n={seconds},e=document.getElementById('s'),t=setInterval(function(){{n--;\
-             e.textContent=Math.max(n,0);if(n<=0){{clearInterval(t);location.reload()}}}},1000)</script>"
+             e.textContent=(n>59?Math.floor(n/60)+' min ':'')+Math.max(n%60,0)+' s';\
+             if(n<=0){{clearInterval(t);location.reload()}}}},1000)</script>"
         );
     }
     page.push_str("</body></html>\n");
@@ -100,6 +104,21 @@ mod tests {
     }
 
     #[test]
+    fn a_long_wait_is_shown_in_units_that_people_use() {
+        let violated = Violated {
+            name: Cow::Borrowed("daily"),
+            reason: Reason::QuotaExceeded,
+            retry: Retry::At(Timestamp::from_secs(86_400)),
+            limit: 1,
+            remaining: 0,
+            window: None,
+        };
+        let refusal = Refusal::new("api", tidegate::refusal::ScopeValues::new(), violated);
+        let page = write(&refusal, 429, Timestamp::MIN);
+        assert!(page.contains("in <b id=\"s\">24 h</b>."), "{page}");
+    }
+
+    #[test]
     fn what_strangers_wrote_is_text_on_the_page() {
         let now = Timestamp::from_secs(1000);
         let violated = Violated {
@@ -113,7 +132,7 @@ mod tests {
         let page = write(&Refusal::new("api", tidegate::refusal::ScopeValues::new(), violated), 429, now);
         assert!(!page.contains("<script>alert"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
-        assert!(page.contains("in <b id=\"s\">7</b> s"));
+        assert!(page.contains("in <b id=\"s\">7 s</b>."));
         assert!(!page.contains("http"), "nothing is loaded from anywhere");
     }
 }

@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn a_body_is_a_problem_that_says_what_to_do() {
-        let rejection = Rejection::new(RejectionCode::AmbiguousAttribute, "header x-user stands twice");
+        let rejection = Rejection::new(RejectionCode::AmbiguousAttribute, "duplicate header x-user");
         assert_eq!(
             body(&rejection.fix("send it once")),
-            r#"{"type":"about:blank","title":"Bad Request","status":400,"error":"ambiguous_attribute","detail":"header x-user stands twice","fix":"send it once"}"#
+            r#"{"type":"about:blank","title":"Bad Request","status":400,"error":"ambiguous_attribute","detail":"duplicate header x-user","fix":"send it once"}"#
         );
     }
 

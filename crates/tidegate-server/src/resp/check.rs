@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
 use tidegate_wire::pairs::Pairs;
+use tidegate_wire::problem::sentence;
 use tidegate_wire::ratelimit::tightest;
 use tidegate_wire::resp::Replies;
 use tidegate_wire::retry_after::millis_of;
@@ -163,7 +164,7 @@ impl Desk<'_> {
 
 fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_>) {
     let retry = millis_of(refusal, now);
-    replies.map(5);
+    replies.map(6);
     replies.bulk("decision");
     replies.bulk("refuse");
     replies.bulk("reason");
@@ -174,6 +175,8 @@ fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_
     write_number(Some(refusal.remaining()), replies);
     replies.bulk("retry_after_ms");
     write_number(retry, replies);
+    replies.bulk("detail");
+    replies.bulk(sentence(refusal, now));
 }
 
 fn write_number(number: Option<u64>, replies: &mut Replies<'_>) {

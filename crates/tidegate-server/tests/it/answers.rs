@@ -41,11 +41,11 @@ async fn a_refused_request_is_answered_with_a_problem_that_explains_itself() {
             "ratelimit: \"per-user\";r=0;t=1\n",
             "x-tidegate-reason: rate_exceeded\n",
             "x-tidegate-limit: per-user\n",
-            "content-length: 514\n",
+            "content-length: 510\n",
             "\n",
             r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
             r#""title":"Quota Exceeded","status":429,"#,
-            r#""detail":"limit \"per-user\" is used up for user=ada: 0 of 3 units left; come back in 1000 ms","#,
+            r#""detail":"limit \"per-user\" is used up for user=ada: 0 of 3 units left; come back in 1 s","#,
             r#""violated-policies":["per-user"],"decision":"refuse","reason":"rate_exceeded","plane":"limits","#,
             r#""namespace":"api","limit":"per-user","scope":{"user":"ada"},"remaining":0,"retry":"at","#,
             r#""retry_after_ms":1000,"violated":[{"name":"per-user","reason":"rate_exceeded","limit":3,"#,
@@ -60,11 +60,20 @@ async fn a_quota_names_the_end_of_the_civil_day_in_its_zone() {
     for _ in 0..10 {
         assert_eq!(world.check(r#"{"account":"7"}"#).await.status, 200);
     }
+    let other = world.check(r#"{"account":"8","app":"shop"}"#).await.json();
+    let end_of = |name: &str| {
+        let limits = other["limits"].as_array().unwrap();
+        limits.iter().find(|limit| limit["name"] == name).unwrap()["window_end"].as_str().map(str::to_owned)
+    };
+    assert_eq!(end_of("daily").as_deref(), Some("2026-11-21 00:00 America/Los_Angeles"));
+    assert_eq!(end_of("per-app"), None, "its windows are no civil ones");
     let answer = world.check(r#"{"account":"7"}"#).await;
     // 23:00 in Greenwich is 15:00 in Los Angeles; the day has nine hours left.
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("32400")));
     assert_eq!(answer.json()["reason"], "quota_exceeded");
-    assert!(answer.json()["detail"].as_str().unwrap().ends_with("come back in 540 min"), "{}", answer.body);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains(" until 2026-11-21 00:00 America/Los_Angeles: "), "{detail}");
+    assert!(detail.ends_with("; come back in 9 h"), "{detail}");
 }
 
 #[tokio::test]

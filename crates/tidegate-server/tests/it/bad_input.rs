@@ -26,7 +26,7 @@ async fn bodies_that_cannot_be_taken_say_why() {
         (r#"{"namespace":"api","attributes":[]}"#, "an object of strings"),
         (r#"{"namespace":"api","attributes":{"user":7}}"#, "in quotes"),
         (r#"{"namespace":"api","attributes":{"user":true}}"#, "in quotes"),
-        (r#"{"namespace":"api","attributes":{"user":"a","user":"b"}}"#, "stands twice"),
+        (r#"{"namespace":"api","attributes":{"user":"a","user":"b"}}"#, "duplicate"),
         (r#"{"namespace":"api","attributes":{"":"a"}}"#, "empty name"),
         (r#"{"namespace":"api","cost":0}"#, "\\\"peek\\\": true"),
         (r#"{"namespace":"api","cost":-1}"#, "whole number from 1"),

@@ -129,8 +129,9 @@ proxy:
                 said_in_body(&self.post("/v1/check", &body.to_string()).await, status)
             }
             "authorize" => {
-                let query: String =
+                let query: Vec<String> =
                     attributes.iter().map(|(name, value)| format!("&{name}={value}")).collect();
+                let query = query.concat();
                 let url = format!("/v1/authorize?namespace=api&cost={cost}{query}");
                 said_in_headers(&self.client().await.get(&url).await, status)
             }
@@ -138,14 +139,16 @@ proxy:
             "resp" => {
                 let address = self.handle.resp().unwrap().tcp().unwrap();
                 let mut client = resp::Client::over(TcpStream::connect(address).await.unwrap());
-                let words: String =
+                let words: Vec<String> =
                     attributes.iter().map(|(name, value)| format!(" {name} {value}")).collect();
+                let words = words.concat();
                 said_to_redis(&client.ask(&format!("TG.CHECK api COST {cost}{words}")).await)
             }
             _ => {
                 let mut client = Client::connect(self.handle.proxy().unwrap().tcp().unwrap()).await;
-                let headers: String =
+                let headers: Vec<String> =
                     attributes.iter().map(|(name, value)| format!("x-{name}: {value}\r\n")).collect();
+                let headers = headers.concat();
                 client.send(format!("GET / HTTP/1.1\r\nhost: t\r\n{headers}\r\n")).await;
                 said_in_body(&client.answer().await.unwrap(), status)
             }

@@ -50,7 +50,7 @@ async fn every_limit_says_what_it_is_to_the_request_and_nothing_is_charged() {
             (&json!("refuse"), &json!("quota_exceeded"), &json!(3_600_000)),
             "{per_user}"
         );
-        assert_eq!(per_user["because"], "not enough for a cost of 3: 2 of 4 left; again in 60 min");
+        assert_eq!(per_user["because"], "not enough for a cost of 3: 2 of 4 left; again in 1 h");
         let by = if kept == Kept::Files { "store" } else { "member" };
         let until = START.saturating_add(Duration::from_mins(1)).to_string();
         let counter = json!({

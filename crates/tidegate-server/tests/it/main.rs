@@ -21,6 +21,7 @@ mod grpc;
 mod lasting;
 mod locks;
 mod metrics;
+mod metrics_table;
 mod operations;
 mod operator_lists;
 mod proxy;

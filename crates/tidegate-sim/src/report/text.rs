@@ -1,6 +1,9 @@
 //! A report as people read it.
 
 use core::fmt;
+use core::time::Duration;
+
+use tidegate::display::{HumanDuration, Quantity};
 
 use super::Report;
 use crate::scenario::{Chaos, Load, Numbers, Where};
@@ -32,8 +35,12 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "seed {}: {} members, {} keys, {} s, {}, {where_}, {load} load{rate}, {chaos}",
-            scenario.seed, scenario.members, scenario.keys, scenario.seconds, scenario.limit,
+            "seed {}: {}, {}, {}, {}, {where_}, {load} load{rate}, {chaos}",
+            scenario.seed,
+            Quantity(scenario.members, "member"),
+            Quantity(scenario.keys, "key"),
+            span(scenario.seconds),
+            scenario.limit,
         )?;
         writeln!(f, "  decisions       {}", self.decisions)?;
         writeln!(f, "  admitted        {} ({} units)", self.admitted, self.admitted_units)?;
@@ -125,11 +132,15 @@ impl fmt::Display for Numbers {
         match self {
             Self::Bucket { units, seconds: 1, burst } => write!(f, "{units}/s and {burst} at once"),
             Self::Bucket { units, seconds, burst } => {
-                write!(f, "{units} each {seconds} s and {burst} at once")
+                write!(f, "{units} each {} and {burst} at once", span(*seconds))
             }
-            Self::Window { units, seconds } => write!(f, "{units} in {seconds} s"),
+            Self::Window { units, seconds } => write!(f, "{units} in {}", span(*seconds)),
         }
     }
+}
+
+fn span(seconds: u32) -> HumanDuration {
+    HumanDuration(Duration::from_secs(seconds.into()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with few digits")]

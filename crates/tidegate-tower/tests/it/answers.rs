@@ -160,7 +160,7 @@ async fn a_request_that_cannot_be_described_is_rejected_and_charged_nothing() {
     let twice = Request::builder().header("x-user", "a").header("x-user", "b").body(()).unwrap();
     let long = Request::builder().header("x-user", "a".repeat(1025)).body(()).unwrap();
     for (request, hint) in
-        [(twice, "stands twice"), (long, "send at most 1024"), (request_of("urgent"), "does not exist")]
+        [(twice, "duplicate"), (long, "send at most 1024"), (request_of("urgent"), "does not exist")]
     {
         let response = ask(&world, request).await;
         assert_eq!(

@@ -106,15 +106,55 @@ fn what_a_caller_sent_cannot_break_out_of_the_body() {
 }
 
 #[test]
-fn waits_are_told_in_the_unit_that_people_use_and_rounded_up() {
+fn a_wait_has_two_units_at_most_and_no_window_grows_by_rounding() {
     for (millis, text) in [
         (0, "1 ms"),
-        (9_999, "9999 ms"),
-        (10_001, "11 s"),
-        (600_001, "11 min"),
-        (36_000_000, "10 h"),
-        (u64::MAX, "5124095576031 h"),
+        (1000, "1 s"),
+        (900_001, "15 min"),
+        (5_400_000, "1 h 30 min"),
+        (10_800_001, "3 h"),
+        (86_400_001, "24 h"),
+        (183_600_000, "2 d 3 h"),
     ] {
-        assert_eq!(Span(Duration::from_millis(millis)).to_string(), text);
+        let refusal = refusal(Reason::RateExceeded, at(millis));
+        let sentence = Sentence { refusal: &refusal, now: NOW }.to_string();
+        assert!(sentence.ends_with(&format!("; come back in {text}")), "{sentence}");
     }
+}
+
+#[test]
+fn a_civil_limit_says_until_when_on_a_clock_in_its_zone() {
+    let mut refusal = refusal(Reason::QuotaExceeded, at(32_400_000));
+    refusal.civil_zone = Some("America/Los_Angeles".into());
+    let expected = "limit \"per-user\" is used up for user=ada until 2026-11-21 00:00 America/Los_Angeles: 0 of 200 units \
+                    left; come back in 9 h";
+    // 2026-11-20 15:00 in Los Angeles.
+    let now = Timestamp::from_secs(1_795_215_600);
+    refusal.violated[0].retry = Retry::At(now.saturating_add(Duration::from_hours(9)));
+    assert_eq!(sentence(&refusal, now), expected);
+    refusal.violated[0].retry = Retry::Backoff;
+    assert!(!sentence(&refusal, now).contains("until"));
+}
+
+#[test]
+fn one_permit_and_one_unit_are_singular() {
+    let told = |reason| {
+        let mut refusal = refusal(reason, Retry::Never);
+        refusal.violated[0].limit = 1;
+        sentence(&refusal, NOW)
+    };
+    let held = told(Reason::ConcurrencyExceeded);
+    assert!(held.starts_with("the only permit of limit \"per-user\" is held for user=ada"), "{held}");
+    assert!(told(Reason::CostExceedsLimit).contains("ever holds, 1 unit;"));
+}
+
+#[test]
+fn a_limit_with_units_left_is_not_used_up() {
+    let mut some_left = refusal(Reason::RateExceeded, at(10));
+    some_left.violated[0].remaining = 2;
+    let told = sentence(&some_left, NOW);
+    assert!(
+        told.starts_with("limit \"per-user\" has too little left for user=ada: 2 of 200 units left"),
+        "{told}"
+    );
 }

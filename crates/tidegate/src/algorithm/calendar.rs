@@ -141,6 +141,19 @@ impl Weekday {
             Self::Sunday => "sunday",
         }
     }
+
+    /// The name in English: `Monday`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Monday => "Monday",
+            Self::Tuesday => "Tuesday",
+            Self::Wednesday => "Wednesday",
+            Self::Thursday => "Thursday",
+            Self::Friday => "Friday",
+            Self::Saturday => "Saturday",
+            Self::Sunday => "Sunday",
+        }
+    }
 }
 
 impl fmt::Display for Weekday {

@@ -23,7 +23,7 @@ pub enum GateError {
     #[error("limit \"{0}\": a name has 1 to 128 bytes; shorten it")]
     Name(String),
     /// Two limits of one name.
-    #[error("limit \"{0}\" stands twice; rename one of them")]
+    #[error("duplicate limit \"{0}\"; rename one of them")]
     DuplicateName(String),
     /// More attributes in a key than [`Limit::KEY_PARTS_MAX`].
     #[error("limit \"{limit}\": {parts} attributes in `key`; use at most 16")]
@@ -34,7 +34,7 @@ pub enum GateError {
         parts: usize,
     },
     /// An attribute twice in a key.
-    #[error("limit \"{limit}\": attribute \"{attribute}\" stands twice in `key`; remove one")]
+    #[error("limit \"{limit}\": duplicate attribute \"{attribute}\" in `key`; remove one")]
     DuplicateKeyPart {
         /// The limit.
         limit: String,

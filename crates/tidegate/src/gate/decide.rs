@@ -400,6 +400,7 @@ impl Gate {
             violated,
             detail,
             retry_hint,
+            civil_zone: binding.algorithm.civil_zone().map(Cow::Borrowed),
         }
     }
 

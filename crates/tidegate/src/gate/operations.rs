@@ -191,6 +191,7 @@ impl Gate {
             remaining: self.table.remaining(probe, now),
             reset_at: self.table.reset_at(probe, now),
             window: probe.algorithm.window(),
+            civil_zone: probe.algorithm.civil_zone(),
             shadow_refused: limit.limit.mode == Mode::Shadow && probe.answer != Answer::Admit,
         })
     }

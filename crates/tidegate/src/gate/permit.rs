@@ -43,6 +43,8 @@ pub struct LimitStatus<'a> {
     pub reset_at: Timestamp,
     /// The span it counts over; `None` for concurrency.
     pub window: Option<Duration>,
+    /// The IANA name of the time zone of its civil windows; `None` for limits without.
+    pub civil_zone: Option<&'a str>,
     /// Whether it is a shadow limit that would have refused the request.
     pub shadow_refused: bool,
 }
@@ -180,6 +182,7 @@ impl Gate {
                 remaining: remaining(&self.table, algorithm, state, permit.at),
                 reset_at: reset_at(&self.table, algorithm, state, permit.at),
                 window: algorithm.window(),
+                civil_zone: algorithm.civil_zone(),
                 shadow_refused: matches!(charge.kind, ChargeKind::ShadowRefused),
             })
         })

@@ -221,7 +221,7 @@ fn limits_that_make_no_gate_are_named() {
     let same = [per_second("user", 1), per_second("user", 2)];
     assert_eq!(
         Gate::builder("api").limits(same).build().unwrap_err().to_string(),
-        "limit \"user\" stands twice; rename one of them"
+        "duplicate limit \"user\"; rename one of them"
     );
     let foreign = per_second("user", 1).override_for([("tenant", "a")], bucket(5, Duration::from_secs(1)));
     assert_eq!(

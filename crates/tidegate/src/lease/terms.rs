@@ -71,7 +71,7 @@ pub enum TermsError {
     #[error("a rate over {0}ns cannot be counted exactly in microseconds; use a span of whole microseconds")]
     Span(u64),
     /// The period is out of range.
-    #[error("lease period {0:?} is not between 4s and 60s; use a few seconds")]
+    #[error("lease period {period} is not between 4 s and 60 s; use a few seconds", period = crate::display::HumanDuration(*.0))]
     Period(Duration),
 }
 

@@ -186,3 +186,37 @@ fn threads_that_bring_the_same_new_keys_insert_each_once() {
     }
     assert_eq!(table.stats(NOW).keys, 2000);
 }
+
+#[test]
+fn a_large_table_counts_its_first_keys_exactly() {
+    let table = table(256 << 20);
+    let bucket = Bucket::new(Rate::per_hour(1).unwrap(), 1).unwrap();
+    assert_eq!(table.stats(NOW).keys, 0);
+    for name in 0..FirstSlots::MAX {
+        assert_eq!(charge(&table, &bucket, name as u64, NOW), Some(true));
+        if name.is_power_of_two() || name < 3 {
+            assert_eq!(table.stats(NOW).keys, name + 1);
+        }
+    }
+    assert_eq!(table.stats(NOW).keys, FirstSlots::MAX);
+    let later = NOW.saturating_add(Duration::from_hours(1));
+    assert_eq!(table.stats(later).keys, 0, "drained keys do not count");
+    // A table with more keys is sampled, and never shows fewer than those it can count.
+    for name in FirstSlots::MAX..50_000 {
+        charge(&table, &bucket, name as u64, NOW);
+    }
+    let keys = table.stats(NOW).keys;
+    assert!((25_000..=75_000).contains(&keys), "{keys}");
+}
+
+#[test]
+fn a_cleared_key_that_comes_back_counts_once() {
+    let table = table(64 << 20);
+    let bucket = Bucket::new(Rate::per_hour(1).unwrap(), 1).unwrap();
+    for _ in 0..3 {
+        charge(&table, &bucket, 7, NOW);
+        assert_eq!(table.stats(NOW).keys, 1);
+        table.clear(table.look(key(&table, 7))).unwrap();
+        assert_eq!(table.stats(NOW).keys, 0);
+    }
+}

@@ -20,7 +20,7 @@ impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| &**value);
         let value = values.next();
-        assert_eq!(values.next(), None, "{name} stands twice: {self:?}");
+        assert_eq!(values.next(), None, "duplicate {name}: {self:?}");
         value
     }
 

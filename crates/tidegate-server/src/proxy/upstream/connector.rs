@@ -13,6 +13,7 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use rustls::AlertDescription;
+use tidegate::display::HumanDuration;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -34,7 +35,7 @@ pub(crate) struct Connector {
 /// Why there is no connection. Nothing of a request was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
-    #[error("no connection within {} ms, name and TLS included", .0.as_millis())]
+    #[error("no connection within {}, name and TLS included", HumanDuration(*.0))]
     Slow(Duration),
     #[error("it wants TLS, and the upstream has none")]
     NoTls,

@@ -35,7 +35,7 @@ async fn people_see_a_page_that_counts_down() {
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!((refused.header("retry-after"), refused.header("vary")), (Some("1"), Some("accept")));
-    assert!(refused.body.starts_with("<!doctype html>") && refused.body.contains("in <b id=\"s\">1</b> s"));
+    assert!(refused.body.starts_with("<!doctype html>") && refused.body.contains("in <b id=\"s\">1 s</b>."));
 }
 
 #[tokio::test]

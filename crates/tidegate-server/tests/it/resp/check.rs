@@ -14,16 +14,19 @@ async fn a_check_says_what_is_left_or_which_limit_refuses_why_and_for_how_long()
     world.clock.advance(Duration::from_micros(1500));
     assert_eq!(
         client.ask("TG.CHECK api user ada").await,
-        "[decision, refuse, reason, rate_exceeded, limit, per-user, remaining, 0, retry_after_ms, 999]"
+        "[decision, refuse, reason, rate_exceeded, limit, per-user, remaining, 0, \
+         retry_after_ms, 999, detail, limit \\\"per-user\\\" is used up for user=ada: 0 of 3 units left; come back in 999 ms]"
     );
     assert_eq!(
         client.ask("TG.CHECK api COST 9 user ada").await,
-        "[decision, refuse, reason, cost_exceeds_limit, limit, per-user, remaining, 0, retry_after_ms, null]"
+        "[decision, refuse, reason, cost_exceeds_limit, limit, per-user, remaining, 0, retry_after_ms, null, \
+         detail, the cost is larger than limit \\\"per-user\\\" ever holds, 3 units; the same request will never be admitted]"
     );
     client.ask("HELLO 3").await;
     assert_eq!(
         client.ask("tg.check api user ada").await,
-        "{decision, refuse, reason, rate_exceeded, limit, per-user, remaining, 0, retry_after_ms, 999}"
+        "{decision, refuse, reason, rate_exceeded, limit, per-user, remaining, 0, \
+         retry_after_ms, 999, detail, limit \\\"per-user\\\" is used up for user=ada: 0 of 3 units left; come back in 999 ms}"
     );
     assert_eq!(client.ask("tg.check api cost 2 user grace").await, "{decision, admit, remaining, 1}");
     assert_eq!(client.ask("tg.check api app one").await, "{decision, admit, remaining, 4}");
@@ -74,7 +77,7 @@ async fn what_cannot_be_checked_is_told_with_what_to_do() {
         ("TG.CHECK api user", "attribute \"user\" has no value; write attributes as name value"),
         ("TG.CHECK api COST x user ada", "COST \"x\" is not a whole number; write it in digits"),
         ("TG.CHECK api COST -1 user ada", "COST -1 is negative; use 0 or more"),
-        ("TG.CHECK api user ada user grace", "attribute \"user\" stands twice; send it once"),
+        ("TG.CHECK api user ada user grace", "duplicate attribute \"user\"; send it once"),
         ("TG.CHECK api  ada", "an attribute has an empty name"),
         ("TG.CHECK", "wrong number of arguments for 'tg.check' command; write TG.CHECK namespace"),
     ] {
@@ -109,11 +112,12 @@ async fn http_and_resp_charge_the_same_counter() {
     assert_eq!(
         client.ask("TG.CHECK api user ada").await,
         format!(
-            "[decision, refuse, reason, {}, limit, {}, remaining, {}, retry_after_ms, {}]",
+            "[decision, refuse, reason, {}, limit, {}, remaining, {}, retry_after_ms, {}, detail, {}]",
             refused["reason"].as_str().unwrap(),
             refused["limit"].as_str().unwrap(),
             refused["remaining"],
-            refused["retry_after_ms"]
+            refused["retry_after_ms"],
+            refused["detail"].as_str().unwrap().escape_default()
         )
     );
 }
