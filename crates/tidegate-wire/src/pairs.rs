@@ -30,7 +30,7 @@ pub enum PairError {
     /// More than so many attributes.
     #[error("more than {0} attributes; send only those that limits use")]
     TooMany(usize),
-    /// A name that stands twice.
+    /// A name that is given twice.
     #[error("duplicate attribute \"{0}\"; send it once")]
     Twice(String),
     /// A name that is empty.

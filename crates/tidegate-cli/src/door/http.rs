@@ -195,12 +195,12 @@ pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-/// Attributes as an object, unless one stands twice: a choice between them would be a guess.
+/// Attributes as an object, unless one is given twice: a choice between them would be a guess.
 pub(crate) fn object(attributes: &[Attribute]) -> Result<Value, Unanswered> {
     let mut object = Map::new();
     for (name, value) in attributes {
         if object.insert(name.clone(), value.as_str().into()).is_some() {
-            return Err(Unanswered::Untaken(format!("attribute \"{name}\" stands twice; give it once")));
+            return Err(Unanswered::Untaken(format!("duplicate attribute \"{name}\"; give it once")));
         }
     }
     Ok(object.into())

@@ -172,7 +172,7 @@ fn keys_are_blocked_listed_and_freed_and_counters_reset() {
     for (words, hint) in [
         ("block set api nope user=ada --for 1m", "nope"),
         ("block set none per-user user=ada --for 1m", "\"none\" does not exist"),
-        ("block set api per-user user=ada user=bob --for 1m", "stands twice"),
+        ("block set api per-user user=ada user=bob --for 1m", "duplicate attribute"),
         ("block list none", "\"none\" does not exist"),
         ("reset api user=ada --limit nope", "nope"),
         ("top api --reason throttled", "rate_exceeded"),
