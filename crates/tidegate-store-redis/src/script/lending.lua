@@ -383,7 +383,8 @@ local function window_ledger(m)
       end
     end
     local need, free = ask.need, max(0, n.limit - g.used)
-    local share = max(floor(free / (2 * members)), 1)
+    local half = floor(free / (2 * members))
+    local share = max(half, 1)
     local left = own and own.held or 0
     local is_cold, ahead = ask.demand < n.leased_min, 0
     if not is_cold then
@@ -392,7 +393,7 @@ local function window_ledger(m)
       ahead = max(members == 1 and floor(ask.demand / PREFETCH) or 0, floor(free / FREE_PART))
     end
     local most = min(max(0, n.lent_max - left), free)
-    local lump = min(max(min(max(0, ahead - left), share), m.needed(ask, left, free)), most)
+    local lump = min(max(min(max(0, ahead - left), need > 0 and share or half), m.needed(ask, left, free)), most)
     if not own then lump = m.needed(ask, 0, most) end
     -- What is only for the requests that wait is spent as soon as it is granted.
     local is_spot = is_cold and left == 0 and lump <= need and own

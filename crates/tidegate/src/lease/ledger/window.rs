@@ -104,7 +104,10 @@ impl Step<'_> {
         let now_us = self.now_us;
         let free = window.limit.saturating_sub(self.ledger.used);
         let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
-        let share = (free / (2 * wanted.members)).max(1);
+        let half = free / (2 * wanted.members);
+        let share = half.max(1);
+        // The last units stay here for whoever asks with a request that waits: nobody else could have them from a holder.
+        let most_ahead = if ask.need > 0 { share } else { half };
         let left = index.map_or(0, |index| u64::from(self.ledger.leases[index].held));
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();
         let soon = if wanted.members == 1 { ask.demand / PREFETCH } else { 0 };
@@ -114,7 +117,7 @@ impl Step<'_> {
             (false, _) => with_headroom(ask.demand.into()),
         };
         let most = self.terms.lent_max().saturating_sub(left).min(free);
-        let mut lump = ahead.saturating_sub(left).min(share).max(needed(ask, left, free)).min(most);
+        let mut lump = ahead.saturating_sub(left).min(most_ahead).max(needed(ask, left, free)).min(most);
         if index.is_none() {
             lump = needed(ask, 0, most);
         }
