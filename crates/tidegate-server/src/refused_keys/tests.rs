@@ -160,25 +160,3 @@ fn a_long_key_is_cut_and_can_still_be_asked_for() {
     let top = keys.top(&KeySelection { key, ..KeySelection::default() }, MINUTE, 10, at(1));
     assert!(top.keys[0].key.len() <= KEY_BYTES_MAX + '…'.len_utf8());
 }
-
-/// Prints what a count costs: `cargo test -p tidegate-server --release --lib a_count_costs_less_than_ten_microseconds --
-/// --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn a_count_costs_less_than_ten_microseconds() {
-    const TIMES: u32 = 1_000_000;
-    let keys = keys();
-    let users: Vec<String> = (0..TIMES).map(|index| format!("stranger-{index}")).collect();
-    for (what, known) in [("one known key", 1), ("a hundred known keys", 100), ("new keys only", TIMES)] {
-        let begun = std::time::Instant::now();
-        for index in 0..TIMES {
-            count(&keys, &users[(index % known) as usize], at(u64::from(index / 10_000)));
-        }
-        let cost_ns = begun.elapsed().as_nanos() / u128::from(TIMES);
-        println!("{what}: {cost_ns} ns");
-        assert!(cost_ns < 10_000, "{what}");
-    }
-    let begun = std::time::Instant::now();
-    let top = all(&keys, WINDOW_MAX, at(100));
-    println!("a query of an hour: {} us, {} keys", begun.elapsed().as_micros(), top.keys.len());
-}

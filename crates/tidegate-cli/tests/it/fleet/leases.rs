@@ -142,10 +142,7 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
     assert!((really..300).contains(&gone) && gone > 2, "{gone} gone, {really} in hand");
     assert!((600 - gone..=600).contains(&admitted), "{admitted}, {gone} gone");
     let (_, said, _) = run(&["leases", "--at", &format!("http://{address}")]);
-    assert!(
-        said.contains(&format!("{gone} tokens of windows were granted to members that are gone")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("{gone} tokens of windows granted to members that are gone")), "{said}");
     let metrics = get(&address, "/metrics").1;
     assert!(metrics.contains(&format!("\ntidegate_members_gone_tokens {gone}\n")), "{metrics}");
 }
