@@ -139,6 +139,7 @@ fn admission(said: &Said, question: &Question) -> String {
         (None, Some(remaining)) => {
             let _ = write!(text, "{remaining} left of the tightest limit");
         }
+        (None, None) if !said.shadow.is_empty() => text.push_str("no limit that enforces applies to it"),
         (None, None) => text.push_str("no limit applies to it"),
     }
     for name in &said.shadow {
@@ -179,8 +180,14 @@ fn refusal(said: &Said, question: &Question) -> String {
 /// When to come back.
 fn when(retry: Option<&str>, after_ms: Option<u64>) -> String {
     match (retry, after_ms) {
+        (Some("backoff"), Some(wait)) => {
+            format!(
+                "; retry with exponential backoff, the first time after {}",
+                HumanDuration::from_millis(wait)
+            )
+        }
         (_, Some(wait)) => format!("; come back in {}", HumanDuration::from_millis(wait)),
-        (Some("backoff"), None) => "; come back later, and less often each time".to_owned(),
+        (Some("backoff"), None) => "; retry with exponential backoff".to_owned(),
         (Some("never"), None) => "; the same request will never be admitted".to_owned(),
         _ => String::new(),
     }

@@ -16,6 +16,8 @@ use crate::exit::Exit;
 struct LimitsShown {
     policy: PolicyShown,
     namespaces: Vec<NamespaceShown>,
+    #[serde(default)]
+    domains: Vec<DomainShown>,
     overrides: Vec<Value>,
 }
 
@@ -42,6 +44,22 @@ struct ErrorShown {
 struct NamespaceShown {
     name: String,
     limits: Vec<LimitShown>,
+}
+
+/// A domain of files of envoyproxy/ratelimit.
+#[derive(Deserialize)]
+struct DomainShown {
+    name: String,
+    rules: Vec<RuleShown>,
+}
+
+/// A rule of a domain.
+#[derive(Deserialize)]
+struct RuleShown {
+    name: String,
+    entries: Vec<(String, Option<String>)>,
+    limits: Vec<String>,
+    mode: String,
 }
 
 /// The part of a limit that is shown.
@@ -94,9 +112,25 @@ fn table(answer: &Value) -> String {
             ]);
         }
     }
-    let columns = columns.text();
-    text.push_str(if columns.is_empty() { "There are no limits.\n" } else { "\n" });
-    text.push_str(&columns);
+    let mut rules = Columns::new(["DOMAIN", "RULE", "ENTRIES", "LIMITS", "MODE"]);
+    for domain in shown.domains {
+        for rule in domain.rules {
+            let entry = |(key, value): &(String, Option<String>)| match value {
+                Some(value) => format!("{key}={value}"),
+                None => key.clone(),
+            };
+            let limits = if rule.limits.is_empty() { "unlimited".to_owned() } else { rule.limits.join(", ") };
+            let entries: Vec<String> = rule.entries.iter().map(entry).collect();
+            rules.push([domain.name.clone(), rule.name, entries.join(", "), limits, rule.mode]);
+        }
+    }
+    let tables = [columns.text(), rules.text()];
+    if tables.iter().all(String::is_empty) {
+        text.push_str("There are no limits.\n");
+    }
+    for table in tables.iter().filter(|table| !table.is_empty()) {
+        text.extend(["\n", table]);
+    }
     if !shown.overrides.is_empty() {
         let _ = writeln!(
             text,

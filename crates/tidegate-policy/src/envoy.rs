@@ -41,7 +41,7 @@ mod unit;
 pub use crate::policy::envoy::{Headers, Semantics, Settings};
 pub use answer::{Answer, Code, CurrentLimit, DescriptorDecision, Status};
 
-pub use files::{Files, Read, Text, is_such_a_file};
+pub use files::{FileRule, Files, Read, Text, is_such_a_file};
 pub use metric::{Counts, METRIC_KEYS_MAX, MetricKey, MetricKeys};
 pub use request::{DESCRIPTORS_MAX, Descriptor, DescriptorLimit, RequestError};
 pub use resolve::{Ask, Resolved};

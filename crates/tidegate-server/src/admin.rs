@@ -8,7 +8,8 @@ use serde::Serialize;
 use tidegate::Reason;
 use tidegate::limit::{Limit, Missing, Mode};
 use tidegate::rate::parse_span;
-use tidegate_engine::EngineError;
+use tidegate_engine::{EngineError, numbers_in_words};
+use tidegate_policy::envoy::FileRule;
 use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
@@ -18,6 +19,7 @@ use utoipa::ToSchema;
 use crate::changes::LastError;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
+use crate::envoy_files::EnvoyFiles;
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
@@ -32,8 +34,34 @@ pub(crate) struct LimitsAnswer {
     policy: PolicyAnswer,
     /// All namespaces, in the order of the policy.
     namespaces: Vec<NamespaceAnswer>,
+    /// The domains of envoyproxy/ratelimit's files that no namespace hides, in alphabetical order; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    domains: Vec<DomainAnswer>,
     /// Numbers of single keys set while running. They win over those of the policy.
     overrides: Vec<OverrideAnswer>,
+}
+
+/// A domain of envoyproxy/ratelimit's files.
+#[derive(Debug, Serialize, ToSchema)]
+struct DomainAnswer {
+    /// Its name.
+    name: String,
+    /// Its rules, in the order of the files.
+    rules: Vec<RuleAnswer>,
+}
+
+/// A rule of such a domain.
+#[derive(Debug, Serialize, ToSchema)]
+struct RuleAnswer {
+    /// Its name: the domain and the keys and values on the way to it.
+    name: String,
+    /// The attributes, or entries of a descriptor, that lead to it: each with the value that it wants, null for any.
+    entries: Vec<(String, Option<String>)>,
+    /// Its limits in words; empty if it lets everything through.
+    limits: Vec<String>,
+    /// `enforce`, or `shadow` if it only says what it would refuse.
+    #[schema(value_type = String, example = "enforce")]
+    mode: &'static str,
 }
 
 /// Which policy is in force.
@@ -131,13 +159,32 @@ impl Desk<'_> {
             let limits = self.in_force.engine.limits(name).into_iter().flatten().map(describe).collect();
             namespaces.push(NamespaceAnswer { name: name.to_owned(), limits });
         }
-        if let (Some(wanted), true) = (wanted, namespaces.is_empty()) {
+        let domains = self.domains(wanted);
+        if let (Some(wanted), true) = (wanted, namespaces.is_empty() && domains.is_empty()) {
             let detail = format_args!("namespace \"{wanted}\" does not exist");
             return Err(Fault::new(FaultCode::UnknownNamespace, detail).fix("leave the query out to see all"));
         }
         let mut overrides = self.described();
         overrides.retain(|one| wanted.is_none_or(|wanted| one.is_of(wanted)));
-        Ok(reply::json(StatusCode::OK, &LimitsAnswer { policy: self.policy(), namespaces, overrides }))
+        Ok(reply::json(
+            StatusCode::OK,
+            &LimitsAnswer { policy: self.policy(), namespaces, domains, overrides },
+        ))
+    }
+
+    /// The domains of files that answer here, or the one that is wanted.
+    fn domains(&self, wanted: Option<&str>) -> Vec<DomainAnswer> {
+        let Some(files) = self.in_force.config.envoy_ratelimit.as_ref().map(EnvoyFiles::get) else {
+            return Vec::new();
+        };
+        let names = files.domains().filter(|name| wanted.is_none_or(|wanted| wanted == *name));
+        let served = names.filter(|name| self.in_force.engine.limits(name).is_err());
+        served
+            .map(|name| DomainAnswer {
+                name: name.to_owned(),
+                rules: files.rules_of(name).into_iter().flatten().map(|rule| describe_rule(&rule)).collect(),
+            })
+            .collect()
     }
 
     fn policy(&self) -> PolicyAnswer {
@@ -188,27 +235,29 @@ impl Desk<'_> {
 
     /// Whether a selection that has found nothing names a namespace and a limit that there are.
     pub(crate) fn check_selection(&self, namespace: &str, limit: Option<&str>) -> Result<(), Fault> {
-        let shown = shortened(namespace, SHOWN_BYTES_MAX);
-        let Ok(mut limits) = self.in_force.engine.limits(namespace) else {
-            let files = self.in_force.config.envoy_ratelimit.as_ref();
-            let is_known = namespace == resp::NAMESPACE
-                || files.is_some_and(|files| files.get().domains().any(|domain| domain == namespace))
-                || self.daemon.refused_keys.knows(namespace);
-            let unknown = || {
-                let detail = format_args!("namespace \"{shown}\" does not exist");
-                Fault::new(FaultCode::UnknownNamespace, detail)
-                    .fix("see GET /v1/limits for the namespaces there are")
-            };
-            return if is_known { Ok(()) } else { Err(unknown()) };
+        let limits: Option<Vec<String>> = match self.in_force.engine.limits(namespace) {
+            Ok(limits) => Some(limits.map(|limit| limit.name.clone()).collect()),
+            Err(_) => self.files_of(namespace).and_then(|files| {
+                let rules = files.rules_of(namespace)?.map(|rule| rule.name.to_owned());
+                // Limits may come with descriptors as well.
+                Some(rules.chain([metrics::OVERRIDE.to_owned()]).collect())
+            }),
         };
-        match limit {
-            Some(limit) if !limits.any(|known| known.name == limit) => {
+        let shown = shortened(namespace, SHOWN_BYTES_MAX);
+        match (limits, limit) {
+            (None, _) if namespace == resp::NAMESPACE || self.daemon.refused_keys.knows(namespace) => Ok(()),
+            (None, _) => {
+                let detail = format_args!("namespace \"{shown}\" does not exist");
+                Err(Fault::new(FaultCode::UnknownNamespace, detail)
+                    .fix("see GET /v1/limits for the namespaces there are"))
+            }
+            (Some(limits), Some(limit)) if !limits.iter().any(|known| known == limit) => {
                 let limit = shortened(limit, SHOWN_BYTES_MAX);
                 let detail = format_args!("namespace \"{shown}\" has no limit \"{limit}\"");
                 Err(Fault::new(FaultCode::UnknownLimit, detail)
                     .fix("see GET /v1/limits for the limits there are"))
             }
-            _ => Ok(()),
+            (Some(_), _) => Ok(()),
         }
     }
 
@@ -272,6 +321,16 @@ impl Desk<'_> {
 
     fn health_body(&self) -> Health {
         Health { status: self.daemon.unready().map_or(Cow::Borrowed(READY), Cow::Owned) }
+    }
+}
+
+fn describe_rule(rule: &FileRule<'_>) -> RuleAnswer {
+    let entries = rule.entries.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned)));
+    RuleAnswer {
+        name: rule.name.to_owned(),
+        entries: entries.collect(),
+        limits: rule.limits.iter().map(|limit| numbers_in_words(limit)).collect(),
+        mode: if rule.is_shadow { "shadow" } else { "enforce" },
     }
 }
 

@@ -204,6 +204,14 @@ pub(crate) struct FollowedFiles {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+impl FollowedFiles {
+    /// Looks at them because somebody asks for it: what is still wrong is said, and counted, once more.
+    pub(crate) fn look_again(&self) {
+        *self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.look();
+    }
+}
+
 impl Look for FollowedFiles {
     fn look(&self) {
         let path = self.files.0.path.display();
@@ -214,6 +222,8 @@ impl Look for FollowedFiles {
             Ok(changed) => {
                 if changed {
                     tracing::info!(target: "tidegate::reload", %path, "new files of envoy_ratelimit are in force");
+                } else if said.is_some() {
+                    tracing::info!(target: "tidegate::reload", %path, "the files of envoy_ratelimit are as they were");
                 }
                 *said = None;
                 self.changes.files_looked_at(Ok(changed), self.clock.now());

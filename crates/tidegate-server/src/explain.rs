@@ -10,7 +10,7 @@ use tidegate::{Cost, Reason, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_policy::Policy;
-use tidegate_policy::envoy::{Code, DescriptorDecision};
+use tidegate_policy::envoy::{Code, DescriptorDecision, FileRule};
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
 use tidegate_wire::explanation::{
@@ -75,21 +75,16 @@ impl Desk<'_> {
             decisions = resolved.decisions(now);
             is_over = resolved.answer(now).overall_code == Code::OverLimit;
         }
-        let rules = files.rules().find(|(name, _)| *name == domain).map(|(_, rules)| rules);
         let is_shared = self.daemon.shared.is_some();
-        let limits = rules.into_iter().flatten().map(|rule| {
-            let met = decisions.iter().find(|one| one.rule == Some(rule));
+        let limits = files.rules_of(domain).into_iter().flatten().map(|rule| {
+            let met = decisions.iter().find(|one| one.rule == Some(rule.name));
             match met {
                 Some(met) => {
                     let entries = &descriptors[met.descriptor].entries;
                     let is_stored = is_shared || (self.daemon.asks_store && is_quota(met));
-                    explain_rule(rule, met, entries, is_stored, now)
+                    explain_rule(rule.name, met, entries, is_stored, now)
                 }
-                None => LimitExplanation {
-                    applies: false,
-                    because: "the attributes do not lead to it, or it has no limit".to_owned(),
-                    ..bare(rule, false)
-                },
+                None => unmet_rule(&rule, &pairs),
             }
         });
         Ok(ExplanationBody {
@@ -100,6 +95,41 @@ impl Desk<'_> {
             store_failure: None,
             limits: limits.collect(),
         })
+    }
+}
+
+/// Why a rule does not apply to a request with these attributes.
+fn unmet_rule(rule: &FileRule<'_>, attributes: &[(&str, &str)]) -> LimitExplanation {
+    let bare = LimitExplanation { applies: false, ..bare(rule.name, rule.is_shadow) };
+    if rule.limits.is_empty() {
+        return LimitExplanation { because: "it is unlimited, so it counts nothing".to_owned(), ..bare };
+    }
+    let of = |key: &str| attributes.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let unmet = rule.entries.iter().find_map(|(key, wants)| match (of(key), wants) {
+        (None, None) => Some((*key, None, "any value".to_owned())),
+        (None, Some(wants)) => Some((*key, None, format!("\"{wants}\""))),
+        (Some(value), Some(wants)) if value != *wants => Some((*key, Some(value), format!("\"{wants}\""))),
+        _ => None,
+    });
+    match unmet {
+        Some((attribute, value, wants)) => LimitExplanation {
+            because: match value {
+                Some(value) => {
+                    format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES))
+                }
+                None => format!("the request has no {attribute}; it wants {wants}"),
+            },
+            unmatched: Some(Unmatched {
+                attribute: attribute.to_owned(),
+                value: value.map(str::to_owned),
+                wants,
+            }),
+            ..bare
+        },
+        None => LimitExplanation {
+            because: "another rule that fits its attributes better comes before it".to_owned(),
+            ..bare
+        },
     }
 }
 
@@ -115,8 +145,7 @@ fn explain_rule(
     is_stored: bool,
     now: Timestamp,
 ) -> LimitExplanation {
-    let DescriptorDecision { limit, remaining, used, window, .. } = *met;
-    let window = window.map_or_else(String::new, |window| format!(" in each {}", HumanDuration(window)));
+    let DescriptorDecision { limit, remaining, used, .. } = *met;
     let level =
         LevelExplanation { limit, used, remaining, reset_ms: millis_up(met.reset_at.saturating_since(now)) };
     let counted = LimitExplanation {
@@ -124,7 +153,7 @@ fn explain_rule(
         because: format!("{remaining} of {limit} left"),
         counter: Some(CounterExplanation {
             key: entries.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect(),
-            numbers: format!("{limit}{window}"),
+            numbers: met.algorithm.map_or_else(|| limit.to_string(), numbers_in_words),
             numbers_of: NumbersOf::Limit,
             overrides: None,
             until: None,

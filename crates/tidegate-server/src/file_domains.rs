@@ -85,6 +85,11 @@ impl Desk<'_> {
             (descriptor.hits, descriptor.peeks) = (Some(cost.units()), is_peek);
         }
         if descriptors.is_empty() {
+            if !is_peek {
+                let request = Request::new(&domain, pairs.as_slice()).cost(cost);
+                let asked = Asked::borrowed(&request, terms.style.protocol());
+                self.note_domain_admission(&files, &asked, &[], terms.now);
+            }
             return Ok(self.admitted(&domain, None, &[], terms));
         }
         let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
@@ -148,6 +153,16 @@ impl Desk<'_> {
         now: Timestamp,
     ) {
         let is_over = is_over(answer);
+        for (at, descriptor) in descriptors.iter().enumerate() {
+            let is_asked = !descriptor.gives_back && descriptor.hits != Some(0);
+            if is_over || !is_asked || decisions.iter().any(|one| one.descriptor == at) {
+                continue;
+            }
+            // No limit speaks of it.
+            let cost = descriptor.hits.and_then(Cost::new).unwrap_or_default();
+            let request = Request::new(domain, descriptor.entries.as_slice()).cost(cost);
+            self.note_domain_admission(files, &Asked::borrowed(&request, Protocol::Rls), &[], now);
+        }
         for one in decisions.iter().filter(|one| one.hits > 0) {
             let entries = descriptors[one.descriptor].entries.as_slice();
             let cost = Cost::new(one.hits).unwrap_or_default();

@@ -160,6 +160,7 @@ impl Desk<'_> {
     pub(crate) async fn report(&self, caller: &Caller, body: &[u8]) -> Answered {
         let report: Report<'_> = read(body)?;
         caller.may(Verb::Report, &report.namespace)?;
+        self.refuse_domain(&report.namespace)?;
         let pairs = self.bounded(&report.attributes)?;
         let request = request(&report.namespace, &report.attributes, &pairs, report.cost.0);
         let now = self.daemon.clock.now();
@@ -176,6 +177,7 @@ impl Desk<'_> {
     pub(crate) async fn refund(&self, caller: &Caller, body: &[u8]) -> Answered {
         let refund: Refund<'_> = read(body)?;
         caller.may(Verb::Refund, &refund.namespace)?;
+        self.refuse_domain(&refund.namespace)?;
         if let Some(fault) = refund.fault() {
             return Err(fault);
         }
@@ -226,6 +228,7 @@ impl Desk<'_> {
     pub(crate) async fn reset(&self, caller: &Caller, body: &[u8]) -> Answered {
         let reset: Reset<'_> = read(body)?;
         caller.may(Verb::Reset, &reset.namespace)?;
+        self.refuse_domain(&reset.namespace)?;
         let pairs = self.bounded(&reset.attributes)?;
         let request = request(&reset.namespace, &reset.attributes, &pairs, Cost::ONE);
         let now = self.daemon.clock.now();
@@ -236,6 +239,7 @@ impl Desk<'_> {
     pub(crate) async fn block(&self, caller: &Caller, body: &[u8]) -> Answered {
         let block: Block<'_> = read(body)?;
         caller.may(Verb::Block, &block.namespace)?;
+        self.refuse_domain(&block.namespace)?;
         let span = block.span()?;
         let pairs = self.bounded(&block.attributes)?;
         let request = request(&block.namespace, &block.attributes, &pairs, Cost::ONE);

@@ -1,6 +1,5 @@
 //! One line for a refusal, and at most so many a second: a flood of refusals must not become a flood of lines.
 
-use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Rate, Reason, Refusal, Timestamp};
@@ -38,13 +37,13 @@ impl RefusalLog {
             target: "tidegate::refusal",
             reason = reason.as_str(),
             plane = refusal.plane().as_str(),
-            namespace = %OneLine(&refusal.namespace),
-            limit = %OneLine(refusal.name()),
-            key = %OneLine(&key_text(refusal)),
+            namespace = &*refusal.namespace,
+            limit = refusal.name(),
+            key = key_text(refusal).as_str(),
             remaining = refusal.remaining(),
             retry_after_ms = millis_of(refusal, now),
             protocol = protocol.as_str(),
-            detail = refusal.detail.as_deref().map(|detail| tracing::field::display(OneLine(detail))),
+            detail = refusal.detail.as_deref(),
             suppressed = (suppressed > 0).then_some(suppressed),
             "refused",
         );
@@ -70,31 +69,13 @@ impl RefusalLog {
     }
 }
 
-/// Text from outside as one line that a terminal takes for text: control characters are written as escapes.
-pub(crate) struct OneLine<'a>(pub(crate) &'a str);
-
-impl fmt::Display for OneLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Line and paragraph separators and the marks that reverse direction also rewrite what a reader sees.
-        let is_hostile = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        for part in self.0.split_inclusive(is_hostile) {
-            match part.chars().next_back().filter(|c| is_hostile(*c)) {
-                Some(last) => {
-                    f.write_str(&part[..part.len() - last.len_utf8()])?;
-                    write!(f, "{}", last.escape_default())?;
-                }
-                None => f.write_str(part)?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use tidegate::Violated;
+
     use super::*;
 
     #[test]
@@ -119,9 +100,41 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_sent_stays_on_its_line() {
-        let hostile = "ada\r\n2026 INFO forged\u{1b}[2J\u{202e}x";
-        assert_eq!(OneLine(hostile).to_string(), "ada\\r\\n2026 INFO forged\\u{1b}[2J\\u{202e}x");
-        assert_eq!(OneLine("gr\u{fc}n \"q\"").to_string(), "gr\u{fc}n \"q\"");
+    fn what_a_caller_sent_stays_in_its_field() {
+        #[derive(Clone, Default)]
+        struct Written(Arc<Mutex<Vec<u8>>>);
+
+        impl Write for Written {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().write(bytes)
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+
+        let violated = Violated {
+            name: "per-user".into(),
+            reason: Reason::RateExceeded,
+            retry: tidegate::Retry::Backoff,
+            limit: 1,
+            remaining: 0,
+            window: None,
+        };
+        let hostile = "ada remaining=99\r\n2026 INFO forged\u{1b}[2J\u{202e}x\" limit=\"other";
+        let scope = std::iter::once(("user".into(), hostile.into())).collect();
+        let refusal = Refusal::new("api", scope, violated);
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let log = RefusalLog::new(Rate::per_second(1).ok());
+            assert!(log.write(&refusal, Protocol::Http, Timestamp::from_secs(1)));
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let expected = r#"key="user=ada remaining=99\r\n2026 INFO forged\u{1b}[2J\u{202e}x\" limit=\"other" remaining=0"#;
+        assert!(text.contains(expected) && text.lines().count() == 1, "{text}");
     }
 }

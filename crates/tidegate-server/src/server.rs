@@ -308,7 +308,7 @@ impl Handle {
     pub fn reload(&self) {
         self.daemon.changes.asked.notify_one();
         if let Some(files) = self.daemon.followed_files() {
-            tokio::task::spawn_blocking(move || files.look());
+            tokio::task::spawn_blocking(move || files.look_again());
         }
         if let Some(decisions) = &self.daemon.decisions {
             decisions.log.reopen();

@@ -110,7 +110,7 @@ impl<'a> RefusalBody<'a> {
         let problem = Meaning::of(refusal.reason()).problem;
         Self {
             r#type: problem.uri(),
-            title: problem.title(),
+            title: problem.title_at(status),
             status,
             detail: sentence(refusal, now),
             violated_policies: refusal.violated.iter().map(|one| &*one.name).collect(),

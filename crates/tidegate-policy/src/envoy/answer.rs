@@ -1,10 +1,11 @@
 //! What the caller is told.
 
 use core::time::Duration;
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 use tidegate::algorithm::Verdict;
-use tidegate::{CarriedStatus, Charging, Reason, Retry, Timestamp};
+use tidegate::{Algorithm, CarriedStatus, Charging, Reason, Retry, Timestamp};
 
 use super::metric::{Counts, near};
 use super::resolve::{Charge, Limited, Part, Resolved, is_charge_over};
@@ -83,9 +84,9 @@ pub struct DescriptorDecision<'a> {
     pub is_shadow: bool,
     /// Why it is over its limit and when there is room again; `None` if it is not over.
     pub refusal: Option<(Reason, Retry)>,
-    /// The limit, by the number that the file has.
+    /// The most hits that the limit admits at once: the number that the file has, or the burst of a bucket.
     pub limit: u64,
-    /// Hits left; 0 if it is over.
+    /// Hits left, which may be too few for the hits that were asked for.
     pub remaining: u64,
     /// Hits used, more than the limit where refused hits count.
     pub used: u64,
@@ -93,6 +94,8 @@ pub struct DescriptorDecision<'a> {
     pub reset_at: Timestamp,
     /// The length of the limit's window.
     pub window: Option<Duration>,
+    /// The algorithm with its numbers; `None` for a limit that came with the descriptor.
+    pub algorithm: Option<&'a Algorithm>,
     /// The hits that it asked for.
     pub hits: u64,
 }
@@ -116,11 +119,15 @@ impl<'a> Resolved<'a> {
             rule: limited.rule.map(|rule| rule.metric_key.as_str()),
             is_shadow: limited.is_shadow || self.settings.shadow,
             refusal: is_over.then(|| refusal(charge, limited.hits, now)),
-            limit: charge.limit.requests_per_unit.into(),
-            remaining: status.filter(|_| !is_over).map_or(0, |status| left(charge, status)),
+            limit: most(charge),
+            remaining: status.map_or(0, |status| left(charge, status)),
             used: status.map_or(0, |status| status.used),
             reset_at: status.map_or(now, |status| status.reset_at),
             window: charge.limit.algorithm.window(),
+            algorithm: match &charge.limit {
+                Cow::Borrowed(limit) => Some(&limit.algorithm),
+                Cow::Owned(_) => None,
+            },
             hits: limited.hits,
         }
     }
@@ -267,9 +274,17 @@ fn refusal(charge: &Charge<'_>, hits: u64, now: Timestamp) -> (Reason, Retry) {
     }
 }
 
-/// What is left of a limit, by the number that the file has.
+/// The most hits that a limit admits at once: the number that the file has, but of a bucket its burst.
+fn most(charge: &Charge<'_>) -> u64 {
+    match &charge.limit.algorithm {
+        Algorithm::Bucket(bucket) => bucket.burst(),
+        _ => charge.limit.requests_per_unit.into(),
+    }
+}
+
+/// What is left of a limit.
 fn left(charge: &Charge<'_>, status: &CarriedStatus) -> u64 {
-    u64::from(charge.limit.requests_per_unit).saturating_sub(status.used)
+    most(charge).saturating_sub(status.used)
 }
 
 /// How long until the window ends, in whole seconds, at least one.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use tidegate::Algorithm;
+
 use super::answer;
 use super::request::{DESCRIPTORS_MAX, Descriptor, RequestError};
 use super::resolve::Resolved;
@@ -40,6 +42,20 @@ pub struct Read {
 pub struct Files {
     domains: BTreeMap<Box<str>, Domain>,
     settings: Settings,
+}
+
+/// A rule of a domain.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FileRule<'a> {
+    /// Its name: the domain and the keys and values on the way to it, joined by dots.
+    pub name: &'a str,
+    /// The keys on the way to it, each with the value that it wants; `None` for any. Both may be patterns with `*`.
+    pub entries: Vec<(&'a str, Option<&'a str>)>,
+    /// Whether it only says what it would refuse.
+    pub is_shadow: bool,
+    /// Its limits; none if it lets everything through.
+    pub limits: Vec<&'a Algorithm>,
 }
 
 impl Files {
@@ -85,6 +101,17 @@ impl Files {
         self.domains
             .values()
             .map(|domain| (&*domain.name, domain.rules().map(|rule| rule.metric_key.as_str())))
+    }
+
+    /// The rules of a domain in the order of its files; `None` if no file speaks of it.
+    pub fn rules_of(&self, domain: &str) -> Option<impl Iterator<Item = FileRule<'_>>> {
+        let domain = self.domains.get(domain)?;
+        Some(domain.rules().map(|rule| FileRule {
+            name: &rule.metric_key,
+            entries: rule.entries.iter().map(|(key, value)| (&**key, value.as_deref())).collect(),
+            is_shadow: rule.shadow_mode,
+            limits: rule.limits.iter().map(|limit| &limit.algorithm).collect(),
+        }))
     }
 
     /// The descriptors of a request that has attributes instead: one for every path of the domain's tree from its root

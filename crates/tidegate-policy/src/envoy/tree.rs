@@ -58,6 +58,8 @@ pub(super) struct Rule {
     pub(super) quota_mode: bool,
     pub(super) detailed_metric: bool,
     pub(super) metadata: Map<String, Value>,
+    /// The keys on the way to it, each with the value that it wants.
+    pub(super) entries: Vec<(Box<str>, Option<Box<str>>)>,
     /// Its metrics' key without anything of a request.
     pub(super) metric_key: String,
     /// For a rule with values of requests in its metrics' key: the key of those there are too many of.
@@ -144,6 +146,7 @@ impl Domain {
             quota_mode,
             detailed_metric,
             metadata,
+            entries: nodes.iter().map(|node| (node.key.clone(), node.value.clone())).collect(),
             metric_key: metric::rule_key(&self.name, &nodes),
             metric_rest: metric::rest_key(&self.name, &nodes, detailed_metric),
         }

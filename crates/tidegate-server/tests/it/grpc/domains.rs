@@ -167,6 +167,53 @@ async fn a_limit_that_comes_with_its_descriptor_is_counted_as_an_override_whethe
 }
 
 #[tokio::test]
+async fn rules_are_listed_and_explained_with_the_numbers_that_count() {
+    let folder = Folder::new();
+    let file = "
+domain: messaging
+descriptors:
+  - key: bucket
+    rate_limit: { unit: second, requests_per_unit: 10, algorithm: rate, burst: 3 }
+  - key: window
+    value: small
+    rate_limit: { unit: day, requests_per_unit: 5 }
+  - key: free
+    rate_limit: { unlimited: true }
+";
+    std::fs::write(folder.path().join("messaging.yaml"), file).unwrap();
+    let world = world(&folder, settings(Semantics::Tidegate)).await;
+    let mut client = world.client().await;
+    for path in ["/v1/limits", "/v1/limits?namespace=messaging"] {
+        let limits = client.get(path).await.json();
+        let rules = limits["domains"][0]["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), 3, "{limits}");
+        assert_eq!(rules[1]["name"], "messaging.window_small", "{limits}");
+        assert_eq!(rules[1]["entries"], json!([["window", "small"]]));
+        assert!(rules[0]["limits"][0].as_str().unwrap().contains("burst 3"), "{limits}");
+        assert_eq!(rules[2]["limits"], json!([]));
+    }
+    assert_eq!(client.get("/v1/limits?namespace=message").await.status, 404);
+    assert_eq!(client.get("/v1/keys/top?namespace=messaging&limit=nope").await.status, 404);
+    let (_, first) = check(&world, r#"{"bucket":"a"}"#, "").await;
+    assert_eq!((&first["limits"][0]["limit"], &first["remaining"]), (&json!(3), &json!(2)), "{first}");
+    // What is refused whole leaves what there was, and says how much that is.
+    assert_eq!(check(&world, r#"{"window":"small"}"#, r#","cost":4"#).await.0, 200);
+    let (status, refused) = check(&world, r#"{"window":"small"}"#, r#","cost":2"#).await;
+    assert_eq!((status, &refused["remaining"]), (429, &json!(1)), "{refused}");
+    let body = r#"{"namespace":"messaging","attributes":{"window":"big","free":"x"}}"#;
+    let explained = world.post("/v1/explain", body).await.json();
+    let because = |at: usize| explained["limits"][at]["because"].as_str().unwrap().to_owned();
+    assert_eq!(because(0), "the request has no bucket; it wants any value");
+    assert_eq!(because(1), "window is \"big\"; it wants \"small\"");
+    assert_eq!(because(2), "it is unlimited, so it counts nothing");
+    // A request that no rule speaks of is a decision, too.
+    assert_eq!(check(&world, r#"{"nothing":"x"}"#, "").await.0, 200);
+    let page = client.get("/metrics").await.body;
+    let line = r#"tidegate_decisions_total{namespace="messaging",limit="",decision="admit",reason="",protocol="http"} 1"#;
+    assert!(page.lines().any(|one| one == line), "{page}");
+}
+
+#[tokio::test]
 async fn what_files_do_not_serve_says_so() {
     let folder = folder();
     let world = world(&folder, Settings::default()).await;
@@ -175,6 +222,20 @@ async fn what_files_do_not_serve_says_so() {
     let fault = answer.json();
     assert_eq!((answer.status, &fault["error"]), (400, &json!("not_available")), "{fault}");
     assert!(fault["detail"].as_str().unwrap().contains("\"messaging\" is a domain"), "{fault}");
+    for (route, rest) in [
+        ("/v1/report", ""),
+        ("/v1/refund", r#","refund_key":"r""#),
+        ("/v1/reset", ""),
+        ("/v1/block", r#","limit":"x","for_ms":1"#),
+    ] {
+        let body = format!(r#"{{"namespace":"messaging","attributes":{{"to_number":"1"}}{rest}}}"#);
+        let answer = world.post(route, &body).await;
+        assert_eq!(
+            (answer.status, &answer.json()["error"]),
+            (400, &json!("not_available")),
+            "{route} {answer:?}"
+        );
+    }
     let resp = world.handle.resp().unwrap().tcp().unwrap();
     let mut redis = crate::resp::Client::over(tokio::net::TcpStream::connect(resp).await.unwrap());
     let error = redis.ask("TG.CHECK messaging to_number 1").await;
