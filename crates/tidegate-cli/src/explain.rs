@@ -63,7 +63,7 @@ fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<
     let explained = explain_fresh(&checked.policy, &question.namespace, &question.borrowed(), question.cost);
     let explained = explained.map_err(|fault| {
         let names: Vec<&str> = checked.policy.namespaces.iter().map(|one| one.name.as_str()).collect();
-        let known = names.contains(&question.namespace.as_str());
+        let known = names.is_empty() || names.contains(&question.namespace.as_str());
         let there = if known { String::new() } else { format!("; there are: {}", names.join(", ")) };
         Unanswered::Untaken(format!("{}{there}", fault.detail))
     })?;

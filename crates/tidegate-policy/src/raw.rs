@@ -40,7 +40,7 @@ pub(crate) struct Config {
     /// The memory for counters.
     pub(crate) memory: Option<Memory>,
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's "domain"). A request
-    /// that names a namespace that is not here is an error to its sender.
+    /// that names a namespace that is not here, nor a domain of `envoy_ratelimit`, is an error to its sender.
     pub(crate) namespaces: Option<BTreeMap<String, Namespace>>,
     /// Who may ask what. With any of these nobody is served without one, except health and the reverse proxy. Default: none,
     /// and then whoever reaches a listener may do everything.

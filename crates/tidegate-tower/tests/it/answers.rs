@@ -100,6 +100,39 @@ async fn a_refusal_is_a_problem_that_says_which_limit_why_and_when_to_come_back(
 }
 
 #[tokio::test]
+async fn each_kind_of_refusal_is_that_of_the_daemon() {
+    let day = 24 * 60 * 60 * SECOND;
+    for (name, limit, reason, status, retry_ms) in [
+        ("rate", bucket(2, 60 * SECOND, 2), "rate_exceeded", 429, Some(30_000)),
+        ("quota", bucket(2, day, 2), "quota_exceeded", 429, Some(43_200_000)),
+        ("required", bucket(2, 60 * SECOND, 2), "attribute_missing", 400, None),
+    ] {
+        let key = if name == "required" { "account" } else { "user" };
+        let limit = Limit::new(name, limit).key([key]).missing(tidegate::limit::Missing::Refuse);
+        let world = World::new(builder([limit]));
+        if status == 429 {
+            for _ in 0..2 {
+                assert_eq!(ask(&world, request()).await.status(), 200, "{name}");
+            }
+        }
+        let response = ask(&world, request()).await;
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["x-tidegate-reason"]),
+            (status, &reason.parse().unwrap())
+        );
+        let seconds = retry_ms.map(|ms: u64| (ms / 1000).to_string());
+        let told = response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(told, seconds, "{name}");
+        let body: Value = serde_json::from_str(&text(response).await).unwrap();
+        assert_eq!(
+            (&body["reason"], &body["limit"], &body["remaining"]),
+            (&json!(reason), &json!(name), &json!(0))
+        );
+        assert_eq!(body["retry_after_ms"].as_u64(), retry_ms, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_over_grpc_is_a_status_without_messages() {
     let world = World::new(usual());
     let held = ask(&world, request()).await;
