@@ -94,8 +94,8 @@ fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
     let new = policy_file::check(&name, &bytes);
     let old = arguments.against.as_deref().map(read).transpose()?;
     let mut verdict = match (new, old) {
-        (Ok(new), None) => of_policy(new, None, arguments),
-        (Ok(new), Some(Ok(old))) => of_policy(new, Some(&old.policy), arguments),
+        (Ok(new), None) => of_policy((&name, &bytes), new, None, arguments),
+        (Ok(new), Some(Ok(old))) => of_policy((&name, &bytes), new, Some(&old.policy), arguments),
         (new, old) => Verdict::broken([new.err(), old.and_then(Result::err)].into_iter().flatten()),
     };
     verdict.file = name;
@@ -114,7 +114,12 @@ fn read(path: &Path) -> Result<Result<Checked, Problems>, Exit> {
 }
 
 /// The verdict about a policy without problems and the files of envoyproxy/ratelimit that it names.
-fn of_policy(checked: Checked, old: Option<&Policy>, arguments: &Validate) -> Verdict {
+fn of_policy(
+    (name, text): (&str, &[u8]),
+    checked: Checked,
+    old: Option<&Policy>,
+    arguments: &Validate,
+) -> Verdict {
     let policy = &checked.policy;
     let mut warnings = checked.warnings;
     let (files, differences, is_partial) = match ratelimit::of_policy(policy, arguments) {
@@ -126,6 +131,19 @@ fn of_policy(checked: Checked, old: Option<&Policy>, arguments: &Validate) -> Ve
         }
         OfPolicy::Broken(problems) => return Verdict::broken([problems]),
     };
+    let warn = |section, what, fix: &str| Problem::of_section((name, text), section, what, fix.to_owned());
+    let store = StoreUse::of_policy(policy, files.as_ref());
+    if let Some(what) = store.forgetting() {
+        warnings.push(warn("store", what, "remove `kind: memory` to keep them in files"));
+    }
+    for domain in files.iter().flat_map(tidegate_policy::envoy::Files::domains) {
+        if policy.namespaces.iter().any(|namespace| namespace.name == domain) {
+            let what = format!(
+                "domain \"{domain}\" is hidden by the namespace of that name, so its limits never count"
+            );
+            warnings.push(warn("envoy_ratelimit", what, "rename one of them"));
+        }
+    }
     let mut counted = Vec::new();
     if !policy.namespaces.is_empty() || files.is_none() {
         let limits: usize = policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
@@ -136,7 +154,7 @@ fn of_policy(checked: Checked, old: Option<&Policy>, arguments: &Validate) -> Ve
     Verdict {
         valid: true,
         comparison: old.map(|old| compare(old, policy)),
-        store: Some(StoreUse::of_policy(policy, files.as_ref())),
+        store: Some(store),
         counted: counted.join(", "),
         warnings,
         differences,

@@ -130,6 +130,20 @@ pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<Expl
 #[derive(Debug, Deserialize)]
 struct Limits {
     namespaces: Vec<NamespaceLimits>,
+    /// The domains of files of envoyproxy/ratelimit.
+    #[serde(default)]
+    domains: Vec<DomainRules>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DomainRules {
+    name: String,
+    rules: Vec<RuleEntries>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RuleEntries {
+    entries: Vec<(String, Option<String>)>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,9 +158,17 @@ struct LimitAttributes {
     matches: Vec<String>,
 }
 
-/// The attributes that the limits of a namespace look at. Only an operator is told.
+/// The attributes that the limits of a namespace, or the rules of a domain, look at. Only an operator is told.
 pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, Unanswered> {
     let limits: Limits = ask(of_operators(daemon)?, Method::GET, "/v1/limits", Map::new()).await?;
+    if let Some(domain) = limits.domains.into_iter().find(|known| known.name == namespace) {
+        let entries = domain.rules.into_iter().flat_map(|rule| rule.entries);
+        let keys: Vec<String> = entries.map(|(key, _)| key).collect();
+        let has_pattern = keys.iter().any(|key| key.contains('*'));
+        let unknown =
+            || Unanswered::Untaken(format!("domain \"{namespace}\" looks at more than is known by name"));
+        return if has_pattern { Err(unknown()) } else { Ok(keys) };
+    }
     let of = limits.namespaces.into_iter().find(|known| known.name == namespace);
     let of = of.filter(|known| !known.limits.is_empty());
     let unknown = || Unanswered::Untaken(format!("namespace \"{namespace}\" has no limits"));

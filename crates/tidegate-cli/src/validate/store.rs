@@ -58,22 +58,32 @@ impl StoreUse {
     }
 }
 
-impl fmt::Display for StoreUse {
-    /// A line that ends with a line break; nothing where no limit is kept anywhere.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.limits.is_empty() {
-            return Ok(());
+impl StoreUse {
+    /// The warning about quotas that a restart forgets; `None` if there are none.
+    pub(super) fn forgetting(&self) -> Option<String> {
+        let forgets = self.place.is_none() && !self.limits.is_empty();
+        forgets.then(|| format!("quotas are kept in memory, and a restart forgets them: {}", self.named()))
+    }
+
+    /// The first of the limits, and how many more there are.
+    fn named(&self) -> String {
+        let named = self.limits.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.limits.len().saturating_sub(NAMED_MAX) {
+            0 => named,
+            more => format!("{named} and {more} more"),
         }
+    }
+}
+
+impl fmt::Display for StoreUse {
+    /// A line that ends with a line break; nothing where no limit is kept anywhere but in memory.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.are_quotas { "quotas" } else { "limits" };
         match &self.place {
-            Some(place) => write!(f, "{what} are kept in {place}")?,
-            None => write!(f, "{what} are kept in memory, and a restart forgets them")?,
-        }
-        let named = self.limits.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-        write!(f, ": {named}")?;
-        match self.limits.len().saturating_sub(NAMED_MAX) {
-            0 => writeln!(f),
-            more => writeln!(f, " and {more} more"),
+            Some(place) if !self.limits.is_empty() => {
+                writeln!(f, "{what} are kept in {place}: {}", self.named())
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -314,3 +314,23 @@ fn issue_15_an_attribute_that_no_limit_looks_at_is_noted() {
         assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
     }
 }
+
+#[test]
+fn issue_15_a_misspelt_entry_of_a_domain_is_noted_and_the_domain_is_listed_by_its_rules() {
+    let folder = TemporaryFolder::new();
+    let rules = "domain: mongo_cps\ndescriptors: [{ key: database, value: users, rate_limit: { unit: second, requests_per_unit: 500 } }]\n";
+    std::fs::write(folder.path().join("mongo.yaml"), rules).unwrap();
+    let files = folder.path().display();
+    let file = TemporaryFile::new(&format!(
+        "listen: {{ http: 127.0.0.1:0 }}\nenvoy_ratelimit: {{ path: {files} }}\n"
+    ));
+    let mut daemon = Daemon::start(&[file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    let (_, _, err) = run(&["check", "--at", &at, "mongo_cps", "databse=users"]);
+    assert!(err.contains("looks at attribute \"databse\"; did you mean database?"), "{err}");
+    let (code, out, _) = run(&["limits", "--at", &at]);
+    assert!(code == 0 && out.contains("mongo_cps.database_users"), "{out}");
+    assert!(out.contains("database=users") && out.contains("enforce"), "{out}");
+    let (code, out, _) = run(&["explain", "--at", &at, "mongo_cps", "database=users"]);
+    assert!(code == 0 && out.contains("mongo_cps.database_users"), "{out}");
+}

@@ -308,10 +308,7 @@ envoy_ratelimit: { path: shop.yaml }
     for (store, expected) in [
         ("", "limits are kept in ./tidegate-data: api/a, api/c, shop.h\n"),
         ("store: { kind: embedded, path: d }\n", "limits are kept in d: api/a, api/c, shop.h\n"),
-        (
-            "store: { kind: memory }\n",
-            "quotas are kept in memory, and a restart forgets them: api/a, shop.h\n",
-        ),
+        ("store: { kind: memory }\n", "valid: 1 namespace, 3 limits, 1 domain, 2 limits, 1 warning\n"),
         (
             "store: { kind: redis, urls: [redis://h] }\n",
             "limits are kept in redis://h: api/a, api/b, api/c and 1 more\n",

@@ -109,15 +109,22 @@ fn issue_15_the_domains_and_limits_of_the_files_that_a_policy_names_are_counted_
     let policy = TemporaryFile::new(&settings);
     let (code, out, err) = run(&["validate", policy.as_str()]);
     assert_eq!((code, err.as_str()), (0, ""));
+    let name = policy.as_str();
     assert_eq!(
         out,
         format!(
-            "{}: valid: 3 domains, 6 limits\nquotas are kept in memory, and a restart forgets them: chat.a, mail.a, shop.a\n",
-            policy.as_str()
+            "warning: {name}:1:1: store: quotas are kept in memory, and a restart forgets them: chat.a, mail.a, shop.a; \
+             remove `kind: memory` to keep them in files\n{name}: valid: 3 domains, 6 limits, 1 warning\n"
         )
     );
+    assert_eq!(run(&["validate", "--deny-warnings", name]).0, 1);
     let both = format!("{settings}\nnamespaces: {{ api: {{ limits: [{{ name: all, rate: 9/s }}] }} }}");
     let policy = TemporaryFile::new(&both);
     let (_, out, _) = run(&["validate", policy.as_str()]);
-    assert!(out.contains(": valid: 1 namespace, 1 limit, 3 domains, 6 limits\n"), "{out}");
+    assert!(out.contains(": valid: 1 namespace, 1 limit, 3 domains, 6 limits, 1 warning\n"), "{out}");
+    let hidden = format!("{settings}\nnamespaces: {{ shop: {{ limits: [{{ name: all, rate: 9/s }}] }} }}");
+    let policy = TemporaryFile::new(&hidden);
+    let (_, out, _) = run(&["validate", policy.as_str()]);
+    let expected = ":2:1: envoy_ratelimit: domain \"shop\" is hidden by the namespace of that name";
+    assert!(out.contains(expected), "{out}");
 }
