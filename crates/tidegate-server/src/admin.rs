@@ -193,7 +193,7 @@ impl Desk<'_> {
         PolicyAnswer {
             version: version.number,
             fingerprint: version.fingerprint.clone(),
-            since: version.since.to_string(),
+            since: version.since.to_whole_millis().to_string(),
             age_ms: millis_up(self.daemon.clock.now().saturating_since(version.since)),
             last_error: told.error().cloned(),
             restart_needed: told.restart_needed,

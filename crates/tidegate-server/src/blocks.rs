@@ -58,7 +58,7 @@ impl Desk<'_> {
                 BlockCause::Refusal => "refusal",
             }
             .to_owned(),
-            seen_at: block.seen_at.to_string(),
+            seen_at: block.seen_at.to_whole_millis().to_string(),
         };
         let blocks = blocks.into_iter().map(body).collect();
         Ok(reply::json(StatusCode::OK, &BlocksBody { blocks, more, unlisted: engine.blocks_unlisted() }))

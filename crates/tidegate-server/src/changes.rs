@@ -105,7 +105,8 @@ impl Changes {
             }
             Err(problems) => {
                 told.failed += 1;
-                told.files_error = Some(LastError { at: now.to_string(), problems: problems.to_owned() });
+                told.files_error =
+                    Some(LastError { at: now.to_whole_millis().to_string(), problems: problems.to_owned() });
             }
         }
     }
@@ -156,7 +157,7 @@ impl Daemon {
 
     /// Notes that a policy was not taken over.
     pub(crate) fn reload_failed(&self, error: &ReloadError) {
-        let at = self.clock.now().to_string();
+        let at = self.clock.now().to_whole_millis().to_string();
         let mut told = self.changes.told();
         told.failed += 1;
         told.last_error = Some(LastError { at, problems: error.to_string() });

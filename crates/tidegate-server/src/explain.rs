@@ -91,7 +91,7 @@ impl Desk<'_> {
             namespace: domain.to_owned(),
             cost,
             would: if is_over { Would::Refuse } else { Would::Admit },
-            at: now.to_string(),
+            at: now.to_whole_millis().to_string(),
             store_failure: None,
             limits: limits.collect(),
         })
@@ -240,7 +240,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
         namespace: request.namespace.to_owned(),
         cost,
         would: if explained.is_admitted() { Would::Admit } else { Would::Refuse },
-        at: now.to_string(),
+        at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),
         limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
     }

@@ -139,7 +139,7 @@ impl Members {
             address: self.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            since: self.since.to_string(),
+            since: self.since.to_whole_millis().to_string(),
             is_leaving,
             keys: totals.holders,
             tokens,

@@ -215,7 +215,7 @@ impl RefusedKeys {
         let span = now.saturating_since(since).max(Duration::from_secs(1));
         TopKeysBody {
             window_ms: millis_up(window),
-            since: since.to_string(),
+            since: since.to_whole_millis().to_string(),
             refusals: total,
             uncounted_max,
             keys: sums.into_iter().map(|sum| sum.body(span, now)).collect(),
@@ -324,7 +324,7 @@ impl KeySum {
             refusals: self.refusals,
             error: self.error,
             rate_per_s: (certain as f64 / span.as_secs_f64() * 1000.0).round() / 1000.0,
-            last_seen: self.last_seen.to_string(),
+            last_seen: self.last_seen.to_whole_millis().to_string(),
             last_seen_ms: millis_up(now.saturating_since(self.last_seen)),
         }
     }

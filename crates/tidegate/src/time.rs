@@ -40,6 +40,11 @@ impl Timestamp {
         self.0
     }
 
+    /// The beginning of the millisecond that it is in, for instants that people read.
+    pub const fn to_whole_millis(self) -> Self {
+        Self(self.0 - self.0 % 1_000_000)
+    }
+
     /// Whole milliseconds since the Unix epoch, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
@@ -107,6 +112,8 @@ mod tests {
     #[test]
     fn an_instant_reads_as_rfc_3339() {
         assert_eq!(Timestamp::from_millis(1_795_215_600_250).to_string(), "2026-11-20T23:00:00.25Z");
+        let exact = Timestamp::from_nanos(1_795_215_600_250_999_999);
+        assert_eq!(exact.to_whole_millis().to_string(), "2026-11-20T23:00:00.25Z");
     }
 
     #[test]
