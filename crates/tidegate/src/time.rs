@@ -41,6 +41,7 @@ impl Timestamp {
     }
 
     /// The beginning of the millisecond that it is in, for instants that people read.
+    #[must_use]
     pub const fn to_whole_millis(self) -> Self {
         Self(self.0 - self.0 % 1_000_000)
     }
