@@ -36,7 +36,7 @@ struct Answer<'a> {
     retry: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// What happened, for people; only of a refusal.
+    /// The detail of a refusal, for people; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<&'a str>,
     /// Every limit that refused, the one that binds longest first.

@@ -28,7 +28,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What `--help` says of exit codes.
+/// The text of `--help` about exit codes.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done; the configuration is valid; the daemon drained
@@ -38,7 +38,7 @@ Exit codes:
   4  the daemon cannot start: an address or its store is in use, or the system refuses
   5  the daemon was told to end and had to cut requests off";
 
-/// What `--help` says of exit codes of commands that ask about a request.
+/// The text of `--help` about exit codes of commands that ask about a request.
 pub(crate) const ASKING: &str = "\
 Exit codes:
   0  the request is admitted, or would be
@@ -46,21 +46,21 @@ Exit codes:
   2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
-/// What `--help` says of exit codes of commands that look at a daemon or change what it counts.
+/// The text of `--help` about exit codes of commands that look at a daemon or change what it counts.
 pub(crate) const OPERATING: &str = "\
 Exit codes:
   0  done
   2  the command line is wrong, the caller may not do it, or there is no such namespace, limit or key
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
-/// What `--help` says of exit codes of commands about leases.
+/// The text of `--help` about exit codes of commands about leases.
 pub(crate) const LEASES: &str = "\
 Exit codes:
   0  done
   2  the command line is wrong, or the daemon shares no store
   3  the output cannot be written, or the daemon does not answer";
 
-/// What `--help` says of exit codes of simulations.
+/// The text of `--help` about exit codes of simulations.
 pub(crate) const SIMULATING: &str = "\
 Exit codes:
   0  no checker found anything

@@ -39,7 +39,7 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the file at `path` is called in messages.
+/// The name of the file at `path` in messages.
 pub(crate) fn name(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) { "<stdin>".to_owned() } else { path.display().to_string() }
 }

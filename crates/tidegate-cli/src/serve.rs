@@ -139,7 +139,7 @@ fn stand_before(
 /// The attributes of requests that --upstream passes on.
 const UPSTREAM_ATTRIBUTES: [&str; 4] = ["ip", "method", "path", "host"];
 
-/// What is said of a namespace whose limits count none of the requests that --upstream passes on, or refuse all of them.
+/// The warning about a namespace whose limits count none of the requests that --upstream passes on, or refuse all of them.
 fn misfit(namespace: &NamespacePolicy) -> Option<String> {
     let name = &namespace.name;
     let set = "--upstream sets only ip, method, path and host";

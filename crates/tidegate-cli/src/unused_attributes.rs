@@ -21,7 +21,7 @@ pub(crate) fn note(question: &Question, looked_at: impl FnOnce() -> Option<Vec<S
 
 fn notes(question: &Question, looked_at: &[String]) -> Vec<String> {
     let is_given = |name: &str| question.attributes.iter().any(|(given, _)| given == name);
-    // What is given already is not what another attribute was meant to be.
+    // An attribute that is given already is no suggestion for another one.
     let mut others: Vec<&str> = looked_at.iter().map(String::as_str).filter(|name| !is_given(name)).collect();
     others.sort_unstable();
     others.dedup();

@@ -18,7 +18,7 @@ use input::Input;
 use ratelimit::OfPolicy;
 use store::StoreUse;
 
-/// What there is to say about one file or directory.
+/// The result for one file or directory.
 #[derive(Debug, Default, Serialize)]
 struct Verdict {
     file: String,
