@@ -10,18 +10,18 @@
 use std::borrow::Cow;
 
 use http::HeaderMap;
-use percent_encoding::percent_decode_str;
 use tidegate::{Class, Cost};
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::Fault;
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::text::Text;
-use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
 use crate::config::AuthorizeHeaders;
 use crate::daemon::Desk;
 use crate::decide::{Keep, Style, Terms, Unanswered};
 use crate::operations::request;
+use crate::parameters::{decoded, malformed};
 use crate::reply::Reply;
 
 /// A gateway subrequest as it stands in query and headers.
@@ -119,25 +119,11 @@ impl<'a> Subrequest<'a> {
     }
 }
 
-fn malformed(detail: impl core::fmt::Display) -> Fault {
-    Fault::new(FaultCode::MalformedQuery, detail)
-}
-
 fn parse_status(text: &str) -> Result<u16, Fault> {
     text.parse().ok().filter(|status| (400..600).contains(status)).ok_or_else(|| {
         malformed(format_args!("deny_status \"{text}\" is not a status from 400 to 599"))
             .fix("leave it out for 429 and 503, or send what the gateway passes, such as 403")
     })
-}
-
-/// A part of a query as text: `+` is a space, and `%` with two digits a byte.
-fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
-    let not_text = |_| malformed("the query is not UTF-8 when decoded");
-    if part.contains('+') {
-        let spaced = part.replace('+', " ");
-        return Ok(percent_decode_str(&spaced).decode_utf8().map_err(not_text)?.into_owned().into());
-    }
-    percent_decode_str(part).decode_utf8().map_err(not_text)
 }
 
 #[cfg(test)]

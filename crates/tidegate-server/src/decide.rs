@@ -20,6 +20,7 @@ use crate::daemon::{Daemon, Desk};
 use crate::decisions::Asked;
 use crate::file_domains::DomainCheck;
 use crate::in_force::InForce;
+use crate::metrics::NamespaceTable;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
@@ -230,12 +231,7 @@ impl Desk<'_> {
                 Noted::Admitted(permit, limits)
             }
             Decision::Refuse(refusal) => {
-                let took = self.took(now);
-                self.in_force.metrics.refused(&refusal, asked.protocol);
-                self.note_refused_key(&refusal, asked.protocol, now);
-                if let Some(decisions) = &self.daemon.decisions {
-                    decisions.refused(asked, &refusal, now, took);
-                }
+                self.note_refusal(&self.in_force.metrics, asked, &refusal, now);
                 Noted::Refused(refusal)
             }
         }
@@ -249,21 +245,43 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Vec<LimitReport> {
         let limits = self.in_force.engine.statuses(permit);
-        self.note_reports(asked, &limits, now);
+        self.note_reports(&self.in_force.metrics, asked, &limits, now);
         limits
     }
 
-    /// As [`Self::note_admitted`], of limits that have these left.
-    pub(crate) fn note_reports(&self, asked: &Asked<'_>, limits: &[LimitReport], now: Timestamp) {
+    /// Counts a refusal in one of these series, and writes it down where that is wanted.
+    pub(crate) fn note_refusal(
+        &self,
+        series: &NamespaceTable,
+        asked: &Asked<'_>,
+        refusal: &Refusal<'_>,
+        now: Timestamp,
+    ) {
         let took = self.took(now);
-        self.in_force.metrics.admitted(&asked.namespace, limits, asked.protocol);
+        series.refused(refusal, asked.protocol);
+        self.note_refused_key(refusal, asked.protocol, now);
+        if let Some(decisions) = &self.daemon.decisions {
+            decisions.refused(asked, refusal, now, took);
+        }
+    }
+
+    /// Counts an admission in one of these series, and writes it down where that is wanted.
+    pub(crate) fn note_reports(
+        &self,
+        series: &NamespaceTable,
+        asked: &Asked<'_>,
+        limits: &[LimitReport],
+        now: Timestamp,
+    ) {
+        let took = self.took(now);
+        series.admitted(&asked.namespace, limits, asked.protocol);
         if let Some(decisions) = &self.daemon.decisions {
             decisions.admitted(asked, limits, now, took);
         }
     }
 
     /// How long a decision took about what was asked at `now`.
-    pub(crate) fn took(&self, now: Timestamp) -> Duration {
+    fn took(&self, now: Timestamp) -> Duration {
         // The decisions' own clock: it is read anyway, and stands still where tests make it.
         let took = self.daemon.clock.now().saturating_since(now);
         self.daemon.metrics.shared().decision_duration.observe(took);

@@ -26,6 +26,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
+use crate::file_domains::{descriptors_of, malformed};
 use crate::from_policy::namespaces;
 use crate::operations::request;
 use crate::reply::{self, Reply};
@@ -63,11 +64,7 @@ impl Desk<'_> {
     ) -> Result<ExplanationBody, Fault> {
         let (domain, cost) = (request.namespace, request.cost.units());
         let pairs: Vec<(&str, &str)> = request.attributes.iter().collect();
-        let malformed = |error| Fault::new(FaultCode::MalformedBody, error).field("attributes");
-        let mut descriptors = files.descriptors(domain, &pairs).map_err(malformed)?;
-        for descriptor in &mut descriptors {
-            (descriptor.hits, descriptor.peeks) = (Some(cost), true);
-        }
+        let descriptors = descriptors_of(files, domain, &pairs, request.cost, true)?;
         let (mut decisions, mut is_over) = (Vec::new(), false);
         if !descriptors.is_empty() {
             let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
@@ -112,20 +109,7 @@ fn unmet_rule(rule: &FileRule<'_>, attributes: &[(&str, &str)]) -> LimitExplanat
         _ => None,
     });
     match unmet {
-        Some((attribute, value, wants)) => LimitExplanation {
-            because: match value {
-                Some(value) => {
-                    format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES))
-                }
-                None => format!("the request has no {attribute}; it wants {wants}"),
-            },
-            unmatched: Some(Unmatched {
-                attribute: attribute.to_owned(),
-                value: value.map(str::to_owned),
-                wants,
-            }),
-            ..bare
-        },
+        Some((attribute, value, wants)) => unmatched(bare, attribute, value, wants),
         None => LimitExplanation {
             because: "another rule that fits its attributes better comes before it".to_owned(),
             ..bare
@@ -171,6 +155,30 @@ fn explain_rule(
             ..refused(counted, reason, retry, now)
         },
         None => counted,
+    }
+}
+
+/// A limit with a condition that does not hold.
+fn unmatched(
+    bare: LimitExplanation,
+    attribute: &str,
+    value: Option<&str>,
+    wants: String,
+) -> LimitExplanation {
+    LimitExplanation {
+        applies: false,
+        because: match value {
+            Some(value) => {
+                format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES))
+            }
+            None => format!("the request has no {attribute}; it wants {wants}"),
+        },
+        unmatched: Some(Unmatched {
+            attribute: attribute.to_owned(),
+            value: value.map(str::to_owned),
+            wants,
+        }),
+        ..bare
     }
 }
 
@@ -249,21 +257,9 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
 fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
     let bare = bare(&one.name, one.is_shadow);
     match &one.standing {
-        Standing::Unmatched { attribute, value, wants } => LimitExplanation {
-            applies: false,
-            because: match value {
-                Some(value) => {
-                    format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES))
-                }
-                None => format!("the request has no {attribute}; it wants {wants}"),
-            },
-            unmatched: Some(Unmatched {
-                attribute: attribute.clone(),
-                value: value.clone(),
-                wants: wants.clone(),
-            }),
-            ..bare
-        },
+        Standing::Unmatched { attribute, value, wants } => {
+            unmatched(bare, attribute, value.as_deref(), wants.clone())
+        }
         Standing::Skipped { lacks } => LimitExplanation {
             applies: false,
             because: format!(

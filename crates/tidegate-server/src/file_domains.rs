@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tidegate::refusal::ScopeValues;
 use tidegate::{Cost, Refusal, Retry, Timestamp, Violated};
 use tidegate_engine::{LimitReport, Request};
-use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, Resolved};
+use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::daemon::Desk;
@@ -77,18 +77,15 @@ impl Desk<'_> {
     /// Answers a request that has attributes.
     pub(crate) async fn check_domain(&self, check: DomainCheck) -> Result<Reply, Fault> {
         let DomainCheck { files, domain, attributes, cost, is_peek, terms } = check;
-        let malformed = |error| Fault::new(FaultCode::MalformedBody, error).field("attributes");
         let pairs: Vec<(&str, &str)> =
             attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let mut descriptors = files.descriptors(&domain, &pairs).map_err(malformed)?;
-        for descriptor in &mut descriptors {
-            (descriptor.hits, descriptor.peeks) = (Some(cost.units()), is_peek);
-        }
+        let request = Request::new(&domain, pairs.as_slice()).cost(cost);
+        let asked = Asked::borrowed(&request, terms.style.protocol());
+        let series = || files.series(&self.daemon.metrics);
+        let descriptors = descriptors_of(&files, &domain, &pairs, cost, is_peek)?;
         if descriptors.is_empty() {
             if !is_peek {
-                let request = Request::new(&domain, pairs.as_slice()).cost(cost);
-                let asked = Asked::borrowed(&request, terms.style.protocol());
-                self.note_domain_admission(&files, &asked, &[], terms.now);
+                self.note_reports(series(), &asked, &[], terms.now);
             }
             return Ok(self.admitted(&domain, None, &[], terms));
         }
@@ -99,12 +96,10 @@ impl Desk<'_> {
         let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));
         let reports = reports_of(&decisions);
         if !is_peek {
-            let request = Request::new(&domain, pairs.as_slice()).cost(cost);
-            let asked = Asked::borrowed(&request, terms.style.protocol());
             self.daemon.metrics.grpc.decided(&answer);
             match &refusal {
-                Some(refusal) => self.note_domain_refusal(&files, &asked, refusal, terms.now),
-                None => self.note_domain_admission(&files, &asked, &reports, terms.now),
+                Some(refusal) => self.note_refusal(series(), &asked, refusal, terms.now),
+                None => self.note_reports(series(), &asked, &reports, terms.now),
             }
         }
         Ok(match &refusal {
@@ -152,61 +147,45 @@ impl Desk<'_> {
         (answer, decisions): (&Answer<'_>, &[DescriptorDecision<'_>]),
         now: Timestamp,
     ) {
-        let is_over = is_over(answer);
+        let (is_over, series) = (is_over(answer), files.series(&self.daemon.metrics));
         for (at, descriptor) in descriptors.iter().enumerate() {
-            let is_asked = !descriptor.gives_back && descriptor.hits != Some(0);
-            if is_over || !is_asked || decisions.iter().any(|one| one.descriptor == at) {
+            let decision = decisions.iter().find(|one| one.descriptor == at);
+            let hits = decision.map_or(descriptor.hits, |one| Some(one.hits));
+            if descriptor.gives_back || hits == Some(0) {
                 continue;
             }
-            // No limit speaks of it.
-            let cost = descriptor.hits.and_then(Cost::new).unwrap_or_default();
+            let cost = hits.and_then(Cost::new).unwrap_or_default();
             let request = Request::new(domain, descriptor.entries.as_slice()).cost(cost);
-            self.note_domain_admission(files, &Asked::borrowed(&request, Protocol::Rls), &[], now);
-        }
-        for one in decisions.iter().filter(|one| one.hits > 0) {
-            let entries = descriptors[one.descriptor].entries.as_slice();
-            let cost = Cost::new(one.hits).unwrap_or_default();
-            let request = Request::new(domain, entries).cost(cost);
             let asked = Asked::borrowed(&request, Protocol::Rls);
-            let refuses = is_over && one.refusal.is_some() && !one.is_shadow;
-            if refuses {
-                let refusal = refusal_of(domain, descriptors, core::slice::from_ref(one));
-                self.note_domain_refusal(files, &asked, &refusal, now);
+            let of_limit = decision.map_or(&[][..], core::slice::from_ref);
+            let refuses = decision.is_some_and(|one| one.refusal.is_some() && !one.is_shadow);
+            if is_over && refuses {
+                self.note_refusal(series, &asked, &refusal_of(domain, descriptors, of_limit), now);
             } else if !is_over {
-                let reports = reports_of(core::slice::from_ref(one));
-                self.note_domain_admission(files, &asked, &reports, now);
+                self.note_reports(series, &asked, &reports_of(of_limit), now);
             }
         }
     }
+}
 
-    fn note_domain_refusal(
-        &self,
-        files: &CurrentFiles,
-        asked: &Asked<'_>,
-        refusal: &Refusal<'static>,
-        now: Timestamp,
-    ) {
-        let took = self.took(now);
-        files.series(&self.daemon.metrics).refused(refusal, asked.protocol);
-        self.note_refused_key(refusal, asked.protocol, now);
-        if let Some(decisions) = &self.daemon.decisions {
-            decisions.refused(asked, refusal, now, took);
-        }
+/// The descriptors of a request that has attributes, each of this cost.
+pub(crate) fn descriptors_of<'a>(
+    files: &CurrentFiles,
+    domain: &str,
+    attributes: &[(&'a str, &'a str)],
+    cost: Cost,
+    is_peek: bool,
+) -> Result<Vec<Descriptor<'a>>, Fault> {
+    let mut descriptors = files.descriptors(domain, attributes).map_err(malformed)?;
+    for descriptor in &mut descriptors {
+        (descriptor.hits, descriptor.peeks) = (Some(cost.units()), is_peek);
     }
+    Ok(descriptors)
+}
 
-    fn note_domain_admission(
-        &self,
-        files: &CurrentFiles,
-        asked: &Asked<'_>,
-        reports: &[LimitReport],
-        now: Timestamp,
-    ) {
-        let took = self.took(now);
-        files.series(&self.daemon.metrics).admitted(&asked.namespace, reports, asked.protocol);
-        if let Some(decisions) = &self.daemon.decisions {
-            decisions.admitted(asked, reports, now, took);
-        }
-    }
+/// The fault of a request that the files cannot take.
+pub(crate) fn malformed(error: RequestError) -> Fault {
+    Fault::new(FaultCode::MalformedBody, error).field("attributes")
 }
 
 fn is_over(answer: &Answer<'_>) -> bool {

@@ -107,12 +107,13 @@ impl Parameters<'_> {
     }
 }
 
-fn malformed(detail: impl core::fmt::Display) -> Fault {
+/// The fault of a query that cannot be taken.
+pub(crate) fn malformed(detail: impl core::fmt::Display) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
 }
 
 /// A part of a query as text: `+` is a space, and `%` with two digits a byte.
-fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
+pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
     let not_text = |_| malformed("the query is not UTF-8 when decoded");
     if part.contains('+') {
         let spaced = part.replace('+', " ");

@@ -16,8 +16,8 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// How many there are.
-    pub(crate) const COUNT: usize = 5;
+    /// Every protocol.
+    pub(crate) const ALL: [Self; 5] = [Self::Http, Self::Authorize, Self::Rls, Self::Resp, Self::Proxy];
 
     /// The name in metrics and logs.
     pub(crate) const fn as_str(self) -> &'static str {

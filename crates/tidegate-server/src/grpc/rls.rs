@@ -341,7 +341,8 @@ impl Desk<'_> {
         let name = OVERRIDE.to_owned();
         let mut report = LimitReport::new(name, status.limit, status.remaining, status.reset_at);
         report.window = status.window;
-        self.note_reports(&decisions::Asked::borrowed(request, Protocol::Rls), &[report], now);
+        let asked = decisions::Asked::borrowed(request, Protocol::Rls);
+        self.note_reports(&self.in_force.metrics, &asked, &[report], now);
     }
 
     /// What `cost` would meet under a limit that came with the request.

@@ -64,7 +64,7 @@ pub(crate) struct LimitSeries {
     near: OnceLock<Counter>,
     shadow: OnceLock<Counter>,
     /// Made when the first decision comes over a protocol, for a limit is usually used over one of them.
-    protocols: [OnceLock<Box<ProtocolSeries>>; Protocol::COUNT],
+    protocols: [OnceLock<Box<ProtocolSeries>>; Protocol::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl LimitFamilies {
             families: self.clone(),
             near: OnceLock::new(),
             shadow: OnceLock::new(),
-            protocols: [const { OnceLock::new() }; Protocol::COUNT],
+            protocols: [const { OnceLock::new() }; Protocol::ALL.len()],
         }
     }
 }

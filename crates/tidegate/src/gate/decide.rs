@@ -2,6 +2,7 @@
 
 use core::hint::black_box;
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
@@ -368,20 +369,19 @@ impl Gate {
         values: &Values<'a>,
         now: Timestamp,
     ) -> Refusal<'a> {
-        let mut refusing: SmallVec<[(Retry, &Probe<'a>); 3]> = SmallVec::new();
+        let mut refusing: SmallVec<[(Retry, Option<Duration>, &Probe<'a>); 3]> = SmallVec::new();
         for probe in probes {
             if probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce {
                 // A permit that is expected back soon binds for less long than a window that ends later.
                 let hint = self.table.retry_hint(probe, now);
                 let binds = hint.map_or(retry_of(probe, now), |hint| Retry::At(now.saturating_add(hint)));
-                refusing.push((binds, probe));
+                refusing.push((binds, hint, probe));
             }
         }
         // Stable: of two that bind equally long the first in the policy is named.
-        refusing.sort_by(|(one, _), (other, _)| Retry::longest_first(*one, *other));
-        let (_, binding) = refusing.first().expect("only called when some limit refuses");
+        refusing.sort_by(|(one, ..), (other, ..)| Retry::longest_first(*one, *other));
+        let &(_, retry_hint, binding) = refusing.first().expect("only called when some limit refuses");
         let limit = self.limit_of(binding);
-        let retry_hint = self.table.retry_hint(binding, now);
         let detail = match binding.answer {
             Answer::Lacks { attribute } => Some(Cow::Owned(format!(
                 "the request lacks the attribute \"{}\", which limit \"{}\" requires",
@@ -391,7 +391,7 @@ impl Gate {
             _ => None,
         };
         let mut violated = SmallVec::new();
-        for (_, probe) in &refusing {
+        for (.., probe) in &refusing {
             violated.push(self.violated(probe, retry_of(probe, now), now));
         }
         Refusal {
