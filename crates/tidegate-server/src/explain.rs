@@ -101,15 +101,11 @@ fn unmet_rule(rule: &FileRule<'_>, attributes: &[(&str, &str)]) -> LimitExplanat
     if rule.limits.is_empty() {
         return LimitExplanation { because: "it is unlimited, so it counts nothing".to_owned(), ..bare };
     }
-    let of = |key: &str| attributes.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-    let unmet = rule.entries.iter().find_map(|(key, wants)| match (of(key), wants) {
-        (None, None) => Some((*key, None, "any value".to_owned())),
-        (None, Some(wants)) => Some((*key, None, format!("\"{wants}\""))),
-        (Some(value), Some(wants)) if value != *wants => Some((*key, Some(value), format!("\"{wants}\""))),
-        _ => None,
-    });
-    match unmet {
-        Some((attribute, value, wants)) => unmatched(bare, attribute, value, wants),
+    match rule.unmet(attributes) {
+        Some((attribute, value, wants)) => {
+            let wants = wants.map_or_else(|| "any value".to_owned(), |wants| format!("\"{wants}\""));
+            unmatched(bare, attribute, value, wants)
+        }
         None => LimitExplanation {
             because: "another rule that fits its attributes better comes before it".to_owned(),
             ..bare

@@ -9,7 +9,7 @@ use super::answer;
 use super::request::{DESCRIPTORS_MAX, Descriptor, RequestError};
 use super::resolve::Resolved;
 use super::tree::{Domain, Rule};
-use super::{Settings, difference, read};
+use super::{Settings, difference, glob, read};
 use crate::parse::{failed, text_of};
 use crate::path::Path;
 use crate::problem::{Problem, Problems, Report, shown};
@@ -56,6 +56,23 @@ pub struct FileRule<'a> {
     pub is_shadow: bool,
     /// Its limits; none if it lets everything through.
     pub limits: Vec<&'a Algorithm>,
+}
+
+impl<'a> FileRule<'a> {
+    /// The first of its entries that these attributes do not have: its key, the value that they have instead, and the
+    /// value that it wants. `None` if they have all.
+    pub fn unmet<'v>(
+        &self,
+        attributes: &[(&str, &'v str)],
+    ) -> Option<(&'a str, Option<&'v str>, Option<&'a str>)> {
+        self.entries.iter().find_map(|&(key, wants)| {
+            let mut values =
+                attributes.iter().filter(|(name, _)| glob::matches(key, name)).map(|(_, value)| *value);
+            let first = values.clone().next();
+            let is_met = values.any(|value| wants.is_none_or(|wants| glob::matches(wants, value)));
+            (!is_met).then_some((key, first, wants))
+        })
+    }
 }
 
 impl Files {

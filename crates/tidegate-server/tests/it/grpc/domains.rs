@@ -179,6 +179,9 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 5 }
   - key: free
     rate_limit: { unlimited: true }
+  - key: path
+    value: /api/*
+    descriptors: [{ key: verb, rate_limit: { unit: day, requests_per_unit: 5 } }]
 ";
     std::fs::write(folder.path().join("messaging.yaml"), file).unwrap();
     let world = world(&folder, settings(Semantics::Tidegate)).await;
@@ -186,7 +189,7 @@ descriptors:
     for path in ["/v1/limits", "/v1/limits?namespace=messaging"] {
         let limits = client.get(path).await.json();
         let rules = limits["domains"][0]["rules"].as_array().unwrap();
-        assert_eq!(rules.len(), 3, "{limits}");
+        assert_eq!(rules.len(), 4, "{limits}");
         assert_eq!(rules[1]["name"], "messaging.window_small", "{limits}");
         assert_eq!(rules[1]["entries"], json!([["window", "small"]]));
         assert!(rules[0]["limits"][0].as_str().unwrap().contains("burst 3"), "{limits}");
@@ -200,12 +203,13 @@ descriptors:
     assert_eq!(check(&world, r#"{"window":"small"}"#, r#","cost":4"#).await.0, 200);
     let (status, refused) = check(&world, r#"{"window":"small"}"#, r#","cost":2"#).await;
     assert_eq!((status, &refused["remaining"]), (429, &json!(1)), "{refused}");
-    let body = r#"{"namespace":"messaging","attributes":{"window":"big","free":"x"}}"#;
+    let body = r#"{"namespace":"messaging","attributes":{"window":"big","free":"x","path":"/api/a"}}"#;
     let explained = world.post("/v1/explain", body).await.json();
     let because = |at: usize| explained["limits"][at]["because"].as_str().unwrap().to_owned();
     assert_eq!(because(0), "the request has no bucket; it wants any value");
     assert_eq!(because(1), "window is \"big\"; it wants \"small\"");
     assert_eq!(because(2), "it is unlimited, so it counts nothing");
+    assert_eq!(because(3), "the request has no verb; it wants any value", "the path fits its pattern");
     // A request that no rule speaks of is a decision, too.
     assert_eq!(check(&world, r#"{"nothing":"x"}"#, "").await.0, 200);
     let page = client.get("/metrics").await.body;
