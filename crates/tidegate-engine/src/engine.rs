@@ -43,7 +43,8 @@ use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.
     pub table: TableConfig,
-    /// How many permits may be kept for callers that settle by name. Default 65 536; 0 keeps none.
+    /// How many permits may be kept for callers that settle by name, in [shares](tidegate::shares) for each namespace.
+    /// Default 65 536; 0 keeps none.
     pub permits_max: usize,
     /// Whether limits with `Consistency::Exact` are decided by a store that the caller asks. Default no: the engine
     /// is then the only member there is, and decides them itself.
@@ -95,10 +96,15 @@ pub enum EngineError {
     /// No such permit, or not any more.
     #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
     UnknownPermit(crate::PermitId),
-    /// As many permits as can be kept are kept.
-    #[error("limit of {0} kept permits reached; settle some, or raise the limit")]
-    TooManyPermits(usize),
-    /// As many refund keys as can be remembered are remembered.
+    /// The namespace keeps as many permits as it may: its share of all.
+    #[error("the namespace keeps as many permits as its share of {max} allows; settle or release some")]
+    TooManyPermits {
+        /// How many permits all namespaces may keep together.
+        max: usize,
+        /// When the next of all kept permits expires. A place may come back before that: a permit may be settled.
+        until: Option<Timestamp>,
+    },
+    /// The namespace has as many refund keys remembered as it may: its share of all.
     #[error("no room to remember another refund before {until}; nothing was given back, repeat it then")]
     RefundKeysFull {
         /// When the oldest is forgotten.

@@ -2,10 +2,10 @@
 
 use core::fmt;
 use core::str::FromStr;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate::shares::{Owner, Shares};
 use tidegate::{Cost, Gate, Timestamp};
 use tidegate_store::Operation;
 
@@ -59,6 +59,8 @@ pub(crate) struct Kept {
     pub(crate) is_noted: bool,
     pub(crate) source: KeptSource,
     pub(crate) expires: Timestamp,
+    /// The namespace whose share of the places it counts against.
+    pub(crate) owner: Owner,
     /// Counts the permits as they are kept.
     pub(crate) number: u64,
 }
@@ -134,21 +136,31 @@ pub struct PermitReport {
 
 /// All kept permits.
 ///
-/// At most `max` at a time; one more is not kept. Each is dropped when it expires, which gives back what it lent and
-/// leaves its charges as they are.
+/// At most `max` at a time, and of one namespace at most its share of them ([`Shares`]); one more is not kept. A permit leaves
+/// its place when it is settled or expires. One that expires is dropped, which gives back what it lent and leaves its charges
+/// as they are.
 #[derive(Debug)]
 pub(crate) struct KeptPermits {
     names: ahash::RandomState,
     max: usize,
+    shares: Shares,
     held: Mutex<Held>,
+}
+
+/// No place for another permit of that namespace.
+#[derive(Debug)]
+pub(crate) struct NoPlace {
+    pub(crate) permit: Box<Permit>,
+    /// When the next permit expires, at the latest.
+    pub(crate) until: Option<Timestamp>,
 }
 
 #[derive(Debug)]
 struct Held {
     issued: u64,
     permits: HashMap<PermitId, Kept, ahash::RandomState>,
-    /// When each expires, the next one first. Settled permits stay here until then, as names of nothing.
-    expiries: BinaryHeap<Reverse<(Timestamp, u128)>>,
+    /// When each expires, the next one first.
+    expiries: BTreeSet<(Timestamp, u128)>,
 }
 
 impl KeptPermits {
@@ -158,7 +170,17 @@ impl KeptPermits {
             ahash::RandomState::with_seeds(!seed[3], !seed[2], seed[1] ^ seed[0], seed[0].rotate_left(17));
         let permits =
             HashMap::with_hasher(ahash::RandomState::with_seeds(seed[1], seed[0], seed[3], seed[2]));
-        Self { names, max, held: Mutex::new(Held { issued: 0, permits, expiries: BinaryHeap::new() }) }
+        Self {
+            names,
+            max,
+            shares: Shares::new(max as u64),
+            held: Mutex::new(Held { issued: 0, permits, expiries: BTreeSet::new() }),
+        }
+    }
+
+    /// Divides the places among so many namespaces.
+    pub(crate) fn divide(&self, namespaces: usize) {
+        self.shares.divide(namespaces);
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -174,32 +196,36 @@ impl KeptPermits {
         self.held().permits.len()
     }
 
-    /// Keeps a permit until `expires`; gives it back if there are too many.
+    /// Keeps a permit of `owner` until `expires`; gives it back if there is no place.
     pub(crate) fn keep(
         &self,
         permit: Box<Permit>,
         is_noted: bool,
         source: KeptSource,
+        owner: Owner,
         expires: Timestamp,
-    ) -> Result<PermitId, Box<Permit>> {
+    ) -> Result<PermitId, NoPlace> {
         let mut held = self.held();
-        if held.is_full(self.max) {
-            return Err(permit);
+        if held.permits.len() >= self.max || !self.shares.take(owner, 1) {
+            let until = held.expiries.first().map(|(expires, _)| *expires);
+            return Err(NoPlace { permit, until });
         }
         held.issued += 1;
         let high = self.names.hash_one((held.issued, 0_u8));
         let low = self.names.hash_one((held.issued, 1_u8));
         let id = PermitId(u128::from(high) << 64 | u128::from(low));
         let number = held.issued;
-        held.insert(id, Kept { holds: Holds::All(permit), is_noted, source, expires, number });
+        held.insert(id, Kept { holds: Holds::All(permit), is_noted, source, expires, owner, number });
         Ok(id)
     }
 
-    /// Keeps what the store holds for a permit of that name; `false` if there are too many.
+    /// Keeps what the store holds for a permit of that name, also beyond the share of `owner`; `false` if there are too
+    /// many.
     pub(crate) fn restore(
         &self,
         id: PermitId,
         source: KeptSource,
+        owner: Owner,
         cost: Cost,
         operations: Vec<Operation>,
         expires: Timestamp,
@@ -208,32 +234,42 @@ impl KeptPermits {
         if held.permits.contains_key(&id) {
             return true;
         }
-        let has_room = !held.is_full(self.max);
+        let has_room = held.permits.len() < self.max;
         if has_room {
+            self.shares.take_anyway(owner, 1);
             held.issued += 1;
             let (holds, number) = (Holds::Stored { cost, operations }, held.issued);
-            held.insert(id, Kept { holds, is_noted: true, source, expires, number });
+            held.insert(id, Kept { holds, is_noted: true, source, expires, owner, number });
         }
         has_room
     }
 
     /// Takes a permit out: the first time only.
     pub(crate) fn take(&self, id: PermitId) -> Option<Kept> {
-        self.held().permits.remove(&id)
+        let taken = self.held().remove(id);
+        self.give_back_places(taken.as_slice());
+        taken
     }
 
     /// Takes out all permits that have expired by `now`.
     pub(crate) fn expire(&self, now: Timestamp) -> Vec<Kept> {
         let mut held = self.held();
         let mut expired = Vec::new();
-        while let Some(Reverse((expires, id))) = held.expiries.peek().copied() {
+        while let Some((expires, id)) = held.expiries.first().copied() {
             if expires > now {
                 break;
             }
-            held.expiries.pop();
-            expired.extend(held.permits.remove(&PermitId(id)));
+            expired.extend(held.remove(PermitId(id)));
         }
+        drop(held);
+        self.give_back_places(&expired);
         expired
+    }
+
+    fn give_back_places(&self, left: &[Kept]) {
+        for kept in left {
+            self.shares.give_back(kept.owner, 1);
+        }
     }
 
     /// The permits of a page as `describe` makes them, and how many there are on all pages.
@@ -261,18 +297,19 @@ impl KeptPermits {
     }
 
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
-        self.held().expiries.peek().map(|Reverse((expires, _))| *expires)
+        self.held().expiries.first().map(|(expires, _)| *expires)
     }
 }
 
 impl Held {
-    fn is_full(&self, max: usize) -> bool {
-        // Settled names waiting for their expiry are bounded like the permits themselves.
-        self.permits.len() >= max || self.expiries.len() >= max.saturating_mul(2)
+    fn insert(&mut self, id: PermitId, kept: Kept) {
+        self.expiries.insert((kept.expires, id.0));
+        self.permits.insert(id, kept);
     }
 
-    fn insert(&mut self, id: PermitId, kept: Kept) {
-        self.expiries.push(Reverse((kept.expires, id.0)));
-        self.permits.insert(id, kept);
+    fn remove(&mut self, id: PermitId) -> Option<Kept> {
+        let kept = self.permits.remove(&id)?;
+        self.expiries.remove(&(kept.expires, id.0));
+        Some(kept)
     }
 }

@@ -5,11 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::Timestamp;
+use tidegate::shares::{Owner, Shares};
 use tidegate_store::Batch;
 
 use crate::stable_hash::name_of;
 
-/// How many refund keys are remembered. When all are in use, a refund is refused rather than applied unremembered.
+/// How many refund keys are remembered, in [shares](Shares) for each namespace. A refund that finds no place is refused rather
+/// than applied unremembered.
 pub const REFUND_KEYS_MAX: usize = 1 << 18;
 
 /// How long a refund key is remembered. A repetition after that is a new refund.
@@ -22,6 +24,13 @@ pub enum Refunded {
     Applied,
     /// It had been given back before; nothing was done.
     AlreadyApplied,
+}
+
+/// A refund: its name, and the namespace whose share of the places it counts against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefundKey {
+    pub(crate) owner: Owner,
+    pub(crate) name: RefundName,
 }
 
 /// The name of a refund: the same for the same key of a namespace, in every process.
@@ -37,7 +46,7 @@ impl RefundName {
 /// The refund keys of the last [`REFUND_KEY_KEPT`].
 #[derive(Debug)]
 pub(crate) struct RefundKeys {
-    max: usize,
+    shares: Shares,
     seen: Mutex<Seen>,
 }
 
@@ -51,6 +60,7 @@ struct Seen {
 #[derive(Debug)]
 struct Remembered {
     until: Timestamp,
+    owner: Owner,
     /// What the store was asked, while nobody knows that it was done.
     asked: Option<Box<Batch>>,
 }
@@ -77,16 +87,22 @@ impl RefundKeys {
     pub(crate) fn new(max: usize, seed: [u64; 4]) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed[2], seed[3], !seed[0], !seed[1]);
         let known = Seen { keys: HashMap::with_hasher(hasher), order: BTreeSet::new() };
-        Self { max, seen: Mutex::new(known) }
+        Self { shares: Shares::new(max as u64), seen: Mutex::new(known) }
+    }
+
+    /// Divides the places among so many namespaces.
+    pub(crate) fn divide(&self, namespaces: usize) {
+        self.shares.divide(namespaces);
     }
 
     /// Remembers a refund as applied; `Ok(false)` if it was before.
-    pub(crate) fn remember(&self, name: RefundName, now: Timestamp) -> Result<bool, RefundKeysFull> {
+    pub(crate) fn remember(&self, key: RefundKey, now: Timestamp) -> Result<bool, RefundKeysFull> {
         let mut seen = self.seen(now);
-        if let Some(known) = seen.keys.get_mut(&name) {
+        if let Some(known) = seen.keys.get_mut(&key.name) {
             return Ok(known.asked.take().is_some());
         }
-        seen.insert(name, self.max, now, None)?;
+        self.take_place(&seen, key.owner, now)?;
+        seen.insert(key, now.saturating_add(REFUND_KEY_KEPT), None);
         Ok(true)
     }
 
@@ -94,17 +110,18 @@ impl RefundKeys {
     /// [remembered](RefundKeys::remember) or [given up](RefundKeys::give_up): so the store sees one batch, and does it once.
     pub(crate) fn ask(
         &self,
-        name: RefundName,
+        key: RefundKey,
         now: Timestamp,
         batch: impl FnOnce() -> Batch,
     ) -> Result<Known, RefundKeysFull> {
         let mut seen = self.seen(now);
-        if let Some(known) = seen.keys.get(&name) {
+        if let Some(known) = seen.keys.get(&key.name) {
             let ask = |batch| Known::Ask { batch, again: true };
             return Ok(known.asked.clone().map_or(Known::Applied, ask));
         }
+        self.take_place(&seen, key.owner, now)?;
         let batch = Box::new(batch());
-        seen.insert(name, self.max, now, Some(batch.clone()))?;
+        seen.insert(key, now.saturating_add(REFUND_KEY_KEPT), Some(batch.clone()));
         Ok(Known::Ask { batch, again: false })
     }
 
@@ -112,24 +129,36 @@ impl RefundKeys {
     pub(crate) fn give_up(&self, name: RefundName, now: Timestamp) {
         let mut seen = self.seen(now);
         if let Some(known) = seen.keys.get(&name).filter(|known| known.asked.is_some()) {
-            let until = known.until;
+            let (until, owner) = (known.until, known.owner);
             seen.order.remove(&(until, name));
             seen.keys.remove(&name);
+            self.shares.give_back(owner, 1);
         }
     }
 
-    /// Remembers a refund that was applied before a restart, until `until`.
+    /// Remembers a refund that was applied before a restart, until `until`, also beyond the share of its namespace.
     pub(crate) fn restore(
         &self,
-        name: RefundName,
+        key: RefundKey,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<(), RefundKeysFull> {
         let mut seen = self.seen(now);
-        if until <= now || seen.keys.contains_key(&name) {
+        if until <= now || seen.keys.contains_key(&key.name) {
             return Ok(());
         }
-        seen.insert(name, self.max, until.saturating_sub(REFUND_KEY_KEPT), None)
+        if seen.keys.len() as u64 >= self.shares.places() {
+            return Err(seen.full(now));
+        }
+        self.shares.take_anyway(key.owner, 1);
+        seen.insert(key, until, None);
+        Ok(())
+    }
+
+    /// Takes a place for another refund of `owner`.
+    fn take_place(&self, seen: &Seen, owner: Owner, now: Timestamp) -> Result<(), RefundKeysFull> {
+        let is_free = (seen.keys.len() as u64) < self.shares.places() && self.shares.take(owner, 1);
+        if is_free { Ok(()) } else { Err(seen.full(now)) }
     }
 
     /// What is remembered at `now`.
@@ -141,32 +170,31 @@ impl RefundKeys {
                 break;
             }
             seen.order.pop_first();
-            seen.keys.remove(&name);
+            if let Some(forgotten) = seen.keys.remove(&name) {
+                self.shares.give_back(forgotten.owner, 1);
+            }
         }
         seen
     }
 }
 
 impl Seen {
-    fn insert(
-        &mut self,
-        name: RefundName,
-        max: usize,
-        at: Timestamp,
-        asked: Option<Box<Batch>>,
-    ) -> Result<(), RefundKeysFull> {
-        let until = at.saturating_add(REFUND_KEY_KEPT);
-        if self.keys.len() >= max {
-            return Err(RefundKeysFull(self.order.first().map_or(until, |(first, _)| *first)));
-        }
+    fn insert(&mut self, key: RefundKey, until: Timestamp, asked: Option<Box<Batch>>) {
+        let RefundKey { owner, name } = key;
         self.order.insert((until, name));
-        self.keys.insert(name, Remembered { until, asked });
-        Ok(())
+        self.keys.insert(name, Remembered { until, owner, asked });
+    }
+
+    /// The error of a refund that finds no place: the first key to be forgotten may make one.
+    fn full(&self, now: Timestamp) -> RefundKeysFull {
+        RefundKeysFull(self.order.first().map_or(now, |(first, _)| *first))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate::shares::Namespaces;
+
     use super::*;
 
     fn remember(
@@ -175,7 +203,8 @@ mod tests {
         key: &str,
         now: Timestamp,
     ) -> Result<bool, RefundKeysFull> {
-        keys.remember(RefundName::new(namespace, key), now)
+        let owner = Namespaces::new(1).owner(namespace);
+        keys.remember(RefundKey { owner, name: RefundName::new(namespace, key) }, now)
     }
 
     #[test]
@@ -200,5 +229,20 @@ mod tests {
         assert_eq!(remember(&keys, "api", "c", start), Err(RefundKeysFull(until)));
         assert_eq!(remember(&keys, "api", "a", start), Ok(false), "a known key needs no room");
         assert_eq!(remember(&keys, "api", "c", until), Ok(true));
+    }
+
+    #[test]
+    fn one_namespace_cannot_take_the_places_of_another() {
+        let (keys, namespaces) = (RefundKeys::new(100, [1, 2, 3, 4]), Namespaces::new(1));
+        keys.divide(2);
+        let start = Timestamp::from_secs(1000);
+        let refund = |namespace: &str, key: usize| {
+            let name = RefundName::new(namespace, &key.to_string());
+            keys.remember(RefundKey { owner: namespaces.owner(namespace), name }, start)
+        };
+        let remembered = (0..1000).filter(|key| refund("hostile", *key).is_ok()).count();
+        assert_eq!(remembered, 75);
+        assert!((0..25).all(|key| refund("honest", key) == Ok(true)));
+        assert_eq!(refund("honest", 25), Err(RefundKeysFull(start.saturating_add(REFUND_KEY_KEPT))));
     }
 }

@@ -43,11 +43,13 @@ pub use crate::scope::KeyBytes;
 
 use crate::limit::Limit;
 use crate::scope::Names;
+use crate::shares::Owner;
 use crate::table::KeyTable;
 
 /// The limits of one namespace over a table of keyed state. The first example of the crate shows its use.
 pub struct Gate {
     pub(crate) namespace: Arc<str>,
+    pub(crate) owner: Owner,
     pub(crate) table: Arc<KeyTable>,
     pub(crate) names: Names,
     pub(crate) limits: Box<[build::Compiled]>,
@@ -69,9 +71,14 @@ impl Gate {
         &self.namespace
     }
 
-    /// The same, for those who keep it.
+    /// The namespace in shared ownership, for callers that keep it.
     pub fn shared_namespace(&self) -> Arc<str> {
         Arc::clone(&self.namespace)
+    }
+
+    /// Its number among the namespaces that share the table.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// Starts loading what a decision looks at before it knows which counters it falls on, so that one that follows waits less; of

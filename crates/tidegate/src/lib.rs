@@ -33,6 +33,7 @@ pub mod permits;
 pub mod rate;
 pub mod refusal;
 pub mod ring;
+pub mod shares;
 pub mod table;
 pub mod time;
 

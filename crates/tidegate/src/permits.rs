@@ -29,6 +29,7 @@ use core::time::Duration;
 use self::expiries::{Expiries, PERMIT_BYTES};
 use crate::algorithm::{Concurrency, Verdict};
 use crate::ring::segments::{Handle, Places, Segments};
+use crate::shares::{Owner, Shares};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::{Timestamp, duration_nanos};
 
@@ -53,6 +54,9 @@ pub struct Permits {
     bytes_taken: AtomicUsize,
     sets: Segments<Mutex<Set>, SET_SEGMENT_BITS>,
     places: Mutex<Places>,
+    set_shares: Shares,
+    /// Shares of the half of the budget that sets cannot take. Several namespaces share that; one alone has all that is left.
+    permit_shares: Shares,
 }
 
 /// The permits of one key.
@@ -60,6 +64,8 @@ pub struct Permits {
 struct Set {
     /// What a handle must name; 0 never.
     generation: u32,
+    /// The namespace that it belongs to.
+    owner: Owner,
     /// The latest instant of an acquisition, in nanoseconds.
     last: u64,
     expiries: Expiries,
@@ -127,7 +133,15 @@ impl Permits {
             bytes_taken: AtomicUsize::new(0),
             sets: Segments::new(sets_max),
             places: Mutex::new(Places::default()),
+            set_shares: Shares::new(sets_max as u64),
+            permit_shares: Shares::new((bytes / SET_SHARE / PERMIT_BYTES) as u64),
         }
+    }
+
+    /// Divides the budget among so many namespaces that have permits. Until then one may use all of it.
+    pub(crate) fn divide(&self, owners: usize) {
+        self.set_shares.divide(owners);
+        self.permit_shares.divide(owners);
     }
 
     /// The byte budget.
@@ -144,8 +158,21 @@ impl Permits {
 
     /// A new set with no permit handed out; `None` if the budget is used up.
     pub fn create(&self) -> Option<PermitsHandle> {
-        let index = lock(&self.places).take(|start| self.create_sets(start))?;
-        Handle::new(index, lock(self.sets.get(index)?).generation).map(PermitsHandle)
+        self.create_for(Owner::NONE)
+    }
+
+    /// The same for a namespace; `None` also if its share of the budget is used up.
+    pub fn create_for(&self, owner: Owner) -> Option<PermitsHandle> {
+        if !self.set_shares.take_within(owner, 1) {
+            return None;
+        }
+        let Some(index) = lock(&self.places).take(|start| self.create_sets(start)) else {
+            self.set_shares.give_back(owner, 1);
+            return None;
+        };
+        let mut set = lock(self.sets.get(index)?);
+        set.owner = owner;
+        Handle::new(index, set.generation).map(PermitsHandle)
     }
 
     /// Creates places from `start` on; how many.
@@ -209,12 +236,12 @@ impl Permits {
         let permits = &mut set.expiries;
         if permits.nth(0).is_none_or(|first| first > at) {
             if permits.is_full() {
-                self.grow(permits, concurrency)?;
+                self.grow(set.owner, permits, concurrency)?;
             }
         } else if permits.max().is_some_and(|last| last <= at) {
             // Everything has expired: start over, with less memory if there was much.
             let freed = permits.clear(CAPACITY_FIRST);
-            self.give_back_bytes(freed);
+            self.give_back_permits(set.owner, freed);
         } else {
             // Two for one, so that what has expired goes faster than it comes.
             permits.remove_expired(at);
@@ -226,16 +253,31 @@ impl Permits {
     }
 
     /// Makes room for another permit below the limit: doubles it up to the limit, or else makes room for one.
-    fn grow(&self, permits: &mut Expiries, concurrency: &Concurrency) -> Result<(), PermitsRefusal> {
+    fn grow(
+        &self,
+        owner: Owner,
+        permits: &mut Expiries,
+        concurrency: &Concurrency,
+    ) -> Result<(), PermitsRefusal> {
         let capacity = permits.capacity();
         let below_limit = (concurrency.limit() as usize).saturating_sub(capacity).max(1);
         for more in [capacity.max(CAPACITY_FIRST).min(below_limit), 1] {
+            if !self.permit_shares.take_within(owner, more as u64) {
+                continue;
+            }
             if self.take_bytes(more * PERMIT_BYTES) {
                 permits.reserve(more);
                 return Ok(());
             }
+            self.permit_shares.give_back(owner, more as u64);
         }
         Err(PermitsRefusal::Full)
+    }
+
+    /// Gives back what permits of `owner` took, in bytes.
+    fn give_back_permits(&self, owner: Owner, bytes: usize) {
+        self.permit_shares.give_back(owner, (bytes / PERMIT_BYTES) as u64);
+        self.give_back_bytes(bytes);
     }
 
     /// Gives a permit back. `true` the first time, also after its expiry as long as nobody has its place; `false`
@@ -302,8 +344,9 @@ impl Permits {
             let is_due = condition(set);
             if is_due {
                 let freed = set.expiries.capacity() * PERMIT_BYTES;
+                self.give_back_permits(set.owner, freed);
+                self.set_shares.give_back(set.owner, 1);
                 *set = Set { generation: handle.0.next_generation(), ..Set::new() };
-                self.give_back_bytes(freed);
             }
             is_due
         });
@@ -328,7 +371,7 @@ impl fmt::Debug for Permits {
 
 impl Set {
     fn new() -> Self {
-        Self { generation: 1, last: 0, expiries: Expiries::default() }
+        Self { generation: 1, owner: Owner::NONE, last: 0, expiries: Expiries::default() }
     }
 
     /// `now`, or the last acquisition if that is later; never the last instant there is, so that what lasts until

@@ -52,6 +52,7 @@ use self::space::Space;
 use self::ticks::{SPAN_TICKS_MAX, Ticks};
 use crate::algorithm::{Rolling, Verdict};
 use crate::cost::Cost;
+use crate::shares::Owner;
 use crate::sync::{Ordering, fence};
 use crate::time::Timestamp;
 
@@ -159,9 +160,19 @@ impl Rings {
         self.space.bytes_used()
     }
 
+    /// Divides the budget among so many namespaces that have rings. Until then one may use all of it.
+    pub(crate) fn divide(&self, owners: usize) {
+        self.space.divide(owners);
+    }
+
     /// A new ring that was never charged; `None` if the budget is used up.
     pub fn create(&self) -> Option<RingHandle> {
-        let (index, header) = self.space.take_header()?;
+        self.create_for(Owner::NONE)
+    }
+
+    /// The same for a namespace; `None` also if its share of the budget is used up.
+    pub fn create_for(&self, owner: Owner) -> Option<RingHandle> {
+        let (index, header) = self.space.take_header(owner)?;
         // Nobody has a handle for this generation yet, so it stays.
         let (generation, _) = header.read(|record| record.generation);
         Handle::new(index, generation).map(RingHandle)
@@ -199,7 +210,7 @@ impl Rings {
         };
         let entries = self.entries(writer.record());
         // Admitted costs are at most the limit, which fits.
-        self.push(writer, entries, rolling, cost.units() as u32, now)
+        self.push(writer, ring, entries, rolling, cost.units() as u32, now)
     }
 
     /// Decides again, now that nobody can come in between: somebody has.
@@ -215,7 +226,7 @@ impl Rings {
         let record = writer.record();
         let entries = self.entries(record);
         match judge(ring, record, entries, rolling, cost, now) {
-            Some(Verdict::Admit) => self.push(writer, entries, rolling, cost.units() as u32, now),
+            Some(Verdict::Admit) => self.push(writer, ring, entries, rolling, cost.units() as u32, now),
             Some(verdict) => {
                 writer.leave_unchanged();
                 Err(RingRefusal::Verdict(verdict))
@@ -251,7 +262,7 @@ impl Rings {
                 before,
             });
         }
-        self.push(writer, entries, rolling, units, now)
+        self.push(writer, ring, entries, rolling, units, now)
     }
 
     /// Takes the units of `charge` out again; whether all of them were still there.
@@ -378,6 +389,7 @@ impl Rings {
     fn push(
         &self,
         mut writer: Writer<'_>,
+        ring: RingHandle,
         entries: Entries<'_>,
         rolling: &Rolling,
         units: u32,
@@ -396,7 +408,7 @@ impl Rings {
             // again; but undoing an earlier one might.
             (entries.without_oldest(surplus), STAMP_NONE)
         } else {
-            (self.entries(self.make_room(&mut writer, rolling, units, at)?), STAMP_NONE)
+            (self.entries(self.make_room(&mut writer, ring, rolling, units, at)?), STAMP_NONE)
         };
 
         // What an undo takes up again from outside of the span, this charge may write over.
@@ -431,6 +443,7 @@ impl Rings {
     fn make_room(
         &self,
         writer: &mut Writer<'_>,
+        ring: RingHandle,
         rolling: &Rolling,
         units: u32,
         at: u64,
@@ -451,7 +464,7 @@ impl Rings {
         if surplus == 0 {
             let is_mostly_empty = needed <= capacity / SHRINK_FACTOR;
             let smaller = if is_oversized(entries.capacity(), rolling, units) && is_mostly_empty {
-                self.move_to(writer, record, expired, needed.max(end.min(2 * needed)))
+                self.move_to(writer, ring, record, expired, needed.max(end.min(2 * needed)))
             } else {
                 None
             };
@@ -461,8 +474,8 @@ impl Rings {
             return Ok(record.without_oldest(surplus));
         }
         let larger = needed.max(end.min((2 * capacity).max(CAPACITY_FIRST)));
-        let moved = self.move_to(writer, record, expired, larger);
-        if let Some(moved) = moved.or_else(|| self.move_to(writer, record, expired, needed)) {
+        let moved = self.move_to(writer, ring, record, expired, larger);
+        if let Some(moved) = moved.or_else(|| self.move_to(writer, ring, record, expired, needed)) {
             return Ok(moved);
         }
         // The budget is used up. What has left the window by now makes room too; should the charge be undone, time
@@ -475,8 +488,15 @@ impl Rings {
     }
 
     /// Moves the instants, but for the `expired` oldest, to a range of at least `capacity`, if there is one.
-    fn move_to(&self, writer: &mut Writer<'_>, old: Record, expired: u32, capacity: u64) -> Option<Record> {
-        let range = self.space.take_range(u32::try_from(capacity).ok()?)?;
+    fn move_to(
+        &self,
+        writer: &mut Writer<'_>,
+        ring: RingHandle,
+        old: Record,
+        expired: u32,
+        capacity: u64,
+    ) -> Option<Record> {
+        let range = self.space.take_range(ring.0.index(), u32::try_from(capacity).ok()?)?;
         // A reader of the ring that had this range before may see what is stored below; it then also sees, through
         // this fence, that its ring has moved on.
         fence(Ordering::Release);
@@ -489,7 +509,7 @@ impl Rings {
         writer.set_range(new.range);
         writer.set_span(new.span);
         writer.set_stamp(writer.fresh_stamp());
-        self.space.give_back_range(old.range);
+        self.space.give_back_range(ring.0.index(), old.range);
         Some(new)
     }
 

@@ -25,6 +25,7 @@
 mod blocks;
 mod carried_specs;
 mod first_slots;
+mod places;
 mod specs;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub(crate) use specs::{Spec, SpecId, Specs};
 use crate::algorithm::State;
 use crate::permits::Permits;
 use crate::ring::Rings;
+use crate::shares::{Namespaces, Shares};
 use crate::sync::{AtomicBool, AtomicU64, AtomicU128, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
@@ -127,6 +129,11 @@ pub struct KeyTable {
     /// Whether some key stands in a line beyond its first two.
     has_spilled: AtomicBool,
     first_slots: FirstSlots,
+    namespaces: Namespaces,
+    /// How many words each namespace holds, drained ones that nobody has overwritten included.
+    shares: Shares,
+    /// The line that the next sweep begins with. Relaxed: it guards no other data.
+    swept: portable_atomic::AtomicUsize,
     stripes: Box<[Stripe]>,
     hasher: ahash::RandomState,
     config: TableConfig,
@@ -192,6 +199,12 @@ impl Entry {
     }
 }
 
+/// The latest instant that a caller is told to come back at when the table is full. Other keys may be reset or removed, and a
+/// namespace may get below its share, long before the first drain of the words that were looked at.
+fn full_until_max(now: Timestamp) -> Timestamp {
+    now.saturating_add(core::time::Duration::from_mins(1))
+}
+
 /// Why a word was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unwritten {
@@ -238,6 +251,9 @@ impl KeyTable {
             lines,
             has_spilled: AtomicBool::new(false),
             first_slots: FirstSlots::new(),
+            namespaces: Namespaces::new(config.seed[3]),
+            shares: Shares::new(places::shared_places(lines * LINE)),
+            swept: portable_atomic::AtomicUsize::new(0),
             stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
             hasher: ahash::RandomState::with_seeds(
                 config.seed[0],
@@ -383,9 +399,11 @@ impl KeyTable {
         if entry.is_absent() {
             return self.insert(key, word, now);
         }
-        self.exchange(entry.slot, entry.word, word)
-            .map(|()| Entry { slot: entry.slot, word })
-            .map_err(|_| Unwritten::Moved)
+        self.exchange(entry.slot, entry.word, word).map_err(|_| Unwritten::Moved)?;
+        if entry.spec() != Some(spec) {
+            self.move_place(entry.word, word);
+        }
+        Ok(Entry { slot: entry.slot, word })
     }
 
     /// Frees the word of a key, provided that it is still as `entry` says.
@@ -393,7 +411,9 @@ impl KeyTable {
         if entry.is_absent() {
             return Ok(());
         }
-        self.exchange(entry.slot, entry.word, 0).map_err(|_| Unwritten::Moved)
+        self.exchange(entry.slot, entry.word, 0).map_err(|_| Unwritten::Moved)?;
+        self.give_back_place(entry.word);
+        Ok(())
     }
 
     /// Counts a request that met a full table.
@@ -419,15 +439,20 @@ impl KeyTable {
             Some(far)
         });
         let Some((slot, old)) = choice else {
-            return Err(Unwritten::Full { until: self.first_drain(key, now) });
+            return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
         };
-        if !self.release_backing(old, now) {
-            return Err(Unwritten::Moved);
+        if !self.take_place(key, word, now) {
+            return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
         }
         // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
-        self.exchange(slot, old, word).map_err(|_| Unwritten::Moved)?;
+        if !self.release_backing(old, now) || self.exchange(slot, old, word).is_err() {
+            self.give_back_place(word);
+            return Err(Unwritten::Moved);
+        }
         if old == 0 {
             self.first_slots.add(slot);
+        } else {
+            self.give_back_place(old);
         }
         Ok(Entry { slot, word })
     }

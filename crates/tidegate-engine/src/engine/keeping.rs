@@ -1,5 +1,6 @@
 //! Permits kept for callers that settle by name, also over a restart.
 
+use tidegate::shares::Owner;
 use tidegate::{Cost, Timestamp};
 use tidegate_store::{Batch, Note, NoteKind};
 
@@ -7,7 +8,7 @@ use super::order::settling;
 use super::{Engine, EngineError};
 use crate::asking::Progress;
 use crate::decision::{Outcome, Permit, Settled};
-use crate::kept::{Holds, Kept, KeptSource, PermitId, PermitPage, PermitReport};
+use crate::kept::{Holds, Kept, KeptSource, NoPlace, PermitId, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
 
 impl Engine {
@@ -28,9 +29,14 @@ impl Engine {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
         };
-        let source = KeptSource::Given { gate: self.home_gate(&permit).cloned(), at: now };
-        match self.shared.kept.keep(Box::new(permit), value.is_some(), source, expires) {
-            Err(permit) => self.cancel(*permit, EngineError::TooManyPermits(self.shared.kept.max()), now),
+        let gate = self.home_gate(&permit).cloned();
+        let owner = gate.as_ref().map_or(Owner::NONE, |gate| gate.owner());
+        let source = KeptSource::Given { gate, at: now };
+        match self.shared.kept.keep(Box::new(permit), value.is_some(), source, owner, expires) {
+            Err(NoPlace { permit, until }) => {
+                let max = self.shared.kept.max();
+                self.cancel(*permit, EngineError::TooManyPermits { max, until }, now)
+            }
             Ok(id) => Ok(match value {
                 None => Progress::Done(id),
                 Some(value) => {
@@ -147,11 +153,12 @@ impl Engine {
         let KeptNote { namespace, cost, operations } = notes::value(NoteKind::Permit, note)?;
         let cost = Cost::new(cost).ok_or_else(|| NoteError::new(NoteKind::Permit, "its cost is 0"))?;
         let operations: Result<Vec<_>, _> = operations.iter().map(|one| one.operation(cost)).collect();
+        let owner = self.shared.table.namespaces().owner(&namespace);
         let source = KeptSource::Before(namespace.into());
-        if self.shared.kept.restore(id, source, cost, operations?, note.until) {
+        if self.shared.kept.restore(id, source, owner, cost, operations?, note.until) {
             Ok(())
         } else {
-            Err(EngineError::TooManyPermits(self.shared.kept.max()))
+            Err(EngineError::TooManyPermits { max: self.shared.kept.max(), until: None })
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::asking::Progress;
 use crate::blocks::{BlockCause, BlockReport};
 use crate::decision::{ExactName, Permit};
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
-use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKeysFull, RefundName, Refunded};
+use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKey, RefundKeysFull, RefundName, Refunded};
 use crate::request::{OwnedPairs, Request};
 use crate::stable_hash::name_of;
 
@@ -92,10 +92,11 @@ impl Engine {
     ) -> Result<Progress<Refunded>, EngineError> {
         let gate = self.gate(request.namespace)?;
         let name = RefundName::new(request.namespace, key);
+        let refund = RefundKey { owner: gate.owner(), name };
         let refunds = &self.shared.refunds;
         let full = |RefundKeysFull(until)| EngineError::RefundKeysFull { until };
         if !self.shared.config.asks_store {
-            let is_new = refunds.remember(name, now).map_err(full)?;
+            let is_new = refunds.remember(refund, now).map_err(full)?;
             if is_new {
                 gate.refund(request.attributes, request.cost, now);
             }
@@ -112,7 +113,7 @@ impl Engine {
             let note = notes::note(NoteKind::Refund, name.0, &value, now.saturating_add(REFUND_KEY_KEPT));
             Batch::each(RequestId(name.0), operations).with_notes([NoteChange::Create(note)])
         };
-        let (batch, again) = match refunds.ask(name, now, batch).map_err(full)? {
+        let (batch, again) = match refunds.ask(refund, now, batch).map_err(full)? {
             Known::Applied => return Ok(Progress::Done(Refunded::AlreadyApplied)),
             Known::Ask { batch, again } => (*batch, again),
         };
@@ -133,12 +134,12 @@ impl Engine {
             };
             if is_known && !again {
                 // Another member gave it, or this one before it was started anew.
-                let _ = refunds.remember(name, step.now);
+                let _ = refunds.remember(refund, step.now);
                 return Ok(Progress::Done(Refunded::AlreadyApplied));
             }
             // The first to hear of it gives back here; whoever asked at the same time finds it done. The store remembers
             // it in any case, so no room here is no reason to say that it was not applied.
-            let is_first = refunds.remember(name, step.now).unwrap_or(true);
+            let is_first = refunds.remember(refund, step.now).unwrap_or(true);
             if is_first {
                 attributes.with(|attributes| gate.refund(attributes, cost, step.now));
             }
@@ -171,8 +172,10 @@ impl Engine {
     /// Remembers a refund that was given before a restart, from its note of kind [`NoteKind::Refund`].
     pub fn restore_refund(&self, note: &Note, now: Timestamp) -> Result<(), EngineError> {
         let name = RefundName(notes::name(NoteKind::Refund, note)?);
+        let RefundNote { namespace, .. } = notes::value(NoteKind::Refund, note)?;
+        let owner = self.shared.table.namespaces().owner(&namespace);
         let full = |RefundKeysFull(until)| EngineError::RefundKeysFull { until };
-        self.shared.refunds.restore(name, note.until, now).map_err(full)
+        self.shared.refunds.restore(RefundKey { owner, name }, note.until, now).map_err(full)
     }
 
     /// Forgets what is used by the counters of a request, of one limit or of all, and lifts their blocks; how many were in

@@ -36,6 +36,7 @@ impl Engine {
         for NamespaceConfig { name, limits } in namespaces {
             gates.push(Arc::new(build_gate(&shared, &name, limits, &lineage, &overrides)?));
         }
+        shared.divide_among_namespaces();
         let engine = Self {
             gates,
             by_name: Arc::new(by_name),
@@ -63,6 +64,15 @@ impl Engine {
             lineage: Arc::clone(&self.lineage),
             overrides,
         })
+    }
+}
+
+impl Shared {
+    /// Divides what namespaces share among those that there have been so far.
+    pub(super) fn divide_among_namespaces(&self) {
+        let owners = self.table.namespaces().owners();
+        self.kept.divide(owners);
+        self.refunds.divide(owners);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::limit::Missing;
 use crate::limit::{Condition, Consistency, Limit, OnExceed, Override};
 use crate::matcher::Matcher;
 use crate::scope::{Keyed, Names, Part, Scope, Values};
+use crate::shares::Owner;
 use crate::table::{KeyTable, Spec, SpecId, Specs, TableConfig};
 use crate::time::Timestamp;
 
@@ -220,6 +221,7 @@ impl GateBuilder {
         if attributes > Self::ATTRIBUTES_MAX {
             return Err(GateError::TooManyAttributes { namespace: namespace.to_string(), attributes });
         }
+        let owner = table.join(&namespace);
         let mut names = Names::default();
         let mut compiled: Vec<Compiled> = Vec::with_capacity(limits.len());
         for limit in limits {
@@ -233,11 +235,11 @@ impl GateBuilder {
         }
         let block_spec = table
             .specs
-            .intern(Spec::BlockedUntil)
+            .intern(owner, Spec::BlockedUntil)
             .ok_or_else(|| GateError::TooManySpecs("block".to_owned()))?;
         let limits = compiled.into_boxed_slice();
         let has_leased = leased_elsewhere && limits.iter().any(Compiled::is_leased);
-        Ok(Gate { namespace, table, names, limits, exact_elsewhere, has_leased, block_spec })
+        Ok(Gate { namespace, owner, table, names, limits, exact_elsewhere, has_leased, block_spec })
     }
 }
 
@@ -290,7 +292,8 @@ impl Compiled {
         let too_many = || GateError::TooManySpecs(limit.name.clone());
         let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
         let algorithm = part(&limit.algorithm);
-        let spec = table.specs.intern(Spec::Algorithm(algorithm.clone())).ok_or_else(too_many)?;
+        let owner = table.join(namespace);
+        let spec = table.specs.intern(owner, Spec::Algorithm(algorithm.clone())).ok_or_else(too_many)?;
         let conditions = limit
             .matches
             .iter()
@@ -303,7 +306,7 @@ impl Compiled {
         identity_bytes.extend(LEDGER);
         let ledger_identity = identity_bytes.into();
         let scope = Scope::new(parts, limit.missing, identity, table);
-        let overrides = Overrides::new(&limit, &beside.overrides, part, &scope, table)?;
+        let overrides = Overrides::new(&limit, &beside.overrides, part, &scope, owner, table)?;
         let has_blocks = table.blocks.of(identity);
         let is_elsewhere = false;
         Ok(Self {
@@ -482,6 +485,7 @@ impl Overrides {
         at_run_time: &[TimedOverride],
         part: impl Fn(&Algorithm) -> Algorithm,
         scope: &Scope,
+        owner: Owner,
         table: &KeyTable,
     ) -> Result<Option<Self>, GateError> {
         let at_run_time = at_run_time.iter().filter(|one| one.limit == limit.name);
@@ -505,7 +509,7 @@ impl Overrides {
             let algorithm = part(&one.algorithm);
             let spec = table
                 .specs
-                .intern(Spec::Algorithm(algorithm.clone()))
+                .intern(owner, Spec::Algorithm(algorithm.clone()))
                 .ok_or_else(|| GateError::TooManySpecs(limit.name.clone()))?;
             let (name, group) = &mut groups[at];
             let highest = group.scope.parts.iter().map(|part| part.attribute).max().unwrap_or(0);

@@ -158,7 +158,7 @@ impl KeyTable {
     ) -> Result<Carried, CarryError> {
         let mut numbers: SmallVec<[Numbers<'_>; 1]> = SmallVec::with_capacity(limits.len());
         for limit in limits {
-            numbers.push(self.numbers_of(limit)?);
+            numbers.push(self.numbers_of(namespace, limit)?);
         }
         let mut lines: SmallVec<[Line<'_>; 1]> = SmallVec::with_capacity(limits.len());
         for (limit, numbers) in limits.iter().zip(&numbers) {
@@ -206,7 +206,7 @@ impl KeyTable {
         let mut is_admitted = true;
         let mut statuses = SmallVec::with_capacity(limits.len());
         for limit in limits {
-            let numbers = self.numbers_of(limit)?;
+            let numbers = self.numbers_of(namespace, limit)?;
             let mut line = Line::new(self, namespace, limit, &numbers);
             self.assess_carried(&mut line, now);
             is_admitted &= line.is_admitted();
@@ -222,7 +222,7 @@ impl KeyTable {
         limit: &CarriedLimit<'_>,
         now: Timestamp,
     ) -> Result<CarriedStatus, CarryError> {
-        let numbers = self.numbers_of(limit)?;
+        let numbers = self.numbers_of(namespace, limit)?;
         let mut line = Line::new(self, namespace, limit, &numbers);
         if let Some(cost) = line.cost.take() {
             self.refund_units(&mut line.probe, cost, now);
@@ -237,8 +237,13 @@ impl KeyTable {
     }
 
     /// The algorithm that a carried limit is decided by, and the spec of its states.
-    fn numbers_of<'l>(&self, limit: &'l CarriedLimit<'_>) -> Result<Numbers<'l>, CarryError> {
-        let find = |spec, max| self.carried_specs.find(&self.specs, spec, max);
+    fn numbers_of<'l>(
+        &self,
+        namespace: &str,
+        limit: &'l CarriedLimit<'_>,
+    ) -> Result<Numbers<'l>, CarryError> {
+        let owner = self.find_owner(namespace);
+        let find = |spec, max| self.carried_specs.find(&self.specs, owner, spec, max);
         let algorithm = Cow::Borrowed(&*limit.algorithm);
         let spec = match &*limit.algorithm {
             Algorithm::Concurrency(_) => return Err(CarryError::Concurrency),

@@ -9,6 +9,7 @@ use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State,
 use crate::cost::Cost;
 use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};
 use crate::ring::{RingCharge, RingHandle, RingRefusal};
+use crate::shares::Owner;
 use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, Unwritten};
 use crate::time::Timestamp;
 
@@ -242,7 +243,7 @@ impl KeyTable {
                 probe,
                 now,
                 RingHandle::from_bits,
-                || self.rings.create().map(|ring| (ring, ring.to_bits().get())),
+                |owner| self.rings.create_for(owner).map(|ring| (ring, ring.to_bits().get())),
                 |ring| self.rings.reclaim(ring),
             )?;
             let charged = match firmness {
@@ -252,7 +253,10 @@ impl KeyTable {
             match charged {
                 Ok(charge) => return Ok((backing, charge)),
                 Err(RingRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(RingRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
+                Err(RingRefusal::Full) => {
+                    self.sweep(now);
+                    return Err(Answer::Full { until: room_again(now) });
+                }
                 Err(RingRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -269,13 +273,16 @@ impl KeyTable {
                 probe,
                 now,
                 PermitsHandle::from_bits,
-                || self.permits.create().map(|permits| (permits, permits.to_bits().get())),
+                |owner| self.permits.create_for(owner).map(|permits| (permits, permits.to_bits().get())),
                 |permits| self.permits.reclaim(permits),
             )?;
             match self.permits.acquire(backing.handle, concurrency, now) {
                 Ok(slot) => return Ok((backing, slot)),
                 Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(PermitsRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
+                Err(PermitsRefusal::Full) => {
+                    self.sweep(now);
+                    return Err(Answer::Full { until: room_again(now) });
+                }
                 Err(PermitsRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -297,7 +304,7 @@ impl KeyTable {
         probe: &mut Probe<'_>,
         now: Timestamp,
         from_bits: impl Fn(u64) -> Option<H>,
-        create: impl Fn() -> Option<(H, u64)>,
+        create: impl Fn(Owner) -> Option<(H, u64)>,
         reclaim: impl Fn(H),
     ) -> Result<Backing<H>, Answer> {
         loop {
@@ -315,7 +322,12 @@ impl KeyTable {
                 probe.entry = self.look(probe.key);
                 continue;
             }
-            let (handle, bits) = create().ok_or(Answer::Full { until: room_again(now) })?;
+            let owner = self.specs.owner(probe.spec).unwrap_or(Owner::NONE);
+            let created = create(owner).or_else(|| {
+                self.sweep(now);
+                create(owner)
+            });
+            let (handle, bits) = created.ok_or(Answer::Full { until: room_again(now) })?;
             match self.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
                 Ok(entry) => {
                     probe.entry = entry;

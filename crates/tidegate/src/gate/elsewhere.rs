@@ -215,7 +215,7 @@ impl Gate {
     pub fn alone(&self, place: CounterPlace, holders: u32, members: u32) -> CounterPlace {
         let Some(Spec::Algorithm(whole)) = self.table.specs.get(place.spec) else { return place };
         let share = Spec::Algorithm(whole.alone(holders, members));
-        CounterPlace { spec: self.table.specs.intern(share).unwrap_or(place.spec), ..place }
+        CounterPlace { spec: self.table.specs.intern(self.owner, share).unwrap_or(place.spec), ..place }
     }
 
     /// Decides limits that a store should have decided, in this gate's own table and by the numbers of these places: charges

@@ -87,7 +87,7 @@ fn the_published_ring_admits_more_than_its_limit_in_one_window_and_this_one_does
             let charge = match header.lock_at(sequence) {
                 Some(writer) => {
                     let entries = rings.entries(writer.record());
-                    rings.push(writer, entries, &limit, 1, now)
+                    rings.push(writer, ring, entries, &limit, 1, now)
                 }
                 None => rings.admit_in_turn(header.lock(), ring, &limit, Cost::ONE, now),
             };

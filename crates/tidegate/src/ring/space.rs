@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use super::arena::{Arena, GRANULE, Range};
 use super::header::Header;
 use super::segments::{Handle, Places, Segments};
+use crate::shares::{Owner, Shares};
 use crate::sync::{AtomicU32, Mutex, lock};
 
 /// What a ring costs beside its instants: its header, and what its going may leave in the books: a free range in
@@ -37,12 +38,17 @@ pub(super) struct Space {
     /// that are written to, and the arena goes on only when it has to.
     slots: OnceLock<Box<[AtomicU32]>>,
     books: Mutex<Books>,
+    header_shares: Shares,
+    /// Shares of the half of the budget that headers cannot take. Several namespaces share that; one alone has all that is left.
+    slot_shares: Shares,
 }
 
 #[derive(Debug, Default)]
 struct Books {
     arena: Arena,
     headers: Places,
+    /// The namespace of each header that was ever handed out.
+    owners: Vec<Owner>,
 }
 
 impl Space {
@@ -55,7 +61,15 @@ impl Space {
             slots_max,
             slots: OnceLock::new(),
             books: Mutex::new(Books::default()),
+            header_shares: Shares::new(headers_max as u64),
+            slot_shares: Shares::new((slots_max / HEADER_SHARE) as u64),
         }
+    }
+
+    /// Divides headers and instants among so many namespaces.
+    pub(super) fn divide(&self, owners: usize) {
+        self.header_shares.divide(owners);
+        self.slot_shares.divide(owners);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -94,29 +108,48 @@ impl Space {
         vec![0; self.slots_max].into_iter().map(AtomicU32::new).collect()
     }
 
-    /// Takes a header that nobody uses.
-    pub(super) fn take_header(&self) -> Option<(u32, &Header)> {
+    /// Takes a header that nobody uses, for a ring of `owner`.
+    pub(super) fn take_header(&self, owner: Owner) -> Option<(u32, &Header)> {
         let mut books = lock(&self.books);
+        if !self.header_shares.take_within(owner, 1) {
+            return None;
+        }
         let affordable = self.bytes_left(&books) / RING_BYTES;
         let index = books.headers.take(|start| {
             let more = self.headers.room(start, affordable);
             self.headers.create(start, more, Header::new);
             more
-        })?;
+        });
+        let Some(index) = index else {
+            self.header_shares.give_back(owner, 1);
+            return None;
+        };
+        let at = index as usize;
+        if books.owners.len() <= at {
+            books.owners.resize(at + 1, Owner::NONE);
+        }
+        books.owners[at] = owner;
         Some((index, self.headers.get(index)?))
     }
 
     /// Gives back a header together with the range it had.
     pub(super) fn give_back(&self, header: Handle, range: Range) {
         let mut books = lock(&self.books);
+        let owner = books.owner(header.index());
+        self.slot_shares.give_back(owner, u64::from(range.len));
+        self.header_shares.give_back(owner, 1);
         books.arena.release(range);
         books.headers.give_back(header);
     }
 
-    /// Takes a range of at least `len` instants, if the budget has one.
-    pub(super) fn take_range(&self, len: u32) -> Option<Range> {
+    /// Takes a range of at least `len` instants for the ring with that header, if the budget has one.
+    pub(super) fn take_range(&self, header: u32, len: u32) -> Option<Range> {
         let len = len.checked_next_multiple_of(GRANULE)?;
         let mut books = lock(&self.books);
+        let owner = books.owner(header);
+        if !self.slot_shares.take_within(owner, u64::from(len)) {
+            return None;
+        }
         loop {
             if let Some(range) = books.arena.allocate(len) {
                 return Some(range);
@@ -124,6 +157,7 @@ impl Space {
             let left =
                 (self.bytes_left(&books) / INSTANT_BYTES).min(self.slots_max - books.arena.len() as usize);
             if left == 0 {
+                self.slot_shares.give_back(owner, u64::from(len));
                 return None;
             }
             self.slots.get_or_init(|| self.slab());
@@ -131,8 +165,16 @@ impl Space {
         }
     }
 
-    /// Gives back a range.
-    pub(super) fn give_back_range(&self, range: Range) {
-        lock(&self.books).arena.release(range);
+    /// Gives back a range of the ring with that header.
+    pub(super) fn give_back_range(&self, header: u32, range: Range) {
+        let mut books = lock(&self.books);
+        self.slot_shares.give_back(books.owner(header), u64::from(range.len));
+        books.arena.release(range);
+    }
+}
+
+impl Books {
+    fn owner(&self, header: u32) -> Owner {
+        self.owners.get(header as usize).copied().unwrap_or(Owner::NONE)
     }
 }

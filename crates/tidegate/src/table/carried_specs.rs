@@ -8,14 +8,16 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use super::specs::{Spec, SpecId, Specs};
+use crate::shares::{Owner, Shares};
 
 /// Specs of limits that arrived with requests, found without a lock that excludes other readers.
 pub(crate) struct CarriedSpecs {
-    known: RwLock<HashMap<Spec, SpecId, ahash::RandomState>>,
+    known: RwLock<HashMap<(Owner, Spec), SpecId, ahash::RandomState>>,
+    pub(super) shares: Shares,
 }
 
 impl CarriedSpecs {
-    /// The most that are told apart. Above it a new window is refused.
+    /// The most that are told apart, in [shares](Shares) for each namespace. Above it a new window is refused.
     pub(crate) const MAX: usize = 1 << 16;
     /// How many there may be when a bucket still gets a clock of its own. Above it, the clock that all rates can share: so
     /// that many rates leave room for windows.
@@ -23,11 +25,13 @@ impl CarriedSpecs {
 
     pub(super) fn new(seed: u64) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed, 4, 5, 6);
-        Self { known: RwLock::new(HashMap::with_hasher(hasher)) }
+        Self { known: RwLock::new(HashMap::with_hasher(hasher)), shares: Shares::new(Self::MAX as u64) }
     }
 
-    /// The number of `spec` among `specs`; `None` if it has none and there are `max` others.
-    pub(crate) fn find(&self, specs: &Specs, spec: Spec, max: usize) -> Option<SpecId> {
+    /// The number of `spec` of `owner` among `specs`; `None` if it has none and there are `max` others, or its owner has its
+    /// share of them. The clock that all rates can share is found with a `max` of [`usize::MAX`], beyond any share.
+    pub(crate) fn find(&self, specs: &Specs, owner: Owner, spec: Spec, max: usize) -> Option<SpecId> {
+        let spec = (owner, spec);
         // Every change is one insertion, so a panic elsewhere leaves the map whole.
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = known.get(&spec) {
@@ -35,10 +39,15 @@ impl CarriedSpecs {
         }
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= max && !known.contains_key(&spec) {
+        if let Some(id) = known.get(&spec) {
+            return Some(*id);
+        }
+        if max == usize::MAX {
+            self.shares.take_anyway(owner, 1);
+        } else if known.len() >= max || !self.shares.take(owner, 1) {
             return None;
         }
-        let id = specs.intern(spec.clone())?;
+        let id = specs.intern(owner, spec.1.clone())?;
         known.insert(spec, id);
         Some(id)
     }

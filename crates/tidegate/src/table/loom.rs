@@ -9,6 +9,7 @@ use super::*;
 use crate::algorithm::{Algorithm, Bucket, Counter, Verdict};
 use crate::cost::Cost;
 use crate::rate::Rate;
+use crate::shares::Owner;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
@@ -29,7 +30,7 @@ fn bucket(units: u64) -> Bucket {
 }
 
 fn spec(table: &KeyTable, units: u64) -> SpecId {
-    table.specs.intern(Spec::Algorithm(Algorithm::Bucket(bucket(units)))).unwrap()
+    table.specs.intern(Owner::NONE, Spec::Algorithm(Algorithm::Bucket(bucket(units)))).unwrap()
 }
 
 fn charge(table: &KeyTable, key: KeyHash, units: u64, id: SpecId, now: Timestamp) -> Option<bool> {

@@ -12,6 +12,7 @@ use super::KeyTable;
 use crate::algorithm::{Algorithm, BucketClock, Counter, State};
 use crate::permits::PermitsHandle;
 use crate::ring::RingHandle;
+use crate::shares::Owner;
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 
@@ -135,8 +136,8 @@ impl SpecId {
 const FIRST_BITS: u32 = 4;
 const CHUNKS: usize = super::SPEC_BITS as usize + 1 - FIRST_BITS as usize;
 
-/// Specs that come into being together.
-type Chunk = Box<[OnceLock<Spec>]>;
+/// Specs that come into being together, each with the namespace that it belongs to.
+type Chunk = Box<[OnceLock<(Owner, Spec)>]>;
 
 /// In which chunk a number is, and where in it.
 #[inline]
@@ -149,11 +150,12 @@ const fn place(index: usize) -> (usize, usize) {
 /// All specs ever used with a table, by number. Reading takes no lock; numbers are never reused.
 pub(crate) struct Specs {
     chunks: Box<[OnceLock<Chunk>]>,
-    numbers: Mutex<HashMap<Spec, SpecId, ahash::RandomState>>,
+    numbers: Mutex<HashMap<(Owner, Spec), SpecId, ahash::RandomState>>,
 }
 
 impl Specs {
-    /// The most distinct specs: an algorithm with its numbers counts once, however many limits and overrides use it.
+    /// The most distinct specs: an algorithm with its numbers counts once in a namespace, however many of its limits and
+    /// overrides use it.
     pub(crate) const MAX: usize = (1 << super::SPEC_BITS) - 1;
 
     pub(super) fn new(seed: u64) -> Self {
@@ -163,9 +165,10 @@ impl Specs {
         }
     }
 
-    /// The number of `spec`, a new one if it has none; `None` when [`Specs::MAX`] are in use.
-    pub(crate) fn intern(&self, spec: Spec) -> Option<SpecId> {
+    /// The number of `spec` in a namespace, a new one if it has none; `None` when [`Specs::MAX`] are in use.
+    pub(crate) fn intern(&self, owner: Owner, spec: Spec) -> Option<SpecId> {
         let mut numbers = lock(&self.numbers);
+        let spec = (owner, spec);
         if let Some(id) = numbers.get(&spec) {
             return Some(*id);
         }
@@ -185,6 +188,16 @@ impl Specs {
     /// The spec of that number.
     #[inline]
     pub(crate) fn get(&self, id: SpecId) -> Option<&Spec> {
+        self.owned(id).map(|(_, spec)| spec)
+    }
+
+    /// The namespace that the spec of that number belongs to.
+    pub(crate) fn owner(&self, id: SpecId) -> Option<Owner> {
+        self.owned(id).map(|(owner, _)| *owner)
+    }
+
+    #[inline]
+    fn owned(&self, id: SpecId) -> Option<&(Owner, Spec)> {
         let (chunk, at) = place(id.get() as usize);
         self.chunks.get(chunk)?.get()?.get(at)?.get()
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::algorithm::{Algorithm, Bucket, Counter};
 use crate::cost::Cost;
 use crate::rate::Rate;
+use crate::shares::Owner;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
@@ -18,7 +19,7 @@ fn per_second(units: u64) -> Bucket {
 }
 
 fn spec(table: &KeyTable, bucket: Bucket) -> SpecId {
-    table.specs.intern(Spec::Algorithm(Algorithm::Bucket(bucket))).unwrap()
+    table.specs.intern(Owner::NONE, Spec::Algorithm(Algorithm::Bucket(bucket))).unwrap()
 }
 
 fn key(table: &KeyTable, name: u64) -> KeyHash {
