@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidegate::shares::{Owner, Shares};
 use tidegate::{Attributes, Gate, Timestamp};
 
-/// How many blocks are remembered. Once as many are in force, a block set by an operation takes the
-/// place of one that was only shown by a refusal, and further refusals are
-/// [counted](crate::Engine::blocks_unlisted) only.
+/// How many blocks are remembered, in [shares](Shares) for each namespace. Once as many are in
+/// force, a block set by an operation takes the place of one that was only shown by a refusal of
+/// the same namespace, and further refusals are [counted](crate::Engine::blocks_unlisted) only.
 pub const BLOCKS_KNOWN_MAX: usize = 16 * SHARD_MAX;
 
 /// The blocks of one lock.
@@ -60,12 +61,20 @@ type Scope<'a> = [(Cow<'a, str>, Cow<'a, str>)];
 pub(crate) struct KnownBlocks {
     hasher: ahash::RandomState,
     shards: [Mutex<BlockShard>; BLOCKS_KNOWN_MAX / SHARD_MAX],
+    shares: Shares,
     unlisted: AtomicU64,
+}
+
+/// A block in the list, which counts against the share of its namespace.
+#[derive(Debug)]
+struct ListedBlock {
+    owner: Owner,
+    report: BlockReport,
 }
 
 #[derive(Debug, Default)]
 struct BlockShard {
-    blocks: HashMap<u64, BlockReport>,
+    blocks: HashMap<u64, ListedBlock>,
     /// While it is full, nothing ends before then.
     full_until: Timestamp,
 }
@@ -73,7 +82,17 @@ struct BlockShard {
 impl KnownBlocks {
     pub(crate) fn new(seed: [u64; 4]) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed[2], !seed[0], seed[3], !seed[1]);
-        Self { hasher, shards: core::array::from_fn(|_| Mutex::default()), unlisted: AtomicU64::new(0) }
+        Self {
+            hasher,
+            shards: core::array::from_fn(|_| Mutex::default()),
+            shares: Shares::new(BLOCKS_KNOWN_MAX as u64),
+            unlisted: AtomicU64::new(0),
+        }
+    }
+
+    /// Divides the places among so many namespaces.
+    pub(crate) fn divide(&self, owners: usize) {
+        self.shares.divide(owners);
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, BlockShard> {
@@ -97,7 +116,8 @@ impl KnownBlocks {
         now: Timestamp,
     ) {
         for (limit, scope) in gate.counters(attributes, Some(limit)) {
-            self.put(gate.namespace(), limit, &scope, BlockCause::Operation, until, now);
+            let place = BlockPlace { owner: gate.owner(), namespace: gate.namespace(), limit };
+            self.put(place, &scope, BlockCause::Operation, until, now);
         }
     }
 
@@ -105,7 +125,7 @@ impl KnownBlocks {
     pub(crate) fn lift_all(&self, gate: &Gate, attributes: Attributes<'_>, limit: Option<&str>) {
         for (limit, scope) in gate.counters(attributes, limit) {
             let hash = self.hash(gate.namespace(), limit, &scope);
-            self.shard(hash).blocks.remove(&hash);
+            self.shard(hash).remove(hash, &self.shares);
         }
     }
 
@@ -113,27 +133,27 @@ impl KnownBlocks {
     /// allocation.
     pub(crate) fn put(
         &self,
-        namespace: &str,
-        limit: &str,
+        place: BlockPlace<'_>,
         scope: &Scope<'_>,
         cause: BlockCause,
         until: Timestamp,
         now: Timestamp,
     ) {
+        let BlockPlace { owner, namespace, limit } = place;
         let hash = self.hash(namespace, limit, scope);
         let mut shard = self.shard(hash);
         if until <= now {
-            shard.blocks.remove(&hash);
+            shard.remove(hash, &self.shares);
             return;
         }
-        if let Some(known) = shard.blocks.get_mut(&hash) {
+        if let Some(ListedBlock { report: known, .. }) = shard.blocks.get_mut(&hash) {
             (known.until, known.seen_at) = (until, now);
             if cause == BlockCause::Operation {
                 known.cause = cause;
             }
             return;
         }
-        if !shard.make_room(cause, now) {
+        if !shard.make_room(owner, &self.shares, cause, now) {
             // Relaxed: a number for people.
             self.unlisted.fetch_add(1, Ordering::Relaxed);
             return;
@@ -147,14 +167,15 @@ impl KnownBlocks {
             until,
             seen_at: now,
         };
-        shard.blocks.insert(hash, report);
+        shard.blocks.insert(hash, ListedBlock { owner, report });
     }
 
     pub(crate) fn all(&self, now: Timestamp) -> Vec<BlockReport> {
         let mut all = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend(shard.blocks.values().filter(|one| one.until > now).cloned());
+            let reports = shard.blocks.values().map(|one| &one.report);
+            all.extend(reports.filter(|one| one.until > now).cloned());
         }
         all
     }
@@ -165,24 +186,53 @@ impl KnownBlocks {
 }
 
 impl BlockShard {
-    /// Whether there is room for another block, after what has ended is forgotten.
-    fn make_room(&mut self, cause: BlockCause, now: Timestamp) -> bool {
-        if self.blocks.len() < SHARD_MAX {
+    fn remove(&mut self, hash: u64, shares: &Shares) {
+        if let Some(removed) = self.blocks.remove(&hash) {
+            shares.give_back(removed.owner, 1);
+        }
+    }
+
+    /// Takes a place for another block of `owner`, after what has ended is forgotten; whether there
+    /// is one.
+    fn make_room(&mut self, owner: Owner, shares: &Shares, cause: BlockCause, now: Timestamp) -> bool {
+        if self.take_place(owner, shares) {
             return true;
         }
         // A flood of blocked keys looks through a full shard only when something has ended.
         if now >= self.full_until {
-            self.blocks.retain(|_, one| one.until > now);
-            self.full_until = self.blocks.values().map(|one| one.until).min().unwrap_or_default();
-        }
-        if self.blocks.len() >= SHARD_MAX && cause == BlockCause::Operation {
-            let shown = self.blocks.iter().find(|(_, one)| one.cause == BlockCause::Refusal);
-            if let Some(hash) = shown.map(|(hash, _)| *hash) {
-                self.blocks.remove(&hash);
+            self.blocks.retain(|_, one| {
+                let is_in_force = one.report.until > now;
+                if !is_in_force {
+                    shares.give_back(one.owner, 1);
+                }
+                is_in_force
+            });
+            self.full_until = self.blocks.values().map(|one| one.report.until).min().unwrap_or_default();
+            if self.take_place(owner, shares) {
+                return true;
             }
         }
-        self.blocks.len() < SHARD_MAX
+        let is_replaceable =
+            |one: &ListedBlock| one.owner == owner && one.report.cause == BlockCause::Refusal;
+        if cause == BlockCause::Operation
+            && let Some((&hash, _)) = self.blocks.iter().find(|(_, one)| is_replaceable(one))
+        {
+            self.remove(hash, shares);
+        }
+        self.take_place(owner, shares)
     }
+
+    fn take_place(&self, owner: Owner, shares: &Shares) -> bool {
+        self.blocks.len() < SHARD_MAX && shares.take(owner, 1)
+    }
+}
+
+/// Of which limit a block is.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockPlace<'a> {
+    pub(crate) owner: Owner,
+    pub(crate) namespace: &'a str,
+    pub(crate) limit: &'a str,
 }
 
 /// A value, cut between characters after [`VALUE_BYTES_MAX`].
@@ -201,11 +251,12 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1_795_215_600);
+    const PER_USER: BlockPlace<'_> = BlockPlace { owner: Owner::NONE, namespace: "api", limit: "per-user" };
 
     fn put(blocks: &KnownBlocks, user: &str, cause: BlockCause, seconds: u64) {
         let scope = [(Cow::Borrowed("user"), Cow::Borrowed(user))];
         let until = NOW.saturating_add(Duration::from_secs(seconds));
-        blocks.put("api", "per-user", &scope, cause, until, NOW);
+        blocks.put(PER_USER, &scope, cause, until, NOW);
     }
 
     #[test]
@@ -236,8 +287,7 @@ mod tests {
         let later = NOW.saturating_add(Duration::from_secs(10));
         let scope = [(Cow::Borrowed("user"), Cow::Borrowed("bob"))];
         blocks.put(
-            "api",
-            "per-user",
+            PER_USER,
             &scope,
             BlockCause::Refusal,
             later.saturating_add(Duration::from_secs(1)),

@@ -4,7 +4,7 @@
 //! its [`Flight`] to land; whoever drives the engine empties the outbox, carries many asks in one batch, and brings the
 //! answers back. So a hot key combines here, and a request that goes away leaves nothing undone.
 //!
-//! **Bounds.** At most [`LeaseConfig::holders_max`] holders. Each stands in a queue by the instant at which to look at it
+//! **Bounds.** At most [`LeaseConfig::holders_max`] holders, and of one namespace its share of them. Each stands in a queue by the instant at which to look at it
 //! again: to renew, or to drop it once nothing would be lost. When all places are taken and none can be dropped, a key
 //! without a holder is answered as one that finds no place in the table of keys.
 
@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 use tidegate::algorithm::WindowStart;
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Ask, Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
+use tidegate::shares::{Owner, Shares};
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, RequestId, StoreError};
 
@@ -41,7 +42,7 @@ pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 pub struct LeaseConfig {
     /// This run of this member: a number that no other run of any member has. Draw it at random.
     pub member: u64,
-    /// How many keys may have a lease here at once. Default 1 048 576, about 300 bytes each while it is used; at least 1.
+    /// How many keys may have a lease here at once, in [shares](Shares) for each namespace. Default 1 048 576, about 300 bytes each while it is used; at least 1.
     pub holders_max: usize,
     /// Over how many locks holders are spread at most, for threads that decide at once. Default 64, and fewer where
     /// `holders_max` is small; 1 where a single thread does everything, which then has less to look through. At least 1, at most
@@ -202,6 +203,7 @@ pub(crate) struct Leases {
     incarnations: AtomicU32,
     /// How many members there are, as far as is known.
     members: AtomicU32,
+    shares: Shares,
     outbox: Mutex<Outbox>,
     /// Whether there may be something in the outbox.
     has_asks: AtomicBool,
@@ -244,6 +246,8 @@ struct Outbox {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) limit: &'a LeasedLimit<'a>,
+    /// The namespace of the limit.
+    pub(crate) owner: Owner,
     pub(crate) cost: Cost,
     pub(crate) attempt: u32,
     /// What it has waited for, if it has.
@@ -264,6 +268,7 @@ impl Leases {
             shards: (0..count).map(|_| shard()).collect(),
             next_looks: (0..count).map(|_| AtomicU64::new(u64::MAX)).collect(),
             held: AtomicUsize::new(0),
+            shares: Shares::new(config.holders_max.max(1) as u64),
             incarnations: AtomicU32::new(1),
             members: AtomicU32::new(1),
             outbox: Mutex::default(),
@@ -280,6 +285,11 @@ impl Leases {
         let shard = u64::from(self.shards.first().is_some_and(Mutex::is_poisoned));
         let next = self.next_looks.first().map_or(0, |next| next.load(Ordering::Relaxed));
         shard ^ next ^ u64::from(self.outbox.is_poisoned() ^ self.terms.is_poisoned())
+    }
+
+    /// Divides the holders among so many namespaces.
+    pub(crate) fn divide(&self, owners: usize) {
+        self.shares.divide(owners);
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
@@ -327,13 +337,15 @@ impl Leases {
         if let Some(slot) = shard.slots.get_mut(&key) {
             return Ok(self.take_from(slot, &mut shard.looks, asked, now));
         }
-        if let Err(until) = self.make_room(shard, key, now) {
+        let about = about()?;
+        if let Err(until) = self.make_room(shard, asked.owner, key, now) {
             return Ok(Taken::Full { until });
         }
         // Relaxed: only the number must be new. It wraps long after the former holder of a key is forgotten.
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         let terms = self.terms_of(asked.limit);
-        let slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about()?));
+        let mut slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about));
+        slot.owner = asked.owner;
         let slot = shard.slots.entry(key).insert_entry(Box::new(slot)).into_mut();
         self.held.fetch_add(1, Ordering::Relaxed);
         Ok(self.take_from(slot, &mut shard.looks, asked, now))
@@ -612,21 +624,28 @@ impl Leases {
     }
 
     fn drop_slot(&self, shard: &mut Shard, key: u64) {
-        shard.slots.remove(&key);
-        self.held.fetch_sub(1, Ordering::Relaxed);
+        if let Some(slot) = shard.slots.remove(&key) {
+            self.shares.give_back(slot.owner, 1);
+            self.held.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
-    /// Makes room for a holder of `key` in its shard, or says when there may be.
-    fn make_room(&self, shard: &mut Shard, key: u64, now: Timestamp) -> Result<(), Timestamp> {
+    /// Takes a place for a holder of `owner`, if there is one.
+    fn take_place(&self, owner: Owner) -> bool {
         // Relaxed: the bound may be missed by as many as there are threads.
-        if self.held.load(Ordering::Relaxed) < self.config.holders_max.max(1) {
+        self.held.load(Ordering::Relaxed) < self.config.holders_max.max(1) && self.shares.take(owner, 1)
+    }
+
+    /// Takes a place for a holder of `key` in its shard, or says when there may be one.
+    fn make_room(&self, shard: &mut Shard, owner: Owner, key: u64, now: Timestamp) -> Result<(), Timestamp> {
+        if self.take_place(owner) {
             return Ok(());
         }
         for _ in 0..RECLAIM_STEPS {
             let Some(next) = shard.next_due(now) else { break };
             let is_gone = self.look(shard, next, now);
             self.next_looks[self.place(key)].store(shard.first_look(), Ordering::Relaxed);
-            if is_gone {
+            if is_gone && self.take_place(owner) {
                 return Ok(());
             }
         }
@@ -644,6 +663,7 @@ impl Leases {
             let slots: Vec<Box<Slot>> = shard.slots.drain().map(|(_, slot)| slot).collect();
             self.held.fetch_sub(slots.len(), Ordering::Relaxed);
             for mut slot in slots {
+                self.shares.give_back(slot.owner, 1);
                 let ask = slot.holder.leave(&slot.terms, self.config.member, now);
                 let flight =
                     slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));

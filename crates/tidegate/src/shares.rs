@@ -157,7 +157,8 @@ impl Shares {
         }
         let beyond = |share: u64| -> u64 {
             (0..=Owner::MAX).step_by(1 << SEGMENT_BITS).fold(0, |sum, first| {
-                let counters = (first..first + (1 << SEGMENT_BITS)).map_while(|owner| self.held.get(owner as u32));
+                let counters =
+                    (first..first + (1 << SEGMENT_BITS)).map_while(|owner| self.held.get(owner as u32));
                 sum + counters.map(|held| held.load(Ordering::Relaxed).saturating_sub(share)).sum::<u64>()
             })
         };

@@ -134,6 +134,8 @@ pub struct KeyTable {
     shares: Shares,
     /// The line that the next sweep begins with. Relaxed: it guards no other data.
     swept: portable_atomic::AtomicUsize,
+    /// When a newcomer last swept for nothing, in nanoseconds.
+    swept_for_nothing: portable_atomic::AtomicU64,
     stripes: Box<[Stripe]>,
     hasher: ahash::RandomState,
     config: TableConfig,
@@ -254,6 +256,7 @@ impl KeyTable {
             namespaces: Namespaces::new(config.seed[3]),
             shares: Shares::new(places::shared_places(lines * LINE)),
             swept: portable_atomic::AtomicUsize::new(0),
+            swept_for_nothing: portable_atomic::AtomicU64::new(0),
             stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
             hasher: ahash::RandomState::with_seeds(
                 config.seed[0],

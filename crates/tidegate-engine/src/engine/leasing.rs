@@ -90,6 +90,7 @@ impl Engine {
             }
             let asked = Asked {
                 limit,
+                owner: gate.owner(),
                 cost: request.cost,
                 attempt: if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt },
                 landed: waited.landed,

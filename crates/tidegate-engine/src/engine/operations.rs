@@ -12,7 +12,7 @@ use super::looking::reports;
 use super::order::{decided_here, exact_name, is_away, key_of};
 use super::{Engine, EngineError, LimitReport};
 use crate::asking::Progress;
-use crate::blocks::{BlockCause, BlockReport};
+use crate::blocks::{BlockCause, BlockPlace, BlockReport};
 use crate::decision::{ExactName, Permit};
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKey, RefundKeysFull, RefundName, Refunded};
@@ -307,7 +307,8 @@ impl Engine {
         if let (true, Some((limit, scope))) =
             (is_restored, gate.counter_of(&identity, Attributes::new(&pairs)))
         {
-            self.shared.blocks.put(&namespace, limit, &scope, BlockCause::Operation, note.until, now);
+            let place = BlockPlace { owner: gate.owner(), namespace: &namespace, limit };
+            self.shared.blocks.put(place, &scope, BlockCause::Operation, note.until, now);
         }
         Ok(is_restored)
     }
@@ -329,7 +330,9 @@ impl Engine {
     pub fn note_blocked(&self, refusal: &Refusal<'_>, now: Timestamp) {
         if let (Reason::Blocked, Retry::At(until)) = (refusal.reason(), refusal.retry()) {
             let (namespace, limit) = (&*refusal.namespace, refusal.name());
-            self.shared.blocks.put(namespace, limit, &refusal.scope, BlockCause::Refusal, until, now);
+            let owner = self.shared.table.namespaces().find(namespace);
+            let place = BlockPlace { owner, namespace, limit };
+            self.shared.blocks.put(place, &refusal.scope, BlockCause::Refusal, until, now);
         }
     }
 

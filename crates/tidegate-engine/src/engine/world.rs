@@ -73,6 +73,10 @@ impl Shared {
         let owners = self.table.namespaces().owners();
         self.kept.divide(owners);
         self.refunds.divide(owners);
+        self.blocks.divide(owners);
+        if let Some(leases) = &self.leases {
+            leases.divide(owners);
+        }
     }
 }
 

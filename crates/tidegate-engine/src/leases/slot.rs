@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Grant, Holder, LedgerLevel, Terms};
 use tidegate::refusal::ScopeValues;
+use tidegate::shares::Owner;
 use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Key, Kind, OnLedger, Operation};
 
@@ -56,6 +57,8 @@ pub(super) struct Slot {
     /// Which numbers the terms are of.
     pub(super) numbers: u32,
     pub(super) about: Arc<About>,
+    /// The namespace whose share of the places it counts against.
+    pub(super) owner: Owner,
     /// The ask under way.
     pub(super) flight: Option<Arc<Flight>>,
     /// Whether this member has decided alone since the store answered last, or may have before this slot was made.
@@ -73,6 +76,7 @@ impl Slot {
             terms,
             numbers: limit.numbers(),
             about,
+            owner: Owner::NONE,
             flight: None,
             may_be_alone: true,
             gone: (0, Timestamp::MIN),

@@ -16,5 +16,6 @@ mod overrides;
 mod reload;
 mod renames;
 mod restart;
+mod shares;
 mod together;
 mod world;

@@ -246,17 +246,14 @@ impl KeyTable {
                 |owner| self.rings.create_for(owner).map(|ring| (ring, ring.to_bits().get())),
                 |ring| self.rings.reclaim(ring),
             )?;
-            let charged = match firmness {
+            let charge = || match firmness {
                 Firmness::Check => self.rings.admit(backing.handle, rolling, cost, now),
                 Firmness::Report => self.rings.charge(backing.handle, rolling, cost, now),
             };
-            match charged {
+            match self.with_room(now, charge, |error| *error == RingRefusal::Full) {
                 Ok(charge) => return Ok((backing, charge)),
                 Err(RingRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(RingRefusal::Full) => {
-                    self.sweep(now);
-                    return Err(Answer::Full { until: room_again(now) });
-                }
+                Err(RingRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
                 Err(RingRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -276,15 +273,29 @@ impl KeyTable {
                 |owner| self.permits.create_for(owner).map(|permits| (permits, permits.to_bits().get())),
                 |permits| self.permits.reclaim(permits),
             )?;
-            match self.permits.acquire(backing.handle, concurrency, now) {
+            let acquire = || self.permits.acquire(backing.handle, concurrency, now);
+            match self.with_room(now, acquire, |error| *error == PermitsRefusal::Full) {
                 Ok(slot) => return Ok((backing, slot)),
                 Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(PermitsRefusal::Full) => {
-                    self.sweep(now);
-                    return Err(Answer::Full { until: room_again(now) });
-                }
+                Err(PermitsRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
                 Err(PermitsRefusal::Stale) => self.look_past(probe),
             }
+        }
+    }
+
+    /// Charges what stands behind a key, again after drained words were swept if there was no room.
+    fn with_room<T, E>(
+        &self,
+        now: Timestamp,
+        charge: impl Fn() -> Result<T, E>,
+        is_full: impl Fn(&E) -> bool,
+    ) -> Result<T, E> {
+        match charge() {
+            Err(error) if is_full(&error) => {
+                let again = || Some(charge()).filter(|charged| !charged.as_ref().is_err_and(&is_full));
+                self.sweep_until(now, again).unwrap_or(Err(error))
+            }
+            charged => charged,
         }
     }
 
@@ -323,10 +334,7 @@ impl KeyTable {
                 continue;
             }
             let owner = self.specs.owner(probe.spec).unwrap_or(Owner::NONE);
-            let created = create(owner).or_else(|| {
-                self.sweep(now);
-                create(owner)
-            });
+            let created = create(owner).or_else(|| self.sweep_until(now, || create(owner)));
             let (handle, bits) = created.ok_or(Answer::Full { until: room_again(now) })?;
             match self.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
                 Ok(entry) => {

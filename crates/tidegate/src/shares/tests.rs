@@ -67,7 +67,10 @@ fn namespaces_that_only_requests_name_are_one_owner_together() {
     let namespaces = Namespaces::new(1);
     let api = namespaces.owner("api");
     assert_eq!((namespaces.find("api"), namespaces.owners()), (api, 1));
-    assert_eq!((namespaces.find("x"), namespaces.find("y"), namespaces.owners()), (Owner::NONE, Owner::NONE, 2));
+    assert_eq!(
+        (namespaces.find("x"), namespaces.find("y"), namespaces.owners()),
+        (Owner::NONE, Owner::NONE, 2)
+    );
 }
 
 #[test]

@@ -13,13 +13,22 @@ use crate::time::Timestamp;
 /// The lines that a newcomer of a namespace that has used its share sweeps.
 const LINES_SWEPT: usize = 1;
 
-/// The lines that are swept for a newcomer that would be refused otherwise: 64 words, some microseconds.
+/// The lines that are swept at first for a newcomer that would be refused otherwise: 64 words, some microseconds.
 const LINES_SWEPT_FOR_ROOM: usize = 16;
 
-/// The words that are divided. A table finds a word for nearly every key until it is so full: measured, the first newcomer that
-/// finds none comes beyond it.
+/// The lines of each further sweep for such a newcomer, and how many sweeps there are: 1024 words, below 0.1 ms.
+const LINES_SWEPT_FURTHER: usize = 64;
+const FURTHER_SWEEPS: usize = 4;
+
+/// After all sweeps of a newcomer found nothing, others sweep no further for so long: a table that is full of states that
+/// matter costs each refusal a microsecond and not a hundred.
+const FRUITLESS_PAUSE_NS: u64 = 1_000_000;
+
+/// The words that several namespaces divide, 11 in 16. A newcomer finds no word when all of its 24 are taken. Measured in a table
+/// of 4 194 304 words: none of those that come while fewer than 6 words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000
+/// at 8 in 10.
 pub(super) fn shared_places(words: usize) -> u64 {
-    (words - words / 16) as u64
+    (words / 16 * 11).max(1) as u64
 }
 
 impl KeyTable {
@@ -65,8 +74,7 @@ impl KeyTable {
         for start in self.lines_of(key).into_iter().chain(self.further_lines_of(key)) {
             self.sweep_line(start, now);
         }
-        self.sweep(now);
-        self.shares.take(owner, 1)
+        self.sweep_until(now, || self.shares.take(owner, 1).then_some(())).is_some()
     }
 
     /// Gives back the place of a word that is not in the table any more.
@@ -85,9 +93,27 @@ impl KeyTable {
         }
     }
 
-    /// Clears the drained words of some lines, and what stands behind them, for a newcomer that finds no room.
-    pub(crate) fn sweep(&self, now: Timestamp) {
+    /// Clears drained words, and what stands behind them, until a newcomer that found no room gets what it attempts, or
+    /// enough lines are swept.
+    pub(crate) fn sweep_until<T>(&self, now: Timestamp, attempt: impl Fn() -> Option<T>) -> Option<T> {
         self.sweep_lines(LINES_SWEPT_FOR_ROOM, now);
+        if let Some(gotten) = attempt() {
+            return Some(gotten);
+        }
+        // Relaxed, here and below: it guards no other data.
+        let fruitless = self.swept_for_nothing.load(Ordering::Relaxed);
+        let now_ns = now.as_nanos();
+        if now_ns >= fruitless && now_ns - fruitless < FRUITLESS_PAUSE_NS {
+            return None;
+        }
+        for _ in 0..FURTHER_SWEEPS {
+            self.sweep_lines(LINES_SWEPT_FURTHER, now);
+            if let Some(gotten) = attempt() {
+                return Some(gotten);
+            }
+        }
+        self.swept_for_nothing.store(now_ns, Ordering::Relaxed);
+        None
     }
 
     fn sweep_lines(&self, lines: usize, now: Timestamp) {

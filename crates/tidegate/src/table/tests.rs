@@ -18,8 +18,8 @@ fn per_second(units: u64) -> Bucket {
     Bucket::new(Rate::per_second(units).unwrap(), units).unwrap()
 }
 
-fn spec(table: &KeyTable, bucket: Bucket) -> SpecId {
-    table.specs.intern(Owner::NONE, Spec::Algorithm(Algorithm::Bucket(bucket))).unwrap()
+fn spec(table: &KeyTable, owner: Owner, bucket: Bucket) -> SpecId {
+    table.specs.intern(owner, Spec::Algorithm(Algorithm::Bucket(bucket))).unwrap()
 }
 
 fn key(table: &KeyTable, name: u64) -> KeyHash {
@@ -30,7 +30,12 @@ fn key(table: &KeyTable, name: u64) -> KeyHash {
 
 /// Charges one unit to a key; `None` if the table has no room.
 fn charge(table: &KeyTable, bucket: &Bucket, name: u64, now: Timestamp) -> Option<bool> {
-    let id = spec(table, bucket.clone());
+    charge_for(table, Owner::NONE, bucket, name, now)
+}
+
+/// The same for a namespace.
+fn charge_for(table: &KeyTable, owner: Owner, bucket: &Bucket, name: u64, now: Timestamp) -> Option<bool> {
+    let id = spec(table, owner, bucket.clone());
     let key = key(table, name);
     loop {
         let entry = table.look(key);
@@ -89,7 +94,7 @@ fn a_full_table_turns_newcomers_away_and_keeps_what_it_has() {
 fn a_newcomer_is_told_when_the_first_word_drains_and_is_taken_then() {
     let table = table(TableConfig::BYTES_MIN);
     let bucket = Bucket::new(Rate::per_minute(1).unwrap(), 1).unwrap();
-    let id = spec(&table, bucket.clone());
+    let id = spec(&table, Owner::NONE, bucket.clone());
     let turned_away = (0..2000).find(|name| charge(&table, &bucket, *name, NOW).is_none()).unwrap();
     let key = key(&table, turned_away);
     let (_, next) = bucket.decide(State::EMPTY, Cost::ONE, NOW);
@@ -130,7 +135,7 @@ fn a_state_written_under_other_numbers_still_counts() {
         assert_eq!(charge(&table, &old, 7, NOW), Some(true));
     }
     let raised = per_second(20);
-    let id = spec(&table, raised.clone());
+    let id = spec(&table, Owner::NONE, raised.clone());
     let entry = table.look(key(&table, 7));
     let from = table.specs.get(entry.spec().unwrap()).unwrap();
     let carried = from.carry_over(entry.state(), &Algorithm::Bucket(raised.clone()), NOW);
@@ -142,8 +147,8 @@ fn a_state_written_under_other_numbers_still_counts() {
 #[test]
 fn specs_with_the_same_numbers_are_one() {
     let table = table(64 << 10);
-    assert_eq!(spec(&table, per_second(5)), spec(&table, per_second(5)));
-    assert_ne!(spec(&table, per_second(5)), spec(&table, per_second(6)));
+    assert_eq!(spec(&table, Owner::NONE, per_second(5)), spec(&table, Owner::NONE, per_second(5)));
+    assert_ne!(spec(&table, Owner::NONE, per_second(5)), spec(&table, Owner::NONE, per_second(6)));
 }
 
 #[test]
@@ -220,4 +225,87 @@ fn a_cleared_key_that_comes_back_counts_once() {
         table.clear(table.look(key(&table, 7))).unwrap();
         assert_eq!(table.stats(NOW).keys, 0);
     }
+}
+
+#[test]
+fn a_namespace_below_its_share_finds_room_beside_others_that_take_all_they_can() {
+    for namespaces in [2, 5, 20_u64] {
+        let table = table(1 << 20);
+        let owners: Vec<Owner> = (0..namespaces).map(|name| table.join(&name.to_string())).collect();
+        let year = Bucket::new(Rate::per_hour(1).unwrap(), 8766).unwrap();
+        let slots = table.stats(NOW).slots as u64;
+        for (hostile, names) in owners[1..].iter().zip(1..) {
+            for name in 0..slots {
+                charge_for(&table, *hostile, &year, names << 32 | name, NOW);
+            }
+        }
+        let share = table.shares.guaranteed();
+        assert!(share * namespaces * 2 >= slots * 11 / 16 - namespaces * 2, "{share} of {slots}");
+        let refused =
+            (0..share).filter(|name| charge_for(&table, owners[0], &year, *name, NOW).is_none()).count();
+        // A key has 24 words; at two thirds of all words taken, one key in some thousands finds all of its own taken.
+        assert!(refused as u64 <= share / 1000, "{refused} of {share} with {namespaces} namespaces");
+    }
+}
+
+#[test]
+fn a_namespace_at_its_share_gets_back_the_places_of_its_keys_that_have_drained() {
+    let table = table(1 << 20);
+    let (hostile, honest) = (table.join("hostile"), table.join("honest"));
+    let hour = Bucket::new(Rate::per_hour(1).unwrap(), 1).unwrap();
+    let second = per_second(1);
+    let slots = table.stats(NOW).slots as u64;
+    for name in 0..slots {
+        charge_for(&table, hostile, &hour, 1 << 40 | name, NOW);
+    }
+    let share = table.shares.guaranteed();
+    let mut now = NOW;
+    let mut refused = 0;
+    // Half of its share live at a time, forty times over.
+    for round in 0..40 {
+        for name in 0..share / 2 {
+            refused += u64::from(charge_for(&table, honest, &second, round << 20 | name, now).is_none());
+        }
+        now = now.saturating_add(Duration::from_secs(2));
+    }
+    // At six words in ten taken, one key in 100 000 finds all of its own taken.
+    assert!(refused <= 5, "{refused} refused, and it never used more than half of its share of {share}");
+    assert!(table.shares.held(honest) <= share + slots / 2);
+}
+
+#[test]
+fn the_words_that_are_counted_are_those_that_are_there() {
+    let table = table(64 << 10);
+    let owners = [table.join("a"), table.join("b")];
+    let bucket = per_second(1);
+    let mut now = NOW;
+    for step in 0..20_000_u64 {
+        let owner = (step % 3 / 2) as usize;
+        charge_for(&table, owners[owner], &bucket, (step * 7919) % 9000 * 2 + owner as u64, now);
+        if step % 64 == 0 {
+            now = now.saturating_add(Duration::from_millis(300));
+        }
+        if step % 11 == 0 {
+            let _ = table.clear(table.look(key(&table, (step * 104_729) % 9000)));
+        }
+    }
+    let mut held = HashMap::new();
+    for slot in 0..table.stats(now).slots as u32 {
+        let word = table.word(slot).load(Ordering::Relaxed);
+        if let Some(id) = (Entry { slot, word }).spec() {
+            *held.entry(table.specs.owner(id).unwrap()).or_insert(0) += 1;
+        }
+    }
+    for owner in owners {
+        assert_eq!(table.shares.held(owner), held.get(&owner).copied().unwrap_or(0));
+    }
+}
+
+#[test]
+fn a_table_of_one_namespace_is_not_divided() {
+    let table = table(TableConfig::BYTES_MIN);
+    let only = table.join("only");
+    let minute = Bucket::new(Rate::per_minute(1).unwrap(), 1).unwrap();
+    let kept = (0..2000).filter(|name| charge_for(&table, only, &minute, *name, NOW).is_some()).count();
+    assert!(kept > 240, "{kept} keys in 256 words");
 }
