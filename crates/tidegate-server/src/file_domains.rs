@@ -116,6 +116,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<(), Fault> {
         let engine = &self.in_force.engine;
+        engine.join(domain);
         while let Some(ask) = resolved.ask() {
             let statuses = match ask {
                 Ask::Carry { charging, limits } => {

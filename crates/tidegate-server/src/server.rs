@@ -150,6 +150,12 @@ impl Server {
         let members = member.map(|member| Arc::new(Members::new(member, http.first(), clock.now())));
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
+        if resp.is_some() {
+            engine.join(resp::NAMESPACE);
+        }
+        if let Some(files) = &config.envoy_ratelimit {
+            files.get().domains().for_each(|domain| engine.join(domain));
+        }
         let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
         let in_force = Arc::new(ArcSwap::from_pointee(in_force));
         let changes = Arc::new(Changes::default());

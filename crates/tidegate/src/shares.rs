@@ -76,10 +76,14 @@ impl Namespaces {
         *known.entry(namespace.into()).or_insert(next)
     }
 
-    /// The number of a namespace that a request names; [`Owner::NONE`] if nobody has asked for its [`Namespaces::owner`].
+    /// The number of a namespace, if it has one.
+    pub fn known(&self, namespace: &str) -> Option<Owner> {
+        self.numbers.read().unwrap_or_else(PoisonError::into_inner).get(namespace).copied()
+    }
+
+    /// The number of a namespace that a request names; [`Owner::NONE`], and one owner more, if it has none.
     pub fn find(&self, namespace: &str) -> Owner {
-        let known = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(namespace).copied().unwrap_or_else(|| {
+        self.known(namespace).unwrap_or_else(|| {
             if !self.has_unnamed.load(Ordering::Relaxed) {
                 self.has_unnamed.store(true, Ordering::Relaxed);
             }

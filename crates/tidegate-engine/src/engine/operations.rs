@@ -5,6 +5,7 @@
 
 use tidegate::gate::{ExactLimit, LocalLimit};
 use tidegate::limit::OnStoreFailure;
+use tidegate::shares::Owner;
 use tidegate::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, StoreError};
 
@@ -330,7 +331,7 @@ impl Engine {
     pub fn note_blocked(&self, refusal: &Refusal<'_>, now: Timestamp) {
         if let (Reason::Blocked, Retry::At(until)) = (refusal.reason(), refusal.retry()) {
             let (namespace, limit) = (&*refusal.namespace, refusal.name());
-            let owner = self.shared.table.namespaces().find(namespace);
+            let owner = self.shared.table.namespaces().known(namespace).unwrap_or(Owner::NONE);
             let place = BlockPlace { owner, namespace, limit };
             self.shared.blocks.put(place, &refusal.scope, BlockCause::Refusal, until, now);
         }

@@ -32,6 +32,10 @@ pub(super) const LIMIT: &str = "CL.THROTTLE";
 /// The attribute that its key is, in logs.
 const KEY: &str = "key";
 
+/// The longest period of a command, in seconds: 31 days. Every caller chooses its own numbers, and a key that was charged once
+/// holds its place in the table of keys for a period divided by `count`.
+const PERIOD_SECONDS_MAX: u64 = 31 * 24 * 3600;
+
 /// How many commands are decided as one batch at most.
 pub(super) const RUN_MAX: usize = 64;
 
@@ -114,6 +118,12 @@ fn bucket(numbers: Numbers) -> Result<Algorithm, String> {
     }
     if period == 0 {
         return Err("period 0 is no span of time; use at least 1 second".to_owned());
+    }
+    if period > PERIOD_SECONDS_MAX {
+        return Err(format!(
+            "period {period} is longer than {PERIOD_SECONDS_MAX} seconds (31 days); use a shorter one, or write the limit into the \
+             policy and use TG.CHECK"
+        ));
     }
     let rate = Rate::new(count, Duration::from_secs(period)).map_err(|error| error.to_string())?;
     let bucket = Bucket::new(rate, max_burst.saturating_add(1)).map_err(|error| error.to_string())?;

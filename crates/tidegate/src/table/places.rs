@@ -37,8 +37,12 @@ impl KeyTable {
         &self.namespaces
     }
 
-    /// The number of a namespace that has limits in this table, which gives it a share.
-    pub(crate) fn join(&self, namespace: &str) -> Owner {
+    /// The number of a namespace that has limits in this table, which gives it a share. The first time, the shares of all
+    /// others become smaller.
+    pub fn join(&self, namespace: &str) -> Owner {
+        if let Some(owner) = self.namespaces.known(namespace) {
+            return owner;
+        }
         let owner = self.namespaces.owner(namespace);
         self.divide();
         owner
