@@ -19,6 +19,7 @@ mod explain;
 mod leased;
 mod operations;
 mod permit;
+mod shares;
 
 #[cfg(test)]
 #[cfg(tidegate_loom)]
@@ -55,7 +56,8 @@ pub struct Gate {
     pub(crate) exact_elsewhere: bool,
     /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds leases.
     pub(crate) has_leased: bool,
-    pub(crate) block_spec: crate::table::SpecId,
+    pub(crate) block_spec: crate::table::SpecPin,
+    pub(crate) shares: shares::Shares,
 }
 
 impl Gate {

@@ -12,6 +12,8 @@
 //! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word is simply
 //! overwritten by the next newcomer. A flood of unique keys costs neither memory nor what is already counted.
 //!
+//! The numbers of specs are the one thing that a pass over the table collects: see [`KeyTable::reclaim_spec_numbers`].
+//!
 //! **How a key stays single.** Charges to a key that is present are a compare-and-swap of its word. A newcomer takes
 //! its word under one of 64 locks chosen by the key, after looking once more: two threads that bring the same
 //! new key cannot both insert it. Words are never moved, so a reader never misses a key that is there.
@@ -25,6 +27,7 @@
 mod blocks;
 mod carried_specs;
 mod first_slots;
+mod reclamation;
 mod specs;
 
 #[cfg(test)]
@@ -40,7 +43,9 @@ use core::hash::{BuildHasher, Hasher};
 pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
 use first_slots::FirstSlots;
-pub(crate) use specs::{Spec, SpecId, Specs};
+use reclamation::Reclaimer;
+use specs::Found;
+pub(crate) use specs::{Owner, Spec, SpecId, SpecNumber, SpecPin, Specs};
 
 use crate::algorithm::State;
 use crate::permits::Permits;
@@ -131,6 +136,7 @@ pub struct KeyTable {
     hasher: ahash::RandomState,
     config: TableConfig,
     pub(crate) specs: Specs,
+    reclaimer: Reclaimer,
     pub(crate) carried_specs: CarriedSpecs,
     pub(crate) blocks: Blocks,
     pub(crate) rings: Rings,
@@ -182,9 +188,10 @@ impl Entry {
         State::from_bits(self.word as u64)
     }
 
-    /// The spec that reads the state; `None` for an absent key.
-    pub(crate) const fn spec(self) -> Option<SpecId> {
-        SpecId::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
+    /// The number of the spec that reads the state; `None` for an absent key.
+    #[inline]
+    pub(crate) const fn spec(self) -> Option<SpecNumber> {
+        SpecNumber::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
     }
 
     pub(crate) const fn is_absent(self) -> bool {
@@ -247,6 +254,7 @@ impl KeyTable {
             ),
             config,
             specs: Specs::new(config.seed[0]),
+            reclaimer: Reclaimer::default(),
             carried_specs: CarriedSpecs::new(config.seed[2]),
             blocks: Blocks::new(config.seed[1]),
             rings: Rings::new(ring_bytes / 4 * 3),
@@ -368,13 +376,14 @@ impl KeyTable {
         None
     }
 
-    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.
+    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says. `spec` must be pinned, or be
+    /// the one that `entry` has.
     #[inline]
     pub(crate) fn write(
         &self,
         key: KeyHash,
         entry: Entry,
-        spec: SpecId,
+        spec: SpecNumber,
         state: State,
         now: Timestamp,
     ) -> Result<Entry, Unwritten> {
@@ -482,11 +491,9 @@ impl KeyTable {
         if state == State::EMPTY {
             return true;
         }
-        match entry.spec().and_then(|id| self.specs.get(id)) {
-            Some(spec) => spec.is_drained(state, self, now),
-            // A word without a spec was never written by this table.
-            None => true,
-        }
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        // A word without a spec was never written by this table; one whose number is free has been rewritten since.
+        found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.is_drained(state, self, now))
     }
 
     pub(crate) fn is_drained_entry(&self, entry: Entry, now: Timestamp) -> bool {
@@ -495,26 +502,23 @@ impl KeyTable {
 
     /// Frees the ring or permits behind a word that was just cleared.
     pub(crate) fn reclaim_backing(&self, entry: Entry) {
-        if let Some(spec) = entry.spec().and_then(|id| self.specs.get(id)) {
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        if let Some(spec) = found.as_ref().and_then(Found::spec) {
             spec.reclaim_backing(entry.state(), self);
         }
     }
 
     fn drains_at(&self, word: u128, now: Timestamp) -> Timestamp {
         let entry = Entry { slot: 0, word };
-        match entry.spec().and_then(|id| self.specs.get(id)) {
-            Some(spec) => spec.drains_at(entry.state(), self, now),
-            None => now,
-        }
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        found.as_ref().and_then(Found::spec).map_or(now, |spec| spec.drains_at(entry.state(), self, now))
     }
 
     /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they came to life.
     fn release_backing(&self, word: u128, now: Timestamp) -> bool {
         let entry = Entry { slot: 0, word };
-        match entry.spec().and_then(|id| self.specs.get(id)) {
-            Some(spec) => spec.release_backing(entry.state(), self, now),
-            None => true,
-        }
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.release_backing(entry.state(), self, now))
     }
 
     fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {

@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use super::specs::{Spec, SpecId, Specs};
+use super::specs::{Owner, Spec, SpecId, SpecPin, Specs};
 
 /// Specs of limits that arrived with requests, found without a lock that excludes other readers.
 pub(crate) struct CarriedSpecs {
-    known: RwLock<HashMap<Spec, SpecId, ahash::RandomState>>,
+    /// Pinned for as long as the table: there are at most [`CarriedSpecs::MAX`], and the next request may bring any of them.
+    known: RwLock<HashMap<Spec, SpecPin, ahash::RandomState>>,
 }
 
 impl CarriedSpecs {
@@ -30,16 +31,18 @@ impl CarriedSpecs {
     pub(crate) fn find(&self, specs: &Specs, spec: Spec, max: usize) -> Option<SpecId> {
         // Every change is one insertion, so a panic elsewhere leaves the map whole.
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(id) = known.get(&spec) {
-            return Some(*id);
+        if let Some(pin) = known.get(&spec) {
+            return Some(pin.id());
         }
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= max && !known.contains_key(&spec) {
             return None;
         }
-        let id = specs.intern(spec.clone())?;
-        known.insert(spec, id);
+        let pin = specs.intern(spec.clone(), Owner::Policy)?;
+        let id = pin.id();
+        // One that another thread has brought meanwhile is the same one.
+        known.insert(spec, pin);
         Some(id)
     }
 }

@@ -17,8 +17,12 @@ fn per_second(units: u64) -> Bucket {
     Bucket::new(Rate::per_second(units).unwrap(), units).unwrap()
 }
 
-fn spec(table: &KeyTable, bucket: Bucket) -> SpecId {
-    table.specs.intern(Spec::Algorithm(Algorithm::Bucket(bucket))).unwrap()
+fn spec(table: &KeyTable, bucket: Bucket) -> SpecNumber {
+    let pin = table.specs.intern(Spec::Algorithm(Algorithm::Bucket(bucket)), Owner::Policy).unwrap();
+    let number = pin.id().number();
+    // Pinned for as long as the test runs.
+    core::mem::forget(pin);
+    number
 }
 
 fn key(table: &KeyTable, name: u64) -> KeyHash {
@@ -132,7 +136,7 @@ fn a_state_written_under_other_numbers_still_counts() {
     let id = spec(&table, raised.clone());
     let entry = table.look(key(&table, 7));
     let from = table.specs.get(entry.spec().unwrap()).unwrap();
-    let carried = from.carry_over(entry.state(), &Algorithm::Bucket(raised.clone()), NOW);
+    let carried = from.spec().unwrap().carry_over(entry.state(), &Algorithm::Bucket(raised.clone()), NOW);
     assert_eq!(raised.used(carried, NOW), 10);
     assert!(table.write(key(&table, 7), entry, id, carried, NOW).is_ok());
     assert_eq!(table.look(key(&table, 7)).spec(), Some(id));
