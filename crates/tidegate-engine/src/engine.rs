@@ -147,6 +147,15 @@ pub enum EngineError {
     /// As many overrides as can be set at run time are set.
     #[error("limit of {max} run-time overrides reached; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
     TooManyOverrides,
+    /// One namespace has set as many overrides as leave the others their shares.
+    #[error(
+        "namespace \"{namespace}\" has used its share of the {max} run-time overrides; remove one of its own",
+        max = crate::RUNTIME_OVERRIDES_MAX
+    )]
+    TooManyOverridesHere {
+        /// The namespace.
+        namespace: String,
+    },
     /// No such override.
     #[error(
         "limit \"{limit}\" of namespace \"{namespace}\" has no override set at run time for these attributes"
@@ -378,6 +387,8 @@ impl From<LimitStatus<'_>> for LimitReport {
 impl Engine {
     /// The longest time between two ticks that the engine asks for.
     pub const TICK_MAX: Duration = Duration::from_secs(1);
+    /// The time between two ticks while numbers of specs are reclaimed, which is done a part of the table at a time.
+    const RECLAIM_EACH: Duration = Duration::from_millis(10);
 
     /// An engine with this configuration and no namespace yet.
     pub fn builder(config: EngineConfig) -> EngineBuilder {
@@ -401,7 +412,7 @@ impl Engine {
     }
 
     /// The names of all namespaces, in the order they were given.
-    pub fn namespaces(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub fn namespaces(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.gates.iter().map(|gate| gate.namespace())
     }
 
@@ -464,6 +475,9 @@ impl Engine {
         }
         if let Some(expiry) = self.shared.kept.next_expiry() {
             next = next.min(expiry);
+        }
+        if self.shared.table.reclaim_spec_numbers(now) {
+            next = next.min(now.saturating_add(Self::RECLAIM_EACH));
         }
         let first_override = self.overrides.first_expiry();
         let rebuild_due = first_override.is_some_and(|until| until <= now);

@@ -19,6 +19,9 @@ use crate::stable_hash::name_of;
 
 /// How many overrides may be set at run time, those that are dormant or expired among them. One more is an error and
 /// changes nothing; one for attributes that have one already replaces it.
+///
+/// All namespaces share them. Half of them is divided into shares, one for each namespace, that no other namespace can
+/// take; the other half belongs to the first that sets them.
 pub const RUNTIME_OVERRIDES_MAX: usize = 10_000;
 
 /// Other numbers for the keys of a limit whose attributes have some values, set while running.
@@ -194,6 +197,30 @@ impl Overrides {
         }
         self.0.insert(name, Arc::new(one));
         true
+    }
+
+    /// Whether this namespace may set one more and leave every other of these namespaces its share.
+    ///
+    /// What all hold and what the shares leave unused together is at most [`RUNTIME_OVERRIDES_MAX`] after every call that
+    /// says yes, so one that holds less than its share finds room. After a reload with more namespaces the shares are
+    /// smaller, and what was set before stays set: until some are removed, a namespace may then find less.
+    pub(crate) fn has_share<'n>(&self, namespace: &str, all: impl Iterator<Item = &'n str> + Clone) -> bool {
+        let share = RUNTIME_OVERRIDES_MAX / 2 / all.clone().count().max(1);
+        if self.0.len() < RUNTIME_OVERRIDES_MAX / 2 || self.0.len() >= RUNTIME_OVERRIDES_MAX {
+            // Nobody can have taken of a share yet; or there is nothing left to share, which `set` says.
+            return true;
+        }
+        let held = |namespace: &str| self.iter().filter(|one| one.namespace == namespace).count();
+        if held(namespace) < share {
+            return true;
+        }
+        let unused: usize =
+            all.filter(|other| *other != namespace).map(|other| share.saturating_sub(held(other))).sum();
+        self.0.len() + unused < RUNTIME_OVERRIDES_MAX
+    }
+
+    pub(crate) fn contains(&self, name: &OverrideName) -> bool {
+        self.0.contains_key(name)
     }
 
     pub(crate) fn remove(&mut self, name: &OverrideName) -> Option<Arc<RuntimeOverride>> {

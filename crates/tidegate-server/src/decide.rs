@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate::{Refusal, Timestamp};
+use tidegate::{GateError, Refusal, Timestamp};
 use tidegate_capacity::CapacityError;
 use tidegate_engine::{
     Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll, Permit,
@@ -414,8 +414,13 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
         EngineError::Access(_) => (FaultCode::MalformedBody, "name a table of the policy"),
         EngineError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),
         EngineError::Store(_) => (FaultCode::StoreUnavailable, "repeat it when the store answers"),
-        EngineError::TooManyOverrides => (FaultCode::TooManyKept, "delete overrides that are not needed"),
+        EngineError::TooManyOverrides | EngineError::TooManyOverridesHere { .. } => {
+            (FaultCode::TooManyKept, "delete overrides that are not needed")
+        }
         EngineError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
+        EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => {
+            (FaultCode::TooManyKept, "repeat it in a few seconds")
+        }
         EngineError::Override { .. } | EngineError::Limits { .. } => {
             (FaultCode::MalformedBody, "see GET /v1/limits for what the limit counts by")
         }
@@ -423,7 +428,9 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
     };
     let fault = Fault::new(code, error).fix(fix);
     match error {
-        EngineError::Store(_) => fault.retry_after(1),
+        EngineError::Store(_) | EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => {
+            fault.retry_after(1)
+        }
         EngineError::TooManyPermits { until, .. } => {
             // Permits are settled long before they expire, so nobody need wait for the expiry of one.
             let seconds = until.map_or(1, |until| wait_seconds(until, now));

@@ -150,12 +150,7 @@ impl Server {
         let members = member.map(|member| Arc::new(Members::new(member, http.first(), clock.now())));
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
-        if resp.is_some() {
-            engine.join(resp::NAMESPACE);
-        }
-        if let Some(files) = &config.envoy_ratelimit {
-            files.get().domains().for_each(|domain| engine.join(domain));
-        }
+        join_namespaces_of_requests(&engine, &config);
         let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
         let in_force = Arc::new(ArcSwap::from_pointee(in_force));
         let changes = Arc::new(Changes::default());
@@ -228,6 +223,16 @@ impl Server {
             tasks.push(tokio::spawn(carry_leases(Arc::clone(&daemon))));
         }
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
+    }
+}
+
+/// Gives shares of the engine's tables to namespaces whose limits arrive with requests.
+fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
+    if config.resp.is_some() {
+        engine.join(resp::NAMESPACE);
+    }
+    if let Some(files) = &config.envoy_ratelimit {
+        files.get().domains().for_each(|domain| engine.join(domain));
     }
 }
 

@@ -26,7 +26,7 @@ pub use sliding_counter::SlidingCounter;
 
 use crate::cost::Cost;
 use crate::rate::Rate;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, duration_nanos};
 
 /// What one key has used under one [`Counter`]: 64 bits whose meaning is the algorithm's own.
 ///
@@ -267,6 +267,31 @@ impl Algorithm {
         }
     }
 
+    /// The algorithm that keeps states of this one when nobody uses its numbers any more: see `at_rest` of each. A window keeps its
+    /// length, or for a sliding counter one that is at most 1/128 longer, and has the largest limit that its states can count.
+    pub(crate) fn at_rest(&self) -> Self {
+        match self {
+            Self::Bucket(bucket) => Self::Bucket(bucket.at_rest()),
+            Self::Rolling(rolling) => Self::Rolling(rolling.at_rest()),
+            Self::Concurrency(_) => Self::Concurrency(Concurrency::AT_REST),
+            Self::SlidingCounter(counter) => {
+                let window =
+                    Duration::from_nanos(rounded_up(duration_nanos(counter.window()))).min(WINDOW_MAX);
+                let at_rest = largest(|limit| SlidingCounter::new(limit, window));
+                at_rest.map_or_else(|| self.clone(), Self::SlidingCounter)
+            }
+            Self::Fixed(fixed) => {
+                let at_rest = largest(|limit| Fixed::new(limit, fixed.window(), fixed.start()));
+                at_rest.map_or_else(|| self.clone(), Self::Fixed)
+            }
+            Self::Calendar(calendar) => {
+                let at_rest = largest(|limit| Calendar::new(limit, calendar.unit(), calendar.zone()));
+                let week_start = calendar.week_start();
+                at_rest.map_or_else(|| self.clone(), |one| Self::Calendar(one.with_week_start(week_start)))
+            }
+        }
+    }
+
     /// When all of it is there again at the latest, if nothing else is charged after `now`: the end of a window, a full drain for
     /// everything else. `now` for concurrency.
     pub fn full_again(&self, now: Timestamp) -> Timestamp {
@@ -313,6 +338,20 @@ impl Algorithm {
         };
         counts_over.is_some_and(|span| span >= Duration::from_hours(1))
     }
+}
+
+/// An algorithm with the largest limit there is for it.
+fn largest<A>(new: impl Fn(u64) -> Result<A, AlgorithmError>) -> Option<A> {
+    match new(u64::MAX) {
+        Err(AlgorithmError::LimitTooLarge { largest, .. }) => new(largest).ok(),
+        other => other.ok(),
+    }
+}
+
+/// A number with its eight highest bits kept and what is below them rounded up: at most 1/128 larger.
+const fn rounded_up(number: u64) -> u64 {
+    let shift = (u64::BITS - number.leading_zeros()).saturating_sub(8);
+    number.div_ceil(1 << shift) << shift
 }
 
 /// The least that a member admits at once while it decides alone, if the limit is not less.

@@ -10,6 +10,7 @@
 //!
 //! [`Counter::undo`]: crate::algorithm::Counter::undo
 
+mod alone_specs;
 mod build;
 mod carried;
 mod charge;
@@ -57,7 +58,8 @@ pub struct Gate {
     pub(crate) exact_elsewhere: bool,
     /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds leases.
     pub(crate) has_leased: bool,
-    pub(crate) block_spec: crate::table::SpecId,
+    pub(crate) block_spec: crate::table::SpecPin,
+    pub(crate) alone_specs: alone_specs::AloneSpecs,
 }
 
 impl Gate {

@@ -12,6 +12,8 @@
 //! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word is simply
 //! overwritten by the next newcomer. A flood of unique keys costs neither memory nor what is already counted.
 //!
+//! The numbers of specs are the one thing that a pass over the table collects: see [`KeyTable::reclaim_spec_numbers`].
+//!
 //! **How a key stays single.** Charges to a key that is present are a compare-and-swap of its word. A newcomer takes
 //! its word under one of 64 locks chosen by the key, after looking once more: two threads that bring the same
 //! new key cannot both insert it. Words are never moved, so a reader never misses a key that is there.
@@ -26,6 +28,7 @@ mod blocks;
 mod carried_specs;
 mod first_slots;
 mod places;
+mod reclamation;
 mod specs;
 
 #[cfg(test)]
@@ -41,7 +44,9 @@ use core::hash::{BuildHasher, Hasher};
 pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
 use first_slots::FirstSlots;
-pub(crate) use specs::{Spec, SpecId, Specs};
+use reclamation::Reclaimer;
+use specs::Found;
+pub(crate) use specs::{Spec, SpecId, SpecNumber, SpecOwner, SpecPin, Specs};
 
 use crate::algorithm::State;
 use crate::permits::Permits;
@@ -140,6 +145,7 @@ pub struct KeyTable {
     hasher: ahash::RandomState,
     config: TableConfig,
     pub(crate) specs: Specs,
+    reclaimer: Reclaimer,
     pub(crate) carried_specs: CarriedSpecs,
     pub(crate) blocks: Blocks,
     pub(crate) rings: Rings,
@@ -191,9 +197,10 @@ impl Entry {
         State::from_bits(self.word as u64)
     }
 
-    /// The spec that reads the state; `None` for an absent key.
-    pub(crate) const fn spec(self) -> Option<SpecId> {
-        SpecId::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
+    /// The number of the spec that reads the state; `None` for an absent key.
+    #[inline]
+    pub(crate) const fn spec(self) -> Option<SpecNumber> {
+        SpecNumber::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
     }
 
     pub(crate) const fn is_absent(self) -> bool {
@@ -266,6 +273,7 @@ impl KeyTable {
             ),
             config,
             specs: Specs::new(config.seed[0]),
+            reclaimer: Reclaimer::default(),
             carried_specs: CarriedSpecs::new(config.seed[2]),
             blocks: Blocks::new(config.seed[1]),
             rings: Rings::new(ring_bytes / 4 * 3),
@@ -387,13 +395,14 @@ impl KeyTable {
         None
     }
 
-    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.
+    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says. `spec` must be pinned, or be
+    /// the one that `entry` has.
     #[inline]
     pub(crate) fn write(
         &self,
         key: KeyHash,
         entry: Entry,
-        spec: SpecId,
+        spec: SpecNumber,
         state: State,
         now: Timestamp,
     ) -> Result<Entry, Unwritten> {
@@ -402,9 +411,12 @@ impl KeyTable {
         if entry.is_absent() {
             return self.insert(key, word, now);
         }
-        self.exchange(entry.slot, entry.word, word).map_err(|_| Unwritten::Moved)?;
-        if entry.spec() != Some(spec) {
-            self.move_place(entry.word, word);
+        if entry.spec() == Some(spec) {
+            self.exchange(entry.slot, entry.word, word).map_err(|_| Unwritten::Moved)?;
+        } else {
+            let owner = self.owner_of(entry.word);
+            self.exchange(entry.slot, entry.word, word).map_err(|_| Unwritten::Moved)?;
+            self.move_place(owner, self.owner_of(word));
         }
         Ok(Entry { slot: entry.slot, word })
     }
@@ -414,8 +426,9 @@ impl KeyTable {
         if entry.is_absent() {
             return Ok(());
         }
+        let owner = self.owner_of(entry.word);
         self.exchange(entry.slot, entry.word, 0).map_err(|_| Unwritten::Moved)?;
-        self.give_back_place(entry.word);
+        self.give_back_place(owner);
         Ok(())
     }
 
@@ -444,18 +457,19 @@ impl KeyTable {
         let Some((slot, old)) = choice else {
             return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
         };
-        if !self.take_place(key, word, now) {
+        let (owner, old_owner) = (self.owner_of(word), self.owner_of(old));
+        if !self.take_place(key, owner, now) {
             return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
         }
         // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
         if !self.release_backing(old, now) || self.exchange(slot, old, word).is_err() {
-            self.give_back_place(word);
+            self.give_back_place(owner);
             return Err(Unwritten::Moved);
         }
         if old == 0 {
             self.first_slots.add(slot);
         } else {
-            self.give_back_place(old);
+            self.give_back_place(old_owner);
         }
         Ok(Entry { slot, word })
     }
@@ -510,11 +524,9 @@ impl KeyTable {
         if state == State::EMPTY {
             return true;
         }
-        match entry.spec().and_then(|id| self.specs.get(id)) {
-            Some(spec) => spec.is_drained(state, self, now),
-            // A word without a spec was never written by this table.
-            None => true,
-        }
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        // A word without a spec was never written by this table; one whose number is free has been rewritten since.
+        found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.is_drained(state, self, now))
     }
 
     pub(crate) fn is_drained_entry(&self, entry: Entry, now: Timestamp) -> bool {
@@ -523,26 +535,23 @@ impl KeyTable {
 
     /// Frees the ring or permits behind a word that was just cleared.
     pub(crate) fn reclaim_backing(&self, entry: Entry) {
-        if let Some(spec) = entry.spec().and_then(|id| self.specs.get(id)) {
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        if let Some(spec) = found.as_ref().and_then(Found::spec) {
             spec.reclaim_backing(entry.state(), self);
         }
     }
 
     fn drains_at(&self, word: u128, now: Timestamp) -> Timestamp {
         let entry = Entry { slot: 0, word };
-        match entry.spec().and_then(|id| self.specs.get(id)) {
-            Some(spec) => spec.drains_at(entry.state(), self, now),
-            None => now,
-        }
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        found.as_ref().and_then(Found::spec).map_or(now, |spec| spec.drains_at(entry.state(), self, now))
     }
 
     /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they came to life.
     fn release_backing(&self, word: u128, now: Timestamp) -> bool {
         let entry = Entry { slot: 0, word };
-        match entry.spec().and_then(|id| self.specs.get(id)) {
-            Some(spec) => spec.release_backing(entry.state(), self, now),
-            None => true,
-        }
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.release_backing(entry.state(), self, now))
     }
 
     fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {

@@ -15,7 +15,7 @@ impl Engine {
     /// overrides counts is told at [`RuntimeOverride`]'s module: those set at run time win over those of the policy.
     ///
     /// Errors: the limit does not exist or does not take it, a text is too long, its time has passed, or there are as many
-    /// as there may be ([`crate::RUNTIME_OVERRIDES_MAX`]). Nothing is changed then.
+    /// as there may be ([`crate::RUNTIME_OVERRIDES_MAX`]), of all namespaces or of this one. Nothing is changed then.
     pub fn with_override(
         &self,
         mut one: RuntimeOverride,
@@ -40,6 +40,9 @@ impl Engine {
         })?;
         let namespace = one.namespace.clone();
         let mut overrides = self.overrides.clone();
+        if !overrides.contains(&one.identity()) && !overrides.has_share(&namespace, self.namespaces()) {
+            return Err(EngineError::TooManyOverridesHere { namespace });
+        }
         if !overrides.set(one) {
             return Err(EngineError::TooManyOverrides);
         }

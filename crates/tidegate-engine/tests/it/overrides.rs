@@ -159,3 +159,54 @@ fn one_too_many_is_an_error_and_changing_one_is_not() {
     let (less, _) = changed.without_override("api", "a", &when("78")).unwrap();
     assert!(less.with_override(one, NOW).is_ok());
 }
+
+#[test]
+fn changes_of_an_override_beyond_all_spec_numbers_leave_reloads_and_usage_as_they_are() {
+    let mut engine = engine([limit("a", bucket(1000, MINUTE))]);
+    drop(admit(&engine, 10, NOW));
+    // One override takes 65 536 numbers until ticks reclaim them; without ticks the next change says so.
+    let mut refused = 0;
+    for change in 0..200_000_u64 {
+        let one = raised("a", 1000 + change);
+        match engine.with_override(one, NOW) {
+            Ok((next, _)) => engine = next,
+            Err(error) => {
+                assert!(error.to_string().contains("retry in a few seconds"), "{error}");
+                refused += 1;
+                while engine.tick(NOW).next < NOW.saturating_add(Duration::from_millis(500)) {}
+            }
+        }
+    }
+    assert!((1..=3).contains(&refused), "{refused}");
+    let limit = tidegate::Limit::new("a", bucket(777, MINUTE)).key(["user"]);
+    let (engine, _) = engine.reconfigured(namespace([limit])).unwrap();
+    let (engine, _) = engine.without_override("api", "a", &when("ada")).unwrap();
+    assert_eq!(left(&engine, NOW), vec![767]);
+}
+
+#[test]
+fn a_namespace_leaves_the_others_their_share_of_overrides() {
+    let two = ["api", "batch"]
+        .map(|name| NamespaceConfig { name: name.to_owned(), limits: vec![limit("a", bucket(10, MINUTE))] });
+    let of = |namespace: &str, number: usize| {
+        let when = when(&number.to_string());
+        RuntimeOverride::new(namespace, "a", when, bucket(20, MINUTE), NOW)
+    };
+    // A quarter is the share of each.
+    let most = RUNTIME_OVERRIDES_MAX / 4 * 3;
+    let hostile = |count: usize| (0..count).map(|number| of("api", number));
+    let build = |overrides: Vec<RuntimeOverride>| {
+        Engine::builder(config()).namespaces(two.clone()).overrides(overrides).build().unwrap()
+    };
+    let almost = build(hostile(most - 1).collect());
+    almost.with_override(of("api", most), NOW).expect("what is nobody's share goes to the first");
+    let engine = build(hostile(most).collect());
+    let error = engine.with_override(of("api", most), NOW).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "namespace \"api\" has used its share of the 10000 run-time overrides; remove one of its own"
+    );
+    engine.with_override(of("api", 7), NOW).expect("an override that is set can be changed");
+    let both = hostile(most).chain((0..RUNTIME_OVERRIDES_MAX - most - 1).map(|number| of("batch", number)));
+    build(both.collect()).with_override(of("batch", most), NOW).expect("the share of the other is whole");
+}

@@ -33,7 +33,7 @@
 use core::time::Duration;
 
 use super::ratio::Ratio;
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX};
+use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX, rounded_up};
 use crate::cost::Cost;
 use crate::rate::Rate;
 use crate::time::{Timestamp, duration_nanos};
@@ -107,6 +107,22 @@ impl Bucket {
     /// a whole tick, so the bucket refills slower by less than a quarter of a nanosecond for each unit, and never faster.
     pub(crate) fn on_shared_clock(&self) -> Self {
         Self::on_scale(self.rate, self.burst, self.debt, Scale::shared(self.rate))
+    }
+
+    /// The bucket that keeps states of buckets whose numbers nobody uses any more: what is used stays used, and drains at
+    /// this bucket's rate or at most 1/128 slower. It holds more units than any bucket of its rate may.
+    ///
+    /// It depends on nothing but the time a unit takes, in eight significant bits: there are fewer than 7 000 of them.
+    pub(crate) fn at_rest(&self) -> Self {
+        // A unit in quarters of a nanosecond: at most 2^57.
+        let unit = (u128::from(self.scale.unit) * 4 * u128::from(self.scale.clock.per_ns))
+            .div_ceil(u128::from(self.scale.clock.ticks));
+        let unit = rounded_up(u64::try_from(unit).unwrap_or(u64::MAX / 2).max(1));
+        let per = Duration::from_nanos(unit.div_ceil(4)).min(Rate::PER_MAX);
+        let rate = Rate::new(1, per).unwrap_or(self.rate);
+        let largest_drain = 4 * duration_nanos(WINDOW_MAX);
+        let burst = (largest_drain + largest_drain / 64).div_ceil(unit);
+        Self::on_scale(rate, burst, 0, Scale { unit, clock: Clock::new(4, 1) })
     }
 
     /// The state of a key whose bucket has changed and whose instant is kept: what is used drains when it would have

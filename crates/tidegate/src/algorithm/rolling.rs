@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
+use crate::time::duration_nanos;
 
 /// Never more than `limit` units in *any* window; the instants are kept in [`crate::ring`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +25,13 @@ impl Rolling {
             return Err(AlgorithmError::LimitTooLarge { limit, largest: Self::LIMIT_MAX });
         }
         Ok(Self { limit, window })
+    }
+
+    /// What keeps rings whose numbers nobody uses any more: the largest limit, and a window rounded up to a power of two.
+    /// A ring itself says when it has drained; these numbers only say when to look again.
+    pub(crate) fn at_rest(self) -> Self {
+        let window = Duration::from_nanos(duration_nanos(self.window).next_power_of_two()).min(WINDOW_MAX);
+        Self { limit: Self::LIMIT_MAX, window }
     }
 
     /// The most units in any window.
@@ -49,6 +57,9 @@ pub struct Concurrency {
 impl Concurrency {
     /// The largest limit; a permit keeps 24 bytes, so 1.5 MiB for one key.
     pub const LIMIT_MAX: u64 = 1 << 16;
+
+    /// What keeps permits whose numbers nobody uses any more: permits themselves say when they expire.
+    pub(crate) const AT_REST: Self = Self { limit: Self::LIMIT_MAX, hold: WINDOW_MAX };
 
     /// At most `limit` permits at once, each for at most `hold`; limit 0 admits nothing.
     pub fn new(limit: u64, hold: Duration) -> Result<Self, AlgorithmError> {

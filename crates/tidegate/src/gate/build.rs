@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Gate;
+use super::alone_specs::AloneSpecs;
 use crate::algorithm::Algorithm;
 use crate::algorithm::{WINDOW_MAX, WINDOW_MIN};
 use crate::limit::Missing;
@@ -13,7 +14,7 @@ use crate::limit::{Condition, Consistency, Limit, OnExceed, Override};
 use crate::matcher::Matcher;
 use crate::scope::{Keyed, Names, Part, Scope, Values};
 use crate::shares::Owner;
-use crate::table::{KeyTable, Spec, SpecId, Specs, TableConfig};
+use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin, Specs, TableConfig};
 use crate::time::Timestamp;
 
 /// Why limits make no gate.
@@ -81,9 +82,16 @@ pub enum GateError {
         /// The attributes its limits look at.
         attributes: usize,
     },
-    /// The table holds as many distinct sets of numbers as it can tell apart.
-    #[error("limit \"{0}\": the table already tells {max} different sets of numbers apart; use fewer distinct overrides", max = Specs::MAX)]
-    TooManySpecs(String),
+    /// The table holds as many distinct sets of numbers as it can tell apart, or the run-time overrides of this namespace hold
+    /// their share of them. Those that no limit uses any more are reclaimed by
+    /// [`KeyTable::reclaim_spec_numbers`], so this usually passes within seconds.
+    #[error("limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has")]
+    TooManySpecs {
+        /// The limit.
+        limit: String,
+        /// Which bound was reached.
+        why: String,
+    },
     /// A limit with `Consistency::Leased` whose algorithm, or that of an override, cannot be leased.
     #[error("limit \"{limit}\": {why}")]
     NotLeasable {
@@ -235,12 +243,35 @@ impl GateBuilder {
         }
         let block_spec = table
             .specs
-            .intern(owner, Spec::BlockedUntil)
-            .ok_or_else(|| GateError::TooManySpecs("block".to_owned()))?;
+            .intern(Spec::BlockedUntil, SpecOwner::policy(owner))
+            .ok_or_else(|| too_many("block".to_owned(), SpecOwner::policy(owner)))?;
         let limits = compiled.into_boxed_slice();
         let has_leased = leased_elsewhere && limits.iter().any(Compiled::is_leased);
-        Ok(Gate { namespace, owner, table, names, limits, exact_elsewhere, has_leased, block_spec })
+        let alone_specs = AloneSpecs::default();
+        Ok(Gate {
+            namespace,
+            owner,
+            table,
+            names,
+            limits,
+            exact_elsewhere,
+            has_leased,
+            block_spec,
+            alone_specs,
+        })
     }
+}
+
+fn too_many(limit: String, owner: SpecOwner) -> GateError {
+    let why = if owner.is_run_time {
+        format!(
+            "run-time overrides of this namespace hold {} different sets of numbers, in force or not yet reclaimed",
+            Specs::AT_RUN_TIME_MAX
+        )
+    } else {
+        format!("the table already tells {} different sets of numbers apart", Specs::MAX)
+    };
+    GateError::TooManySpecs { limit, why }
 }
 
 fn distinct_attributes(limits: &[Limit]) -> usize {
@@ -268,6 +299,8 @@ pub(crate) struct Compiled {
     conditions: Box<[(u16, Matcher)]>,
     pub(crate) scope: Scope,
     pub(crate) spec: SpecId,
+    /// Keeps `spec` in use as long as this limit is there.
+    _pin: SpecPin,
     overrides: Option<Overrides>,
     /// The name it counts under: its own, or the one it had when it was first counted.
     pub(crate) counts_as: Box<str>,
@@ -289,11 +322,13 @@ impl Compiled {
         names: &mut Names,
     ) -> Result<Self, GateError> {
         check_limit(&limit)?;
-        let too_many = || GateError::TooManySpecs(limit.name.clone());
         let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
         let algorithm = part(&limit.algorithm);
         let owner = table.join(namespace);
-        let spec = table.specs.intern(owner, Spec::Algorithm(algorithm.clone())).ok_or_else(too_many)?;
+        let pin = table
+            .specs
+            .intern(Spec::Algorithm(algorithm.clone()), SpecOwner::policy(owner))
+            .ok_or_else(|| too_many(limit.name.clone(), SpecOwner::policy(owner)))?;
         let conditions = limit
             .matches
             .iter()
@@ -314,7 +349,8 @@ impl Compiled {
             algorithm,
             conditions,
             scope,
-            spec,
+            spec: pin.id(),
+            _pin: pin,
             overrides,
             counts_as,
             ledger_identity,
@@ -360,6 +396,14 @@ impl Compiled {
             Some(numbers) => (&numbers.algorithm, numbers.spec),
             None => (&self.algorithm, self.spec),
         }
+    }
+
+    /// The algorithm of that spec, if this limit or an override of it uses the spec.
+    pub(crate) fn algorithm_of(&self, spec: SpecId) -> Option<&Algorithm> {
+        if spec == self.spec {
+            return Some(&self.algorithm);
+        }
+        self.overrides.as_ref().and_then(|overrides| overrides.algorithm_of(spec))
     }
 
     /// The override that fits a request at `now` best, if one does.
@@ -450,6 +494,8 @@ fn identity(namespace: &str, identity_bytes: &[u8], table: &KeyTable) -> u64 {
 struct Overrides {
     groups: Box<[OverrideGroup]>,
     numbers: Box<[Numbers]>,
+    /// One of `numbers` for each spec.
+    by_spec: HashMap<SpecId, usize, ahash::RandomState>,
 }
 
 /// The numbers of one override.
@@ -457,6 +503,8 @@ struct Overrides {
 pub(crate) struct Numbers {
     algorithm: Algorithm,
     spec: SpecId,
+    /// Keeps `spec` in use as long as the override is there.
+    _pin: SpecPin,
     /// The values it is for.
     pub(crate) when: Box<[(String, String)]>,
     /// Whether it stands in the policy rather than being set at run time.
@@ -485,7 +533,7 @@ impl Overrides {
         at_run_time: &[TimedOverride],
         part: impl Fn(&Algorithm) -> Algorithm,
         scope: &Scope,
-        owner: Owner,
+        namespace: Owner,
         table: &KeyTable,
     ) -> Result<Option<Self>, GateError> {
         let at_run_time = at_run_time.iter().filter(|one| one.limit == limit.name);
@@ -493,6 +541,7 @@ impl Overrides {
         let policy = limit.overrides.iter().map(|one| (one, Timestamp::MAX, true));
         let mut groups: Vec<(GroupName, OverrideGroup)> = Vec::new();
         let mut numbers = Vec::new();
+        let mut by_spec = HashMap::with_hasher(ahash::RandomState::with_seeds(0, 0, 0, 0));
         for (one, until, is_policy) in timed.chain(policy) {
             limit.check_override(one)?;
             let parts = (0..limit.key.len())
@@ -507,10 +556,11 @@ impl Overrides {
                 groups.len() - 1
             });
             let algorithm = part(&one.algorithm);
-            let spec = table
+            let owner = SpecOwner { namespace, is_run_time: !is_policy };
+            let pin = table
                 .specs
-                .intern(owner, Spec::Algorithm(algorithm.clone()))
-                .ok_or_else(|| GateError::TooManySpecs(limit.name.clone()))?;
+                .intern(Spec::Algorithm(algorithm.clone()), owner)
+                .ok_or_else(|| too_many(limit.name.clone(), owner))?;
             let (name, group) = &mut groups[at];
             let highest = group.scope.parts.iter().map(|part| part.attribute).max().unwrap_or(0);
             let mut values: Values<'_> = smallvec::smallvec![None; usize::from(highest) + 1];
@@ -525,14 +575,19 @@ impl Overrides {
                 group.by_values.entry(key.0).or_insert(numbers.len());
             }
             let when = one.when.clone().into_boxed_slice();
-            numbers.push(Numbers { algorithm, spec, when, is_policy, until });
+            by_spec.entry(pin.id()).or_insert(numbers.len());
+            numbers.push(Numbers { algorithm, spec: pin.id(), _pin: pin, when, is_policy, until });
         }
         if numbers.is_empty() {
             return Ok(None);
         }
         groups.sort_by_key(|(name, _)| (name.is_policy, core::cmp::Reverse(name.parts.len())));
         let groups = groups.into_iter().map(|(_, group)| group).collect();
-        Ok(Some(Self { groups, numbers: numbers.into_boxed_slice() }))
+        Ok(Some(Self { groups, numbers: numbers.into_boxed_slice(), by_spec }))
+    }
+
+    fn algorithm_of(&self, spec: SpecId) -> Option<&Algorithm> {
+        self.by_spec.get(&spec).map(|at| &self.numbers[*at].algorithm)
     }
 
     fn find(&self, values: &Values<'_>, now: Timestamp) -> Option<&Numbers> {

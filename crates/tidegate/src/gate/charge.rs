@@ -10,7 +10,7 @@ use crate::cost::Cost;
 use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};
 use crate::ring::{RingCharge, RingHandle, RingRefusal};
 use crate::shares::Owner;
-use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, Unwritten};
+use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, SpecNumber, SpecPin, Unwritten};
 use crate::time::Timestamp;
 
 /// What was charged to one limit.
@@ -203,7 +203,7 @@ impl KeyTable {
         now: Timestamp,
     ) -> Result<Charge, Answer> {
         loop {
-            match self.write(probe.key, probe.entry, probe.spec, probe.next, now) {
+            match self.write(probe.key, probe.entry, probe.spec.number(), probe.next, now) {
                 Ok(_) => return Ok(Charge::new(probe, probe.before, probe.next, ChargeKind::Word)),
                 Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
                 Err(Unwritten::Moved) => {
@@ -220,12 +220,14 @@ impl KeyTable {
     /// The state of a probe's key under the probe's own numbers.
     #[inline]
     pub(super) fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
-        let Some(spec) = probe.entry.spec() else { return State::EMPTY };
-        if spec == probe.spec {
+        let Some(number) = probe.entry.spec() else { return State::EMPTY };
+        if number == probe.spec.number() {
             return probe.entry.state();
         }
-        // The numbers have changed since the state was written: what is used stays used.
-        let from = self.specs.get(spec);
+        // The numbers have changed since the state was written: what is used stays used. A number that was freed since the
+        // word was read is in no word any more, so whatever is decided here fails when it is written, and is decided anew.
+        let found = self.specs.get(number);
+        let from = found.as_ref().and_then(|found| found.spec());
         from.map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
     }
 
@@ -321,22 +323,22 @@ impl KeyTable {
         loop {
             let handle = from_bits(self.state(probe, now).to_bits());
             if let Some(handle) = handle {
-                if probe.entry.spec() == Some(probe.spec) {
+                if probe.entry.spec() == Some(probe.spec.number()) {
                     return Ok(Backing { handle, is_new: false });
                 }
                 // The numbers have changed: say so in the word, so that it drains by the new ones.
                 let state = probe.entry.state();
-                if let Ok(entry) = self.write(probe.key, probe.entry, probe.spec, state, now) {
+                if let Ok(entry) = self.write(probe.key, probe.entry, probe.spec.number(), state, now) {
                     probe.entry = entry;
                     return Ok(Backing { handle, is_new: false });
                 }
                 probe.entry = self.look(probe.key);
                 continue;
             }
-            let owner = self.specs.owner(probe.spec).unwrap_or(Owner::NONE);
+            let owner = self.specs.namespace(probe.spec.number());
             let created = create(owner).or_else(|| self.sweep_until(now, || create(owner)));
             let (handle, bits) = created.ok_or(Answer::Full { until: room_again(now) })?;
-            match self.write(probe.key, probe.entry, probe.spec, State::from_bits(bits), now) {
+            match self.write(probe.key, probe.entry, probe.spec.number(), State::from_bits(bits), now) {
                 Ok(entry) => {
                     probe.entry = entry;
                     return Ok(Backing { handle, is_new: true });
@@ -370,7 +372,7 @@ impl KeyTable {
             let state = self.state(probe, now);
             let next =
                 with_counter!(probe.algorithm, counter => counter.charge(state, cost, now), return Ok(state));
-            match self.write(probe.key, probe.entry, probe.spec, next, now) {
+            match self.write(probe.key, probe.entry, probe.spec.number(), next, now) {
                 Ok(_) => return Ok(next),
                 Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
                 Err(Unwritten::Moved) => {}
@@ -380,7 +382,12 @@ impl KeyTable {
 
     /// Brings the word of a key back to what `earlier` makes of it; `None` leaves it. A key that has gone has drained, and
     /// with it whatever is to be given back.
-    fn restore(&self, key: KeyHash, now: Timestamp, mut earlier: impl FnMut(SpecId, State) -> Option<State>) {
+    fn restore(
+        &self,
+        key: KeyHash,
+        now: Timestamp,
+        mut earlier: impl FnMut(SpecNumber, State) -> Option<State>,
+    ) {
         loop {
             let entry = self.look(key);
             let Some(spec) = entry.spec() else { return };
@@ -398,7 +405,7 @@ impl KeyTable {
 
     /// Takes back what was charged to a probe's word, by the numbers the probe brought.
     pub(super) fn undo_word(&self, probe: &mut Probe<'_>, charged: &Charged, now: Timestamp) {
-        let (own, algorithm) = (probe.spec, probe.algorithm);
+        let (own, algorithm) = (probe.spec.number(), probe.algorithm);
         let mut is_foreign = false;
         self.restore(probe.key, now, |spec, state| {
             if spec != own {
@@ -443,7 +450,7 @@ impl KeyTable {
                 return;
             }
             let next = with_counter!(probe.algorithm, counter => counter.refund(state, cost, now), return);
-            if self.write(probe.key, probe.entry, probe.spec, next, now).is_ok() {
+            if self.write(probe.key, probe.entry, probe.spec.number(), next, now).is_ok() {
                 return;
             }
         }
@@ -502,20 +509,23 @@ impl Beside {
 }
 
 impl Charge {
-    /// Takes this charge of `cost` back, unless it stands beside the table.
+    /// Takes this charge of `cost` back, unless it stands beside the table. A charge whose spec was freed since is left to
+    /// drain: nobody can say any more how much of it is left.
     pub(super) fn take_back(&self, table: &KeyTable, cost: Cost, now: Timestamp) {
         if self.kind != ChargeKind::Word {
             return;
         }
         let charged = Charged { before: self.before, after: self.after, cost };
-        let Some(Spec::Algorithm(algorithm)) = table.specs.get(self.spec) else { return };
-        table.restore(self.key, now, |spec, state| {
-            if spec == self.spec {
+        let pin = table.specs.pin(self.spec);
+        let Some(algorithm) = pin.as_ref().and_then(SpecPin::algorithm) else { return };
+        table.restore(self.key, now, |number, state| {
+            if number == self.spec.number() {
                 return with_counter!(algorithm, counter => Some(counter.undo(state, &charged, now)), None);
             }
             // Under new numbers the states mean something else: what has not yet drained of the charge under its own is
             // given back in units.
-            let Some(Spec::Algorithm(newer)) = table.specs.get(spec) else { return None };
+            let found = table.specs.get(number)?;
+            let Some(Spec::Algorithm(newer)) = found.spec() else { return None };
             let left = self.left_under(algorithm, newer, cost, now)?;
             with_counter!(newer, counter => Some(counter.refund(state, left, now)), None)
         });
@@ -543,13 +553,13 @@ impl Charge {
         if matches!(self.kind, ChargeKind::ShadowRefused | ChargeKind::Uncounted) {
             return;
         }
-        // The numbers may have changed since: booking under the old ones would bring those back.
-        let spec = table.look(self.key).spec().unwrap_or(self.spec);
-        let Some(Spec::Algorithm(algorithm)) = table.specs.get(spec) else { return };
+        let pin = self.pin_now(table);
+        let Some(pin) = pin.as_ref() else { return };
+        let Some(algorithm) = pin.algorithm() else { return };
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
-        let mut probe = Probe::of_key(self.limit, self.key, algorithm, spec);
+        let mut probe = Probe::of_key(self.limit, self.key, algorithm, pin.id());
         if let Some(surplus) = Cost::new(charged.units().saturating_sub(true_units)) {
             table.refund_units(&mut probe, surplus, now);
         } else if let Some(rest) = Cost::new(true_units.saturating_sub(charged.units())) {
@@ -560,6 +570,30 @@ impl Charge {
         }
     }
 
+    /// The spec by which the key counts now: the numbers may have changed since the charge, and booking under the old ones
+    /// would bring those back. `None` if the key has drained and the spec of the charge was freed.
+    fn pin_now(&self, table: &KeyTable) -> Option<SpecPin> {
+        loop {
+            match table.look(self.key).spec() {
+                None => return table.specs.pin(self.spec),
+                Some(number) if number == self.spec.number() => {
+                    if let Some(own) = table.specs.pin_number(number) {
+                        return Some(own);
+                    }
+                }
+                Some(number) => {
+                    if let Some(newer) = table.specs.pin_number(number) {
+                        // One that only keeps states says nothing of what the key counts by.
+                        let is_at_rest = newer.spec().at_rest().is_none();
+                        let own = if is_at_rest { table.specs.pin(self.spec) } else { None };
+                        return own.or(Some(newer));
+                    }
+                }
+            }
+            // The number was freed, so the word was rewritten since it was read.
+        }
+    }
+
     /// The state this charge left, as far as one word says it.
     pub(super) fn state_after(&self, table: &KeyTable) -> State {
         match self.kind {
@@ -567,7 +601,7 @@ impl Charge {
             ChargeKind::Uncounted => State::EMPTY,
             ChargeKind::ShadowRefused => {
                 let entry: Entry = table.look(self.key);
-                if entry.spec() == Some(self.spec) { entry.state() } else { State::EMPTY }
+                if entry.spec() == Some(self.spec.number()) { entry.state() } else { State::EMPTY }
             }
         }
     }

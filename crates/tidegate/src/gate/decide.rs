@@ -467,7 +467,7 @@ impl Gate {
         now: Timestamp,
     ) -> Result<(), Timestamp> {
         let key = key.of_block();
-        let spec = self.block_spec;
+        let spec = self.block_spec.id().number();
         loop {
             let entry = self.table.look(key);
             if entry.is_absent() && until <= now {

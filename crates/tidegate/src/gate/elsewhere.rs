@@ -15,7 +15,7 @@ use crate::cost::Cost;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
 use crate::scope::{KeyBytes, Keyed, Values};
-use crate::table::{KeyHash, KeyTable, Spec, SpecId};
+use crate::table::{KeyHash, KeyTable, Spec, SpecId, SpecOwner};
 use crate::time::Timestamp;
 
 /// A limit that is decided in a store, or lent by one, with the key of a request under it.
@@ -213,9 +213,15 @@ impl Gate {
     /// was where no more specs can be told apart.
     #[must_use]
     pub fn alone(&self, place: CounterPlace, holders: u32, members: u32) -> CounterPlace {
-        let Some(Spec::Algorithm(whole)) = self.table.specs.get(place.spec) else { return place };
-        let share = Spec::Algorithm(whole.alone(holders, members));
-        CounterPlace { spec: self.table.specs.intern(self.owner, share).unwrap_or(place.spec), ..place }
+        let Some(whole) = self.algorithm_at(&place) else { return place };
+        let share = whole.alone(holders, members);
+        if share == *whole {
+            return place;
+        }
+        let owner = SpecOwner::policy(self.owner);
+        let Some(pin) = self.table.specs.intern(Spec::Algorithm(share), owner) else { return place };
+        let spec = pin.id();
+        if self.alone_specs.keep(pin) { CounterPlace { spec, ..place } } else { place }
     }
 
     /// Decides limits that a store should have decided, in this gate's own table and by the numbers of these places: charges
@@ -272,13 +278,16 @@ impl Gate {
     }
 
     fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
-        let probe = |place: &CounterPlace| match self.table.specs.get(place.spec) {
-            Some(Spec::Algorithm(algorithm)) => {
-                Some(Probe::of_key(place.limit, place.key, algorithm, place.spec))
-            }
-            _ => None,
+        let probe = |place: &CounterPlace| {
+            Some(Probe::of_key(place.limit, place.key, self.algorithm_at(place)?, place.spec))
         };
         places.iter().filter_map(probe).collect()
+    }
+
+    /// The algorithm by which a place that this gate gave is counted.
+    fn algorithm_at(&self, place: &CounterPlace) -> Option<&Algorithm> {
+        let own = self.limits.get(usize::from(place.limit)).and_then(|limit| limit.algorithm_of(place.spec));
+        own.or_else(|| self.alone_specs.find(place.spec))
     }
 
     fn refuses(&self, probe: &Probe<'_>) -> bool {

@@ -7,8 +7,9 @@ use smallvec::SmallVec;
 
 use super::Gate;
 use super::charge::{Beside, Charge, ChargeKind, remaining, reset_at};
+use crate::algorithm::Algorithm;
 use crate::cost::Cost;
-use crate::table::{KeyTable, Spec};
+use crate::table::{KeyTable, SpecPin};
 use crate::time::Timestamp;
 
 /// The charges of an admitted request.
@@ -170,11 +171,15 @@ impl Gate {
     /// What the limits charged by `permit` had left when it was admitted, in the order of the policy.
     ///
     /// `permit` must come from this gate; of another gate's permit, also of an earlier gate of the same namespace, the names
-    /// are wrong, never the numbers' meaning.
+    /// are wrong and zones are left out, never the numbers' meaning.
     pub fn statuses<'a>(&'a self, permit: &'a Permit) -> impl Iterator<Item = LimitStatus<'a>> {
         permit.charges.iter().filter_map(|charge| {
-            let Some(Spec::Algorithm(algorithm)) = self.table.specs.get(charge.spec) else { return None };
-            let name = &self.limits.get(usize::from(charge.limit))?.limit.name;
+            let limit = self.limits.get(usize::from(charge.limit))?;
+            let own = limit.algorithm_of(charge.spec).or_else(|| self.alone_specs.find(charge.spec));
+            // The spec of another gate's permit.
+            let pin = if own.is_none() { self.table.specs.pin(charge.spec) } else { None };
+            let algorithm = own.or_else(|| pin.as_ref().and_then(SpecPin::algorithm))?;
+            let name = &limit.limit.name;
             let state = charge.state_after(&self.table);
             Some(LimitStatus {
                 name,
@@ -182,7 +187,7 @@ impl Gate {
                 remaining: remaining(&self.table, algorithm, state, permit.at),
                 reset_at: reset_at(&self.table, algorithm, state, permit.at),
                 window: algorithm.window(),
-                civil_zone: algorithm.civil_zone(),
+                civil_zone: own.and_then(Algorithm::civil_zone),
                 shadow_refused: matches!(charge.kind, ChargeKind::ShadowRefused),
             })
         })

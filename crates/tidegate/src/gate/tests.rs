@@ -3,6 +3,7 @@ mod carried;
 mod changes;
 mod explaining;
 mod operations;
+mod reclamation;
 mod scopes;
 
 use core::time::Duration;

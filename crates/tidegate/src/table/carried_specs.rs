@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use super::specs::{Spec, SpecId, Specs};
+use super::specs::{Spec, SpecId, SpecOwner, SpecPin, Specs};
 use crate::shares::{Owner, Shares};
 
 /// Specs of limits that arrived with requests, found without a lock that excludes other readers.
 pub(crate) struct CarriedSpecs {
-    known: RwLock<HashMap<(Owner, Spec), SpecId, ahash::RandomState>>,
+    /// Pinned for as long as the table: there are at most [`CarriedSpecs::MAX`], and the next request may bring any of them.
+    known: RwLock<HashMap<(Owner, Spec), SpecPin, ahash::RandomState>>,
     pub(super) shares: Shares,
 }
 
@@ -34,21 +35,22 @@ impl CarriedSpecs {
         let spec = (owner, spec);
         // Every change is one insertion, so a panic elsewhere leaves the map whole.
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(id) = known.get(&spec) {
-            return Some(*id);
+        if let Some(pin) = known.get(&spec) {
+            return Some(pin.id());
         }
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(id) = known.get(&spec) {
-            return Some(*id);
+        if let Some(pin) = known.get(&spec) {
+            return Some(pin.id());
         }
         if max == usize::MAX {
             self.shares.take_anyway(owner, 1);
         } else if known.len() >= max || !self.shares.take(owner, 1) {
             return None;
         }
-        let id = specs.intern(owner, spec.1.clone())?;
-        known.insert(spec, id);
+        let pin = specs.intern(spec.1.clone(), SpecOwner::policy(owner))?;
+        let id = pin.id();
+        known.insert(spec, pin);
         Some(id)
     }
 }

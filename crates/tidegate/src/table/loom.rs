@@ -29,11 +29,18 @@ fn bucket(units: u64) -> Bucket {
     Bucket::new(Rate::per_minute(units).unwrap(), units).unwrap()
 }
 
-fn spec(table: &KeyTable, units: u64) -> SpecId {
-    table.specs.intern(Owner::NONE, Spec::Algorithm(Algorithm::Bucket(bucket(units)))).unwrap()
+fn spec(table: &KeyTable, units: u64) -> SpecNumber {
+    let pin = table
+        .specs
+        .intern(Spec::Algorithm(Algorithm::Bucket(bucket(units))), SpecOwner::policy(Owner::NONE))
+        .unwrap();
+    let number = pin.id().number();
+    // Pinned for as long as the test runs.
+    core::mem::forget(pin);
+    number
 }
 
-fn charge(table: &KeyTable, key: KeyHash, units: u64, id: SpecId, now: Timestamp) -> Option<bool> {
+fn charge(table: &KeyTable, key: KeyHash, units: u64, id: SpecNumber, now: Timestamp) -> Option<bool> {
     loop {
         let entry = table.look(key);
         let (verdict, next) = bucket(units).decide(entry.state(), Cost::ONE, now);
@@ -115,5 +122,68 @@ fn loom_a_drained_word_is_either_charged_or_taken_never_both() {
             let used = bucket(1).used(table.look(key).state(), later);
             assert_eq!(used, u64::from(answer == Some(true)), "what was admitted is counted");
         }
+    });
+}
+
+#[test]
+fn loom_a_charge_and_a_pass_at_the_same_time_leave_every_charge_counted_once() {
+    model(|| {
+        let table = table();
+        let key = KeyHash(7 << 20);
+        let retired = table
+            .specs
+            .intern(Spec::Algorithm(Algorithm::Bucket(bucket(10))), SpecOwner::policy(Owner::NONE))
+            .unwrap();
+        assert_eq!(charge(&table, key, 10, retired.id().number(), NOW), Some(true));
+        drop(retired);
+        let in_force = spec(&table, 20);
+        let other = Arc::clone(&table);
+        let pass = thread::spawn(move || {
+            other.specs.make_short();
+            while other.reclaim_spec_numbers(NOW) {}
+        });
+        let to = Algorithm::Bucket(bucket(20));
+        loop {
+            let entry = table.look(key);
+            let found = entry.spec().and_then(|number| table.specs.get(number));
+            // A number that was freed since the word was read: what is decided here is not written.
+            let state = found.as_ref().and_then(|found| found.spec());
+            let state = state.map_or(State::EMPTY, |from| from.carry_over(entry.state(), &to, NOW));
+            let (_, next) = bucket(20).decide(state, Cost::ONE, NOW);
+            if table.write(key, entry, in_force, next, NOW).is_ok() {
+                break;
+            }
+        }
+        pass.join().unwrap();
+        let entry = table.look(key);
+        assert_eq!(entry.spec(), Some(in_force));
+        assert_eq!(bucket(20).used(entry.state(), NOW), 2);
+        assert_eq!(words_with_tag(&table, key), 1);
+    });
+}
+
+#[test]
+fn loom_a_number_that_is_pinned_during_a_pass_stays_in_use() {
+    model(|| {
+        let table = table();
+        let key = KeyHash(7 << 20);
+        let first = table
+            .specs
+            .intern(Spec::Algorithm(Algorithm::Bucket(bucket(10))), SpecOwner::policy(Owner::NONE))
+            .unwrap();
+        drop(first);
+        let other = Arc::clone(&table);
+        let pass = thread::spawn(move || {
+            other.specs.make_short();
+            while other.reclaim_spec_numbers(NOW) {}
+        });
+        let again = table
+            .specs
+            .intern(Spec::Algorithm(Algorithm::Bucket(bucket(10))), SpecOwner::policy(Owner::NONE))
+            .unwrap();
+        assert_eq!(charge(&table, key, 10, again.id().number(), NOW), Some(true));
+        pass.join().unwrap();
+        let found = table.specs.get(table.look(key).spec().unwrap()).unwrap();
+        assert_eq!(found.spec(), Some(again.spec()));
     });
 }

@@ -66,9 +66,8 @@ impl KeyTable {
         self.permits.divide(owners);
     }
 
-    /// Takes a place for a new `word` of `key`; whether its namespace may have it.
-    pub(super) fn take_place(&self, key: KeyHash, word: u128, now: Timestamp) -> bool {
-        let owner = self.owner_of(word);
+    /// Takes a place for a new word of `key`; whether its namespace may have it.
+    pub(super) fn take_place(&self, key: KeyHash, owner: Owner, now: Timestamp) -> bool {
         if self.shares.is_divided() && self.shares.has_used_share(owner) {
             self.sweep_lines(LINES_SWEPT, now);
         }
@@ -82,15 +81,12 @@ impl KeyTable {
     }
 
     /// Gives back the place of a word that is not in the table any more.
-    pub(super) fn give_back_place(&self, word: u128) {
-        self.shares.give_back(self.owner_of(word), 1);
+    pub(super) fn give_back_place(&self, owner: Owner) {
+        self.shares.give_back(owner, 1);
     }
 
-    /// Counts a place against the namespace of the `new` word that has overwritten the `old` one of the same key: another one if a
-    /// namespace that only requests named has joined since.
-    #[cold]
-    pub(super) fn move_place(&self, old: u128, new: u128) {
-        let (from, to) = (self.owner_of(old), self.owner_of(new));
+    /// Counts the place of a key against another namespace than before: a namespace that only requests named has joined since.
+    pub(super) fn move_place(&self, from: Owner, to: Owner) {
         if from != to {
             self.shares.take_anyway(to, 1);
             self.shares.give_back(from, 1);
@@ -138,8 +134,8 @@ impl KeyTable {
         }
     }
 
-    fn owner_of(&self, word: u128) -> Owner {
-        let spec = Entry { slot: 0, word }.spec();
-        spec.and_then(|id| self.specs.owner(id)).unwrap_or(Owner::NONE)
+    /// The namespace of a word. To be asked before the word is exchanged: afterwards the number of its spec may be free.
+    pub(super) fn owner_of(&self, word: u128) -> Owner {
+        Entry { slot: 0, word }.spec().map_or(Owner::NONE, |number| self.specs.namespace(number))
     }
 }

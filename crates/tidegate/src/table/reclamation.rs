@@ -1,0 +1,147 @@
+//! Freeing the numbers of specs that no gate uses any more.
+//!
+//! A pass looks at every word of the table once, a part at a time, driven by whoever calls
+//! [`KeyTable::reclaim_spec_numbers`]. A word that carries the number of a retired spec is cleared if it has drained; if
+//! not, it is rewritten under the spec that keeps such states ([`Spec::at_rest`]), of which there are few. After the pass
+//! no word carries a retired number, and the number is freed.
+//!
+//! **Why no usage is lost or doubled.** The pass changes a word as a charge does: as a whole, by compare-and-swap from
+//! exactly what it read. A charge that came in between makes the exchange fail, and the pass reads the word again. A
+//! charge that loses reads the rewritten word and carries it over to its own numbers, as after any change of numbers.
+//!
+//! **Why a freed number is in no word.** A word gets another number only under a pin. A pin taken since the pass began
+//! changes [`Registered::unpinned`], and [`super::Specs::free`] leaves that number in use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::specs::Registered;
+use super::{Entry, KeyTable, LINE, SPEC_MASK, STATE_BITS, Spec, SpecOwner, SpecPin};
+use crate::sync::{Mutex, Ordering, lock};
+use crate::time::Timestamp;
+
+/// How many words a call looks at, at least: 4 MiB of them take about 2 ms.
+const WORDS_EACH: usize = 1 << 18;
+/// A call looks at no less than this part of the table, so that a pass ends after as many calls at most.
+const CALLS_MAX: usize = 64;
+
+/// The pass that is under way, if one is.
+#[derive(Debug, Default)]
+pub(super) struct Reclaimer(Mutex<Option<Pass>>);
+
+#[derive(Debug)]
+struct Pass {
+    /// The retired specs by number.
+    retired: HashMap<u32, Retired, ahash::RandomState>,
+    /// The specs that keep their states, by the number of the retired spec. The pins last until the pass ends.
+    at_rest: HashMap<u32, SpecPin, ahash::RandomState>,
+    /// The word to look at next.
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Retired {
+    registered: Arc<Registered>,
+    /// The value of [`Registered::unpinned`] when the pass began.
+    seen: u64,
+    /// Whether a word goes on carrying the number.
+    is_in_use: bool,
+}
+
+impl KeyTable {
+    /// Looks at the next part of the table for numbers of specs that no gate uses any more, and frees them when all of it
+    /// was looked at. `true` if there is more to do: call again soon, some ten milliseconds later.
+    ///
+    /// Without calls a table tells [`super::Specs::MAX`] sets of numbers apart in its life. A call that finds nothing to do
+    /// takes a lock and nothing else; a pass begins after 16 384 new sets of numbers, or when there are no numbers left.
+    pub fn reclaim_spec_numbers(&self, now: Timestamp) -> bool {
+        let mut running = lock(&self.reclaimer.0);
+        if running.is_none() {
+            *running = self.specs.retired().map(|retired| Pass::new(retired, self.config.seed[3]));
+        }
+        let Some(pass) = running.as_mut() else { return false };
+        let words = self.lines * LINE;
+        let end = if pass.retired.is_empty() { words } else { pass.next + WORDS_EACH.max(words / CALLS_MAX) };
+        for slot in pass.next..end.min(words) {
+            self.reclaim_word(pass, slot as u32, now);
+        }
+        pass.next = end.min(words);
+        if pass.next < words {
+            return true;
+        }
+        let free = pass.retired.values().filter(|retired| !retired.is_in_use);
+        self.specs.free(free.map(|retired| (&retired.registered, retired.seen)));
+        *running = None;
+        false
+    }
+
+    /// Sees to it that the word does not carry the number of a retired spec any more.
+    fn reclaim_word(&self, pass: &mut Pass, slot: u32, now: Timestamp) {
+        loop {
+            // Acquire: as in `look`.
+            let word = self.word(slot).load(Ordering::Acquire);
+            let number = ((word & SPEC_MASK) >> STATE_BITS) as u32;
+            if number == 0 {
+                return;
+            }
+            let Some(retired) = pass.retired.get_mut(&number) else { return };
+            if retired.is_in_use || !retired.registered.is_unpinned_since(retired.seen) {
+                return;
+            }
+            let rewritten = if self.is_drained(word, now) && self.release_backing(word, now) {
+                0
+            } else if let Some(pin) = rest(&mut pass.at_rest, self, &retired.registered, number) {
+                under(pin, retired.registered.spec(), word, now)
+            } else {
+                retired.is_in_use = true;
+                return;
+            };
+            if self.exchange(slot, word, rewritten).is_ok() {
+                if rewritten == 0 {
+                    self.give_back_place(retired.registered.namespace());
+                }
+                return;
+            }
+        }
+    }
+}
+
+impl Pass {
+    fn new(retired: Vec<Arc<Registered>>, seed: u64) -> Self {
+        let hasher = || ahash::RandomState::with_seeds(seed, 7, 8, 9);
+        let mut by_number = HashMap::with_capacity_and_hasher(retired.len(), hasher());
+        for registered in retired {
+            if let Some(seen) = registered.unpinned() {
+                let number = registered.number().get();
+                by_number.insert(number, Retired { registered, seen, is_in_use: false });
+            }
+        }
+        Self { retired: by_number, at_rest: HashMap::with_hasher(hasher()), next: 0 }
+    }
+}
+
+/// The spec that keeps the states of a retired one; `None` if it is that spec itself, or has no number.
+fn rest<'p>(
+    known: &'p mut HashMap<u32, SpecPin, ahash::RandomState>,
+    table: &KeyTable,
+    retired: &Registered,
+    number: u32,
+) -> Option<&'p SpecPin> {
+    use std::collections::hash_map::Entry::{Occupied, Vacant};
+    match known.entry(number) {
+        Occupied(known) => Some(known.into_mut()),
+        Vacant(missing) => {
+            let pin =
+                table.specs.intern(retired.spec().at_rest()?, SpecOwner::policy(retired.namespace()))?;
+            Some(missing.insert(pin))
+        }
+    }
+}
+
+/// A word with the same key and usage under another spec.
+fn under(pin: &SpecPin, from: &Spec, word: u128, now: Timestamp) -> u128 {
+    let state = Entry { slot: 0, word }.state();
+    let state = pin.algorithm().map_or(state, |to| from.carry_over(state, to, now));
+    let key = word & !(SPEC_MASK | u128::from(u64::MAX));
+    key | u128::from(pin.id().number().get()) << STATE_BITS | u128::from(state.to_bits())
+}
