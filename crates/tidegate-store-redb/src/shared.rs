@@ -42,11 +42,14 @@ pub(crate) struct Shared {
     /// Wakes the writer.
     wake: Condvar,
     /// Hears when commits begin to fail, and when they succeed again.
-    pub(crate) listener: OnceLock<Box<dyn Fn(DiskReport<'_>) + Send + Sync>>,
+    pub(crate) listener: OnceLock<Listener>,
     /// What a test does while counters are read.
     #[cfg(test)]
     pub(crate) while_reading: Mutex<Option<WhileReading>>,
 }
+
+/// Hears what a store says of its disk.
+pub(crate) type Listener = Box<dyn Fn(DiskReport<'_>) + Send + Sync>;
 
 /// What a store says of its disk, once for each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,8 +142,8 @@ fn the_listener_hears_once_that_commits_fail_and_once_that_they_succeed_again() 
     let world = World::new();
     let store = world.open(|config| config.durability = Durability::Interval(HOUR));
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let hears = Arc::clone(&heard);
-    store.on_report(move |report| hears.lock().unwrap().push(format!("{report:?}")));
+    let reports = Arc::clone(&heard);
+    store.on_report(move |report| reports.lock().unwrap().push(format!("{report:?}")));
     world.charge(&store, "api", "before").unwrap();
     world.disk.fill(true);
     for _ in 0..3 {
