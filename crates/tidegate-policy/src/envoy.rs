@@ -31,6 +31,7 @@ mod files;
 mod glob;
 mod limit;
 mod metric;
+mod metric_keys;
 mod read;
 mod request;
 mod resolve;
@@ -42,7 +43,8 @@ pub use crate::policy::envoy::{Headers, Semantics, Settings};
 pub use answer::{Answer, Code, CurrentLimit, DescriptorDecision, Status};
 
 pub use files::{FileRule, Files, Read, Text, is_such_a_file};
-pub use metric::{Counts, METRIC_KEYS_MAX, MetricKey, MetricKeys};
+pub use metric::{Counts, MetricKey};
+pub use metric_keys::{METRIC_KEYS_MAX, MetricKeys, MetricName};
 pub use request::{DESCRIPTORS_MAX, Descriptor, DescriptorLimit, RequestError};
 pub use resolve::{Ask, Resolved};
 pub use unit::Unit;

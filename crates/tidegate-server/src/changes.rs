@@ -146,6 +146,9 @@ impl Daemon {
         self.store_notes(&engine, &report.notes).await?;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);
+        if let Some(store) = &self.embedded {
+            store.set_namespaces(new.namespaces.len());
+        }
         let comparison = tidegate_policy::compare(old, new);
         let restart = comparison.settings.iter().filter(|setting| setting.needs_restart);
         let mut told = self.changes.told();

@@ -11,7 +11,7 @@ use tidegate_engine::{
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
-use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
+use tidegate_store_redb::{DiskReport, Durability, RedbConfig, RedbStore};
 
 use crate::address::Address;
 use crate::authorization::{Authorization, AuthorizationError};
@@ -109,10 +109,11 @@ pub async fn serve_on(
     match &store_kind(policy, &config) {
         StoreKind::Embedded(embedded) => {
             config.bounds.store_timeout = config.bounds.store_timeout.max(EMBEDDED_TIMEOUT);
-            let opened = RedbStore::open(&redb_config(embedded), move || time.now());
+            let opened = RedbStore::open(&redb_config(policy, embedded), move || time.now());
             let unusable = |error| UnusableStore::new(&policy.store, &embedded.path, error);
             let store = Arc::new(opened.map_err(unusable)?);
             tell_of_the_clock(&store, clock.now());
+            store.on_report(log_disk_report);
             let engine = engine_from(policy, seed, &store, clock.now()).await?;
             beside.history.restore(&store.notes(NoteKind::Audit).await?);
             beside.embedded = Some(Arc::clone(&store));
@@ -148,9 +149,12 @@ pub fn store_kind(policy: &Policy, config: &ServerConfig) -> StoreKind {
     quota_store::store_kind(policy, config.envoy_ratelimit.as_ref())
 }
 
-fn redb_config(embedded: &policy::Embedded) -> RedbConfig {
+fn redb_config(policy: &Policy, embedded: &policy::Embedded) -> RedbConfig {
     let mut config = RedbConfig::new(&embedded.path, random_seed());
     config.memory = embedded.memory_bytes;
+    config.disk = embedded.disk_bytes;
+    config.namespaces = policy.namespaces.len();
+    config.when_full = policy.memory.when_full;
     config.durability = match embedded.durability {
         policy::Durability::Sync => Durability::Sync,
         policy::Durability::Interval(interval) => Durability::Interval(interval),
@@ -168,6 +172,29 @@ fn decisions(policy: &Policy) -> Result<Option<Arc<Decisions>>, StartError> {
     });
     let log = log.map_err(|source| StartError::Decisions { path: wanted.path.clone(), source })?;
     Ok(Some(Arc::new(Decisions { log, admissions: wanted.sample == Sample::All })))
+}
+
+/// What the store says of its disk, as lines of the log.
+fn log_disk_report(report: DiskReport<'_>) {
+    match report {
+        DiskReport::Failing(error) => tracing::error!(
+            target: "tidegate::store",
+            %error,
+            "the store in files cannot write; what it decides is refused until it can: free some space, or see the disk"
+        ),
+        DiskReport::Recovered { failures } => tracing::info!(
+            target: "tidegate::store",
+            failures,
+            "the store in files writes again; what was answered meanwhile is on disk"
+        ),
+        DiskReport::Full { used, max } => tracing::warn!(
+            target: "tidegate::store",
+            used_bytes = used,
+            max_bytes = max,
+            "a new counter found no room on disk; raise `store.disk`, or see `tidegate top` for the namespace that fills it"
+        ),
+        _ => {}
+    }
 }
 
 /// Says if the clock stands before what was last charged.

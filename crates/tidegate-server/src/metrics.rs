@@ -118,6 +118,9 @@ pub const TABLE: [(&str, &str); 66] = [
     ("tidegate_store_commit_failures", "Transactions that the disk did not take"),
     ("tidegate_store_unsaved", "Counters and notes that are not on disk yet"),
     ("tidegate_store_disk_bytes", "Size of the store in files"),
+    ("tidegate_store_disk_used_bytes", "Bytes that counters take in it, as `store.disk` counts them"),
+    ("tidegate_store_disk_max_bytes", "Bytes that counters may take in it: `store.disk`"),
+    ("tidegate_store_full", "Charges that found no room in the store in files"),
     ("tidegate_decision_lines", "Lines written to the decision log"),
     ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
     ("tidegate_decision_log_errors", "Failures to write the decision log"),
@@ -463,6 +466,9 @@ impl Collector for DaemonCollector {
             let stats = store.stats();
             gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));
             gauges.push(("tidegate_store_disk_bytes", stats.bytes_on_disk));
+            gauges.push(("tidegate_store_disk_used_bytes", stats.space_used));
+            gauges.push(("tidegate_store_disk_max_bytes", stats.space_max));
+            counters.push(("tidegate_store_full", stats.full));
             counters.push(("tidegate_store_commits", stats.commits));
             counters.push(("tidegate_store_batches", stats.batches));
             counters.push(("tidegate_store_commit_failures", stats.failures));

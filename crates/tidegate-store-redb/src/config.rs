@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate::WhenFull;
 use tidegate_store::MemoryConfig;
+use tidegate_store::keeper::SpaceConfig;
 
 /// When a batch that changed something is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,16 @@ pub struct RedbConfig {
     /// counters that are on disk make room. One batch may take more than there is. Nothing is refused for it; callers wait
     /// for the next commit if what takes the room is not on disk yet.
     pub memory: usize,
+    /// Bytes that counters may take on disk, as [`Space::bytes_of`](tidegate_store::keeper::Space::bytes_of) estimates them.
+    /// Default [`RedbConfig::DISK_DEFAULT`]. The file may be larger by the pages that a commit rewrites, up to 128 MiB, and does
+    /// not become smaller. At the bound a charge that needs more is answered as [`RedbConfig::when_full`] says, and drained
+    /// counters are looked for until there is room.
+    pub disk: u64,
+    /// How many namespaces divide half of [`RedbConfig::disk`] into shares that no other can take; the other half goes to
+    /// the first that fills it. Default 1. See [`RedbStore::set_namespaces`](crate::RedbStore::set_namespaces).
+    pub namespaces: usize,
+    /// What becomes of a charge for which there is no room on disk. Default [`WhenFull::Refuse`].
+    pub when_full: WhenFull,
     /// Bytes for pages of the database in memory, beside [`RedbConfig::memory`]. Default 64 MiB.
     pub cache: usize,
     /// As [`MemoryConfig::answers`], remembered until the store is closed. Default 65 536.
@@ -42,6 +54,9 @@ pub struct RedbConfig {
 }
 
 impl RedbConfig {
+    /// The bytes that counters may take on disk unless told otherwise: 4 GiB, some twenty million counters.
+    pub const DISK_DEFAULT: u64 = 4 << 30;
+
     /// The defaults for this directory, with this seed.
     pub fn new(path: impl Into<PathBuf>, seed: [u64; 4]) -> Self {
         let MemoryConfig { answers, answers_kept, notes, note_bytes, .. } = MemoryConfig::new(seed);
@@ -49,6 +64,9 @@ impl RedbConfig {
             path: path.into(),
             durability: Durability::Sync,
             memory: 256 << 20,
+            disk: Self::DISK_DEFAULT,
+            namespaces: 1,
+            when_full: WhenFull::Refuse,
             cache: 64 << 20,
             answers,
             answers_kept,
@@ -66,5 +84,11 @@ impl RedbConfig {
         config.notes = self.notes;
         config.note_bytes = self.note_bytes;
         config
+    }
+
+    pub(crate) fn space(&self) -> SpaceConfig {
+        let mut space = SpaceConfig::new(self.disk);
+        (space.namespaces, space.when_full) = (self.namespaces, self.when_full);
+        space
     }
 }

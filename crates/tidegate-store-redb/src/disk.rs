@@ -7,14 +7,44 @@ use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable};
 use tidegate::Timestamp;
-use tidegate_store::keeper::{Changes, DrainCheck};
+use tidegate_store::keeper::{Changes, DrainCheck, Space, Usage};
 use tidegate_store::{Key, Note};
 
 use crate::error::{Failure, OpenError};
 use crate::format::{self, COUNTERS, FORMAT, FormatError, Meta, Migration, NOTES};
 
 /// How many counters on disk a commit looks at, to remove those that have drained.
-const SWEEP_STEPS: usize = 64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SweepEffort {
+    /// By the way.
+    Little,
+    /// More than half of the space for counters is taken.
+    More,
+    /// A charge found no room.
+    Most,
+}
+
+impl SweepEffort {
+    /// Beyond a commit's own work 64 take next to nothing, 16 384 about 10 ms.
+    const fn steps(self) -> usize {
+        match self {
+            Self::Little => 64,
+            Self::More => 1024,
+            Self::Most => 16 << 10,
+        }
+    }
+}
+
+/// What a commit did.
+#[derive(Debug, Default)]
+pub(crate) struct Committed {
+    /// How many drained counters it removed.
+    pub(crate) swept: u64,
+    /// How many bytes more or less counters take.
+    pub(crate) space: Usage,
+    /// The first instant at which a counter on disk drains, as far as is known.
+    pub(crate) first_drain: Timestamp,
+}
 
 /// What a database stands on: a file, or what a test puts in its place.
 pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
@@ -106,28 +136,55 @@ impl Disk {
         })
     }
 
-    /// Writes all of `changes` in one transaction, and sweeps. How many counters were swept.
+    /// What all counters take.
+    pub(crate) fn measure(&self) -> Result<Usage, Failure> {
+        self.with(|database| {
+            let transaction = database.begin_read()?;
+            let table = transaction.open_table(COUNTERS)?;
+            let mut usage = Usage::default();
+            for entry in table.iter()? {
+                let (key, bytes) = entry?;
+                usage.add(key.value(), Space::bytes_of(key.value().len(), bytes.value().len()));
+            }
+            Ok(usage)
+        })
+    }
+
+    /// Writes all of `changes` in one transaction, and sweeps.
     pub(crate) fn commit(
         &self,
         changes: &mut Changes,
         sweep: &mut Sweep,
+        effort: SweepEffort,
         now: Timestamp,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Committed, Failure> {
         self.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
+            let mut space = Usage::default();
             let swept = {
                 let mut counters = transaction.open_table(COUNTERS)?;
                 // Before the changes, which may bring one back that has drained.
-                let drained = sweep.find(&counters, now)?;
+                let drained = sweep.find(&counters, effort, now)?;
                 for key in &drained {
-                    counters.remove(&**key)?;
+                    if let Some(before) = counters.remove(&**key)? {
+                        space.add(key, -Space::bytes_of(key.len(), before.value().len()));
+                    }
                 }
                 for (key, written) in changes.counters() {
-                    match written {
-                        Some(bytes) => counters.insert(key, bytes)?,
+                    let before = match written {
+                        Some(bytes) => {
+                            space.add(key, Space::bytes_of(key.len(), bytes.len()));
+                            if effort != SweepEffort::Little {
+                                sweep.see(bytes, now);
+                            }
+                            counters.insert(key, bytes)?
+                        }
                         None => counters.remove(key)?,
                     };
+                    if let Some(before) = before {
+                        space.add(key, -Space::bytes_of(key.len(), before.value().len()));
+                    }
                 }
                 let mut notes = transaction.open_table(NOTES)?;
                 for (kind, name, note) in &changes.notes {
@@ -141,7 +198,7 @@ impl Disk {
             };
             format::write_latest(&transaction, changes.latest)?;
             transaction.commit()?;
-            Ok(swept)
+            Ok(Committed { swept, space, first_drain: sweep.first_drain() })
         })
     }
 
@@ -159,32 +216,62 @@ pub(crate) struct Sweep {
     check: DrainCheck,
     /// The last key looked at; it goes on behind it, and from the beginning after the last.
     at: Vec<u8>,
+    /// The first instant at which a counter drains of those seen in the last round, and of those written since it began.
+    last_round: Timestamp,
+    /// The same of the round that is under way.
+    this_round: Timestamp,
+    /// Whether every counter of the round under way was asked when it drains.
+    is_whole: bool,
 }
 
 impl Sweep {
     pub(crate) fn new(check: DrainCheck) -> Self {
-        Self { check, at: Vec::new() }
+        // Before the first round has ended nothing is known, so a caller is told to come back soon.
+        Self { check, at: Vec::new(), last_round: Timestamp::MIN, this_round: Timestamp::MAX, is_whole: true }
+    }
+
+    fn first_drain(&self) -> Timestamp {
+        self.last_round
+    }
+
+    /// Takes in when a counter drains that is written now.
+    fn see(&mut self, bytes: &[u8], now: Timestamp) {
+        if let Ok(at) = self.check.drained_at(bytes, now) {
+            self.last_round = self.last_round.min(at);
+            self.this_round = self.this_round.min(at);
+        }
     }
 
     /// The keys of counters that have drained, among the next few.
     fn find(
         &mut self,
         counters: &impl ReadableTable<&'static [u8], &'static [u8]>,
+        effort: SweepEffort,
         now: Timestamp,
     ) -> Result<Vec<Vec<u8>>, Failure> {
         let mut drained = Vec::new();
         let mut steps = 0;
-        for entry in counters.range(self.at.as_slice()..)?.take(SWEEP_STEPS) {
+        if effort == SweepEffort::Little {
+            (self.is_whole, self.last_round) = (false, Timestamp::MIN);
+        }
+        for entry in counters.range(self.at.as_slice()..)?.take(effort.steps()) {
             let (key, bytes) = entry?;
             steps += 1;
             key.value().clone_into(&mut self.at);
             // One that cannot be read stays, for whoever asks for it to be told.
             if self.check.has_drained(bytes.value(), now) == Ok(true) {
                 drained.push(key.value().to_vec());
+            } else if effort != SweepEffort::Little
+                && let Ok(at) = self.check.drained_at(bytes.value(), now)
+            {
+                self.this_round = self.this_round.min(at);
             }
         }
-        if steps < SWEEP_STEPS {
+        if steps < effort.steps() {
             self.at.clear();
+            let seen = core::mem::replace(&mut self.this_round, Timestamp::MAX);
+            let is_whole = core::mem::replace(&mut self.is_whole, true);
+            self.last_round = if is_whole { seen } else { Timestamp::MIN };
         }
         Ok(drained)
     }

@@ -103,6 +103,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// What cannot be read of the file at `path`.
+    pub(crate) fn damaged(path: &Path, failure: &Failure) -> Self {
+        Self::Damaged { path: path.to_owned(), what: failure.to_string() }
+    }
+
     /// What the system said of `path`, in the terms above.
     pub(crate) fn of(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();

@@ -26,6 +26,10 @@
 //! While the disk fails, batches that would change something are [`StoreError::Unavailable`], those already waiting with
 //! an unknown outcome; what they charged stays charged. The writer tries again until the disk does.
 //!
+//! What counters take on disk is bounded by [`RedbConfig::disk`], half of which is divided among namespaces. Where there is no
+//! room, a charge that needs some is [`StoreError::Full`] or admitted uncounted, and the writer looks for drained counters.
+//!
+//! [`StoreError::Full`]: tidegate_store::StoreError::Full
 //! [`StoreError::Unavailable`]: tidegate_store::StoreError::Unavailable
 
 pub mod config;
@@ -46,5 +50,6 @@ mod tests;
 pub use config::{Durability, RedbConfig};
 pub use directory_user::DirectoryUser;
 pub use error::OpenError;
+pub use shared::DiskReport;
 pub use stats::RedbStats;
 pub use store::RedbStore;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate::Timestamp;
@@ -24,6 +24,12 @@ pub(crate) const CHANGED_COMMIT: usize = 4 << 10;
 /// the pace rather than memory the end.
 pub(crate) const CHANGED_MAX: usize = 16 << 10;
 
+/// For how many commits a charge waits to know what space they leave: others may go on taking some.
+const SPACE_WAITS_MAX: usize = 3;
+
+/// How long after a charge found no room drained counters are looked for: once for all that come meanwhile.
+const SWEEP_EACH: Duration = Duration::from_millis(100);
+
 /// How often counters are read without the lock before they are read under it, where others commit in between.
 const READS_MAX: usize = 3;
 
@@ -35,9 +41,34 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Wakes the writer.
     wake: Condvar,
+    /// Hears when commits begin to fail, and when they succeed again.
+    pub(crate) listener: OnceLock<Listener>,
     /// What a test does while counters are read.
     #[cfg(test)]
     pub(crate) while_reading: Mutex<Option<WhileReading>>,
+}
+
+/// Hears what a store says of its disk.
+pub(crate) type Listener = Box<dyn Fn(DiskReport<'_>) + Send + Sync>;
+
+/// What a store says of its disk, once for each change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiskReport<'a> {
+    /// A commit failed for this reason; those before did not. Charges are refused until one succeeds.
+    Failing(&'a str),
+    /// A commit succeeded again, after so many failures. What was answered meanwhile is on disk.
+    Recovered {
+        /// The failed attempts.
+        failures: u64,
+    },
+    /// A charge found no room for its counter within [`RedbConfig::disk`](crate::RedbConfig::disk). Said at most once a minute.
+    Full {
+        /// The bytes that counters take.
+        used: u64,
+        /// The bytes they may take.
+        max: u64,
+    },
 }
 
 /// What a test does while counters are read.
@@ -60,6 +91,8 @@ pub(crate) struct State {
     pub(crate) commits: u64,
     pub(crate) failing: Option<Failure>,
     pub(crate) stop: bool,
+    /// When to look for drained counters on disk because a charge found no room.
+    pub(crate) sweep_at: Option<Instant>,
     /// Whether the writer waits to be woken.
     pub(crate) idle: bool,
     pub(crate) stats: RedbStats,
@@ -95,6 +128,7 @@ impl Shared {
             commits: 0,
             failing: None,
             stop: false,
+            sweep_at: None,
             idle: false,
             stats: RedbStats::default(),
         };
@@ -104,8 +138,16 @@ impl Shared {
             disk,
             state: Mutex::new(state),
             wake: Condvar::new(),
+            listener: OnceLock::new(),
             #[cfg(test)]
             while_reading: Mutex::default(),
+        }
+    }
+
+    /// Tells the listener, if there is one. Not under the lock: what it does takes as long as it takes.
+    pub(crate) fn tell(&self, report: DiskReport<'_>) {
+        if let Some(listener) = self.listener.get() {
+            listener(report);
         }
     }
 
@@ -149,8 +191,8 @@ impl Shared {
         StoreError::Unavailable { at, sent, source: Some(Box::new(failure)) }
     }
 
-    /// Decides a batch, as soon as the counters it is about are in memory.
-    pub(crate) fn step(&self, batch: &Batch) -> Result<Step, StoreError> {
+    /// Decides a batch that has waited for so many commits, as soon as the counters it is about are in memory.
+    pub(crate) fn step(&self, batch: &Batch, waited: usize) -> Result<Step, StoreError> {
         batch.check()?;
         let mut read = Read::default();
         for reads in 0.. {
@@ -189,7 +231,7 @@ impl Shared {
                 let loaded = state.keeper.load(batch, found, now);
                 loaded.map_err(|error| self.unavailable(Failure::new(error.to_string()), false))?;
             }
-            return self.decide(&mut state, batch, now);
+            return self.decide(&mut state, batch, waited, now);
         }
         unreachable!("the last reading is under the lock")
     }
@@ -202,13 +244,31 @@ impl Shared {
         }
     }
 
-    fn decide(&self, state: &mut State, batch: &Batch, now: Timestamp) -> Result<Step, StoreError> {
+    fn decide(
+        &self,
+        state: &mut State,
+        batch: &Batch,
+        waited: usize,
+        now: Timestamp,
+    ) -> Result<Step, StoreError> {
+        let full = state.keeper.stats().full;
         let ran = match state.keeper.run(batch, now) {
-            Err(StoreError::Full { .. }) if state.keeper.waits_for_writing() => {
+            Err(StoreError::Full { .. })
+                if state.keeper.waits_for_writing()
+                    && (waited < SPACE_WAITS_MAX || !state.keeper.waits_for_space()) =>
+            {
                 return Ok(Step::Later(self.wait_for_commit(state)));
+            }
+            Err(error @ StoreError::Full { .. }) => {
+                self.want_room(state);
+                return Err(error);
             }
             ran => ran?,
         };
+        if state.keeper.stats().full > full {
+            // It was admitted without being counted.
+            self.want_room(state);
+        }
         let Ran { answer, again, changed, .. } = ran;
         if changed {
             state.changed += 1;
@@ -238,6 +298,14 @@ impl Shared {
         Ok(Step::Answered(answer))
     }
 
+    /// Has the writer look for drained counters.
+    fn want_room(&self, state: &mut State) {
+        if state.sweep_at.is_none() {
+            state.sweep_at = Instant::now().checked_add(SWEEP_EACH);
+            self.wake(state);
+        }
+    }
+
     fn wait_for_commit(&self, state: &mut State) -> Written {
         state.wanted = true;
         self.wake(state);
@@ -263,6 +331,16 @@ impl State {
 
     /// When the writer has something to do; `None` if not before it is woken.
     pub(crate) fn due(&self, durability: Durability) -> Due {
+        match (self.due_to_write(durability), self.sweep_at) {
+            (Due::Now, _) => Due::Now,
+            (_, Some(at)) if at <= Instant::now() => Due::Now,
+            (Due::Never, Some(at)) => Due::At(at),
+            (Due::At(one), Some(other)) => Due::At(one.min(other)),
+            (due, None) => due,
+        }
+    }
+
+    fn due_to_write(&self, durability: Durability) -> Due {
         let unsaved = self.keeper.unsaved();
         if unsaved == 0 && self.waiting.is_empty() {
             return Due::Never;

@@ -22,6 +22,12 @@ pub struct RedbStats {
     pub commit_total: Duration,
     /// Bytes of the database on disk, free pages within it included.
     pub bytes_on_disk: u64,
+    /// Bytes that counters take on disk, as [`RedbConfig::disk`](crate::RedbConfig::disk) counts.
+    pub space_used: u64,
+    /// Bytes that they may take.
+    pub space_max: u64,
+    /// Charges that found no room, on disk or in memory.
+    pub full: u64,
     /// Counters in memory.
     pub keys: usize,
     /// Bytes they take, as a rule at most [`RedbConfig::memory`](crate::RedbConfig::memory).

@@ -15,7 +15,7 @@ use crate::directory::Directory;
 use crate::disk::{Disk, Found, Medium};
 use crate::error::OpenError;
 use crate::format::{MIGRATIONS, Migration};
-use crate::shared::{Shared, Step, Written};
+use crate::shared::{DiskReport, Shared, Step, Written};
 use crate::stats::RedbStats;
 use crate::writer;
 
@@ -65,6 +65,9 @@ impl RedbStore {
         let behind = meta.latest.saturating_since(now);
         let started_behind = Some(behind).filter(|behind| !behind.is_zero());
         let path = disk.path().to_owned();
+        keeper.bound_space(config.space());
+        let written = disk.measure();
+        keeper.measured(written.map_err(|failure| OpenError::damaged(&path, &failure))?);
         let shared = Arc::new(Shared::new(keeper, disk, config.durability, Box::new(clock)));
         shared.state().stats.bytes_on_disk = shared.disk.bytes();
         let check = DrainCheck::new(config.seed);
@@ -88,6 +91,21 @@ impl RedbStore {
         self.started_behind
     }
 
+    /// Sets how many namespaces divide the [disk](RedbConfig::disk), as after a reload.
+    pub fn set_namespaces(&self, namespaces: usize) {
+        let mut state = self.shared.state();
+        if let Some(mut space) = state.keeper.space() {
+            space.namespaces = namespaces;
+            state.keeper.bound_space(space);
+        }
+    }
+
+    /// Sets who hears when commits begin to fail, when they succeed again, and when there is no room. Only the first call
+    /// counts. It is called by the thread that writes.
+    pub fn on_report(&self, listener: impl Fn(DiskReport<'_>) + Send + Sync + 'static) {
+        let _ = self.shared.listener.set(Box::new(listener));
+    }
+
     /// What it holds and how it writes.
     pub fn stats(&self) -> RedbStats {
         let state = self.shared.state();
@@ -97,6 +115,9 @@ impl RedbStore {
             bytes_used: keeper.bytes_used,
             notes: keeper.notes,
             note_bytes: keeper.note_bytes,
+            space_used: state.keeper.space_used(),
+            space_max: state.keeper.space().map_or(u64::MAX, |space| space.bytes),
+            full: keeper.full,
             unsaved: state.keeper.unsaved(),
             failing: state.failing.is_some(),
             ..state.stats.clone()
@@ -150,8 +171,8 @@ impl RedbStore {
 
 impl Store for RedbStore {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        loop {
-            match self.shared.step(batch)? {
+        for waited in 0.. {
+            match self.shared.step(batch, waited)? {
                 Step::Answered(answer) => return Ok(answer),
                 Step::Decided(answer, written) => {
                     self.written(written, true).await?;
@@ -160,6 +181,7 @@ impl Store for RedbStore {
                 Step::Later(written) => self.written(written, false).await?,
             }
         }
+        unreachable!("a batch is answered after fewer commits")
     }
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {

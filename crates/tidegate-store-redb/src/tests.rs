@@ -5,6 +5,7 @@ mod failing;
 mod formats;
 mod reading;
 mod simulated;
+mod space;
 
 use std::future::Future;
 use std::pin::pin;

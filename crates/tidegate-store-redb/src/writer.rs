@@ -1,19 +1,20 @@
 //! The one who writes: takes all that has changed, commits it, and tells those who wait.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tidegate_store::keeper::DrainCheck;
+use tidegate_store::keeper::{DrainCheck, Usage};
 
-use crate::disk::Sweep;
+use crate::disk::{Committed, Sweep, SweepEffort};
 use crate::error::Failure;
-use crate::shared::{Due, RETRY, Shared, Waiter};
+use crate::shared::{DiskReport, Due, RETRY, Shared, Waiter};
 
 /// Runs until the store is closed.
 pub(crate) fn write(shared: &Arc<Shared>, check: DrainCheck) {
     let mut sweep = Sweep::new(check);
     let (first, longest) = RETRY;
     let (mut retry, mut retry_at) = (first, None);
+    let (mut failures, mut said_full) = (0, None);
     loop {
         let mut state = shared.state();
         loop {
@@ -36,11 +37,24 @@ pub(crate) fn write(shared: &Arc<Shared>, check: DrainCheck) {
         state.wanted = false;
         drop(state);
         // A database that has failed once takes no more.
-        let opened = if failing { shared.disk.reopen() } else { Ok(()) };
+        let opened = if failing { reopen(shared) } else { Ok(()) };
         match opened.and_then(|()| commit(shared, &mut sweep)) {
-            Ok(()) => (retry, retry_at) = (first, None),
+            Ok(found_no_room) => {
+                (retry, retry_at) = (first, None);
+                if failures > 0 {
+                    shared.tell(DiskReport::Recovered { failures: core::mem::take(&mut failures) });
+                }
+                if found_no_room && said_full.is_none_or(|said: Instant| said.elapsed() >= FULL_EACH) {
+                    said_full = Some(Instant::now());
+                    tell_full(shared);
+                }
+            }
             Err(failure) => {
                 fail(shared, &failure);
+                if failures == 0 {
+                    shared.tell(DiskReport::Failing(&failure.to_string()));
+                }
+                failures += 1;
                 (retry, retry_at) = ((retry * 2).min(longest), None);
                 if stop {
                     return;
@@ -50,33 +64,62 @@ pub(crate) fn write(shared: &Arc<Shared>, check: DrainCheck) {
     }
 }
 
-/// Writes all that has changed so far.
-fn commit(shared: &Shared, sweep: &mut Sweep) -> Result<(), Failure> {
-    let (mut changes, upto) = {
+/// How often it is said that there is no room.
+const FULL_EACH: Duration = Duration::from_mins(1);
+
+fn tell_full(shared: &Shared) {
+    let state = shared.state();
+    let (used, max) = (state.keeper.space_used(), state.keeper.space().map_or(0, |space| space.bytes));
+    drop(state);
+    shared.tell(DiskReport::Full { used, max });
+}
+
+/// Opens the database anew. Whether the commit that failed is in it, only the database knows.
+fn reopen(shared: &Shared) -> Result<(), Failure> {
+    shared.disk.reopen()?;
+    let written = shared.disk.measure()?;
+    shared.state().keeper.measured(written);
+    Ok(())
+}
+
+/// Writes all that has changed so far. Whether a charge has found no room since the last time.
+fn commit(shared: &Shared, sweep: &mut Sweep) -> Result<bool, Failure> {
+    let (mut changes, upto, effort) = {
         let mut state = shared.state();
         state.changed_since = None;
-        (state.keeper.hand_out(), state.changed)
+        let is_tight = |bytes| state.keeper.space_used() > bytes / 2;
+        let effort = match state.keeper.space() {
+            _ if state.sweep_at.is_some_and(|at| at <= Instant::now()) => SweepEffort::Most,
+            Some(space) if is_tight(space.bytes) => SweepEffort::More,
+            _ => SweepEffort::Little,
+        };
+        if effort == SweepEffort::Most {
+            state.sweep_at = None;
+        }
+        (state.keeper.hand_out(), state.changed, effort)
     };
     let begun = Instant::now();
-    let committed = if changes.is_empty() {
+    let committed = if changes.is_empty() && effort != SweepEffort::Most {
         Ok(None)
     } else {
-        shared.disk.commit(&mut changes, sweep, shared.now()).map(Some)
+        shared.disk.commit(&mut changes, sweep, effort, shared.now()).map(Some)
     };
     let took = begun.elapsed();
     let bytes_on_disk = shared.disk.bytes();
     let mut state = shared.state();
-    let swept = match committed {
-        Ok(swept) => swept,
+    let committed = match committed {
+        Ok(committed) => committed,
         Err(failure) => {
             state.keeper.not_written();
             return Err(failure);
         }
     };
-    state.keeper.written();
+    let nothing = Usage::default();
+    state.keeper.written(committed.as_ref().map_or(&nothing, |committed| &committed.space));
     state.failing = None;
     state.stats.bytes_on_disk = bytes_on_disk;
-    if let Some(swept) = swept {
+    if let Some(Committed { swept, first_drain, .. }) = committed {
+        state.keeper.drains_first_at(first_drain);
         let batches = upto - state.durable;
         state.commits += 1;
         let writing = &mut state.stats;
@@ -94,7 +137,7 @@ fn commit(shared: &Shared, sweep: &mut Sweep) -> Result<(), Failure> {
     let written: Vec<_> = state.waiting.drain(..first_left).collect();
     drop(state);
     tell(written, &Ok(()));
-    Ok(())
+    Ok(effort == SweepEffort::Most)
 }
 
 /// Tells everybody who waits that it cannot be written now.

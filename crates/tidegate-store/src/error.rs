@@ -52,7 +52,9 @@ pub enum StoreError {
         id: crate::RequestId,
     },
     /// There is no room for another counter or note.
-    #[error("the store has no room for another counter or note before {until}; give it more memory")]
+    #[error(
+        "the store has no room for another counter or note before {until}; give it more memory, or more disk if it has one"
+    )]
     Full {
         /// The first instant, on the store's clock, at which one in the way may have drained.
         until: Timestamp,

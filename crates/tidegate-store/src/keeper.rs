@@ -13,6 +13,7 @@
 mod answers;
 mod notes;
 mod shelf;
+mod space;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use tidegate::{Algorithm, Timestamp, WhenFull};
 use self::answers::{Answers, Remembered};
 use self::notes::{Notes, Room};
 use self::shelf::Shelf;
+pub use self::space::{Space, SpaceConfig, Usage};
 pub use crate::record::Unreadable;
 use crate::record::{Made, Moment, Numbers, Record};
 use crate::step::{self, Done, Few, Keyed, Slot};
@@ -43,6 +45,10 @@ pub struct Keeper {
     full: u64,
     /// Whether the last batch found no room for what is not written.
     waits_for_writing: bool,
+    /// Whether that was space where counters are written, which writing may turn out to leave.
+    waits_for_space: bool,
+    /// What counters take where they are written.
+    space: Space,
     numbers: Numbers,
     epoch: Epoch,
 }
@@ -96,6 +102,11 @@ impl DrainCheck {
     pub fn has_drained(&mut self, written: &[u8], now: Timestamp) -> Result<bool, Unreadable> {
         Ok(Record::read(written, &mut self.numbers)?.is_drained(now))
     }
+
+    /// When that counter drains, if nothing else is charged; not before `now`.
+    pub fn drained_at(&mut self, written: &[u8], now: Timestamp) -> Result<Timestamp, Unreadable> {
+        Ok(Record::read(written, &mut self.numbers)?.drained_at(now))
+    }
 }
 
 /// What became of a batch.
@@ -142,6 +153,8 @@ impl Keeper {
             latest: Timestamp::MIN,
             full: 0,
             waits_for_writing: false,
+            waits_for_space: false,
+            space: Space::default(),
             numbers: Numbers::new(config.seed),
             epoch: Self::FIRST_EPOCH,
             config,
@@ -214,6 +227,36 @@ impl Keeper {
         Ok(())
     }
 
+    /// Bounds what counters take where they are written. Notes do not count: they have bounds of their own.
+    ///
+    /// Where a charge would take more it is [`StoreError::Full`], or admitted without being counted, as
+    /// [`SpaceConfig::when_full`] says; charges to counters that take no more room go on. Call it again when there are
+    /// other namespaces.
+    pub fn bound_space(&mut self, config: SpaceConfig) {
+        self.space.configure(config);
+    }
+
+    /// The bound of [`Keeper::bound_space`], if there is one.
+    pub fn space(&self) -> Option<SpaceConfig> {
+        self.space.config()
+    }
+
+    /// What counters take where they are written, as [`Space::bytes_of`] counts, what is on the way there included.
+    pub fn space_used(&self) -> u64 {
+        self.space.used()
+    }
+
+    /// What is written takes this, all of it counted anew.
+    pub fn measured(&mut self, written: Usage) {
+        self.space.measured(written);
+    }
+
+    /// The first instant at which a counter that is written drains, as far as its owner has seen: until then there is no more
+    /// room.
+    pub fn drains_first_at(&mut self, at: Timestamp) {
+        self.space.drains_first_at(at);
+    }
+
     /// Takes up a note as it is written, at the start. One that has expired is to be removed by the next writing.
     pub fn load_note(&mut self, note: Note, now: Timestamp) {
         self.notes.load(note, now);
@@ -230,6 +273,12 @@ impl Keeper {
         self.waits_for_writing
     }
 
+    /// Whether it [waits for writing](Keeper::waits_for_writing) only to know what is on the way to where counters are written
+    /// takes there: it may fit then, or may not.
+    pub fn waits_for_space(&self) -> bool {
+        self.waits_for_space
+    }
+
     /// All that has changed since the last time. Say whether it was [written](Keeper::written) or
     /// [not](Keeper::not_written) before asking again.
     ///
@@ -237,19 +286,23 @@ impl Keeper {
     pub fn hand_out(&mut self) -> Changes {
         let mut bytes = Vec::new();
         let counters = self.shelf.hand_out(&mut bytes);
+        self.space.hand_out();
         Changes { counters, bytes, notes: self.notes.hand_out(), latest: self.latest }
     }
 
-    /// What was handed out is written.
-    pub fn written(&mut self) {
+    /// What was handed out is written, and counters take so many bytes more or less there; without a bound on
+    /// [space](Keeper::bound_space) an empty [`Usage`] will do.
+    pub fn written(&mut self, changes: &Usage) {
         self.shelf.written();
         self.notes.written();
+        self.space.written(changes);
     }
 
     /// What was handed out could not be written; it is handed out again.
     pub fn not_written(&mut self) {
         self.shelf.not_written();
         self.notes.not_written();
+        self.space.not_written();
     }
 
     /// All notes of a kind that have not expired at `now`, in the order of their names.
@@ -274,7 +327,7 @@ impl Keeper {
         {
             return Err(StoreError::Unsupported { what: format!("{} limits", operation.algorithm.name()) });
         }
-        self.waits_for_writing = false;
+        (self.waits_for_writing, self.waits_for_space) = (false, false);
         self.notes.forget_expired(now);
         self.answers.forget_old(now);
         if let Some(answer) = self.answers.recall(batch)? {
@@ -305,7 +358,7 @@ impl Keeper {
         drop(records);
 
         self.notes.has_room(batch).inspect_err(|_| self.full += 1)?;
-        let has_room = self.has_room(&keyed, &growth, now)?;
+        let has_room = self.has_space(&keyed, &growth, now)? && self.has_room(&keyed, &growth, now)?;
         let mut slots = Few::new();
         for (key, growth) in keyed.distinct.iter().zip(&growth) {
             slots.push(Slot { record: self.shelf.take(key), has_room: has_room || *growth == 0 });
@@ -320,6 +373,9 @@ impl Keeper {
             // What was only peeked at, what was refused in a batch of each, and what is still nothing need not be written.
             let differs = keyed.may_change(at, &answer) && (were[at] || slot.record.is_some());
             changed |= differs;
+            if has_room && differs && growth[at] > 0 {
+                self.space.take(key.as_bytes(), growth_of(growth[at]));
+            }
             self.shelf.put(key, slot.record, differs, now);
         }
         for operation in &batch.operations {
@@ -333,6 +389,27 @@ impl Keeper {
             self.answers.remember(batch, Remembered::new(&answer, made.collect()), now);
         }
         Ok(Ran { answer, again: false, changed })
+    }
+
+    /// Whether there is space where counters are written for all a batch adds.
+    fn has_space(&mut self, keyed: &Keyed<'_>, growth: &[usize], now: Timestamp) -> Result<bool, StoreError> {
+        // A batch is of one namespace; where it is not, each key asks for all.
+        let all = growth_of(growth.iter().copied().fold(0, usize::saturating_add));
+        let grows = keyed.distinct.iter().zip(growth).filter(|(_, growth)| **growth > 0);
+        if all == 0 || grows.map(|(key, _)| key).all(|key| self.space.has_room(key.as_bytes(), all)) {
+            return Ok(true);
+        }
+        let until = self.space.room_again(now);
+        if self.space.is_estimated() {
+            // What is on the way counts as more than it will take.
+            (self.waits_for_writing, self.waits_for_space) = (true, true);
+            return Err(StoreError::Full { until });
+        }
+        self.full += 1;
+        match self.space.config().map_or(WhenFull::Refuse, |config| config.when_full) {
+            WhenFull::Refuse => Err(StoreError::Full { until }),
+            WhenFull::Admit => Ok(false),
+        }
     }
 
     /// Whether there is room for all a batch adds. If not, and what has no room is refused, an error that says from when
@@ -373,4 +450,9 @@ impl Keeper {
         }
         charges
     }
+}
+
+/// What growth in memory is counted as where counters are written, until it is: a counter takes no more there.
+fn growth_of(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

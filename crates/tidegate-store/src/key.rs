@@ -78,6 +78,13 @@ impl Key {
         Arc::clone(&self.0)
     }
 
+    /// The first part of a key with these bytes, which of a counter's key is the namespace; empty if there is none.
+    pub fn first_part_of(bytes: &[u8]) -> &[u8] {
+        let mut rest = bytes;
+        let length = take_length(&mut rest).and_then(|length| length.checked_sub(1));
+        length.and_then(|length| rest.get(..length)).unwrap_or_default()
+    }
+
     /// The parts it was made of.
     pub fn parts(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let mut rest = self.as_bytes();

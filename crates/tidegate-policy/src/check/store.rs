@@ -26,6 +26,7 @@ pub(super) fn store(
         ("durability", raw.durability.is_some()),
         ("interval", raw.interval.is_some()),
         ("memory", raw.memory.is_some()),
+        ("disk", raw.disk.is_some()),
     ];
     let of_redis = [
         ("urls", raw.urls.is_some()),
@@ -166,6 +167,7 @@ fn embedded(
         earlier_path: None,
         durability: durability(raw, path, report),
         memory_bytes: Embedded::MEMORY_BYTES_DEFAULT,
+        disk_bytes: Embedded::DISK_BYTES_DEFAULT,
     };
     if let Some(directory) = &raw.path {
         embedded.path.clone_from(directory);
@@ -177,6 +179,12 @@ fn embedded(
         match size("memory", text, Embedded::MEMORY_BYTES_MIN, Embedded::MEMORY_BYTES_MAX) {
             Ok(bytes) => embedded.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
             Err((what, fix)) => report.value(&path.key("memory"), what, fix),
+        }
+    }
+    if let Some(text) = &raw.disk {
+        match size("disk", text, Embedded::DISK_BYTES_MIN, Embedded::DISK_BYTES_MAX) {
+            Ok(bytes) => embedded.disk_bytes = bytes,
+            Err((what, fix)) => report.value(&path.key("disk"), what, fix),
         }
     }
     embedded

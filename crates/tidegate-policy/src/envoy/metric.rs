@@ -1,20 +1,13 @@
 //! What is counted for each rule, and under which key.
 //!
 //! A key is the domain and the descriptors' keys and values on the way to the rule, joined by dots. Only
-//! `value_to_metric` and `detailed_metric` put values of requests into it, and [`MetricKeys`] bounds how many.
+//! `value_to_metric` and `detailed_metric` put values of requests into it, and [`super::MetricKeys`] bounds how many.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use super::limit::Limit;
 use super::tree::{Found, Node};
-
-/// How many keys with values of requests in them there are, unless told otherwise; the rest share one key a rule.
-pub const METRIC_KEYS_MAX: usize = 1024;
-
-/// The longest key with values of requests in bytes; those that are longer have none of their own.
-const METRIC_KEY_BYTES_MAX: usize = 1024;
 
 /// What stands for the value of a request in the key of those there are too many of.
 const OTHER: &str = "other";
@@ -83,39 +76,6 @@ impl<'a> Counts<'a> {
 )]
 pub(super) fn near(limit: &Limit, ratio: f32) -> u64 {
     ((limit.requests_per_unit as f32 * ratio) as u64).min(limit.requests_per_unit.into())
-}
-
-/// The keys with values of requests that have been seen, up to a bound.
-#[derive(Clone, Debug)]
-pub struct MetricKeys {
-    seen: BTreeSet<String>,
-    most: usize,
-}
-
-impl MetricKeys {
-    /// Room for `most` keys with values of requests; 0 gives none of them a key of its own.
-    pub const fn new(most: usize) -> Self {
-        Self { seen: BTreeSet::new(), most }
-    }
-
-    /// The name that `key` is counted under: its own if it was seen before or there is room, and it has at most 1024
-    /// bytes, else the bounded one.
-    pub fn name<'k>(&mut self, key: &'k MetricKey<'_>) -> &'k str {
-        match &key.exact {
-            Some(exact) if self.seen.contains(exact) => exact,
-            Some(exact) if self.seen.len() < self.most && exact.len() <= METRIC_KEY_BYTES_MAX => {
-                self.seen.insert(exact.clone());
-                exact
-            }
-            _ => &key.bounded,
-        }
-    }
-}
-
-impl Default for MetricKeys {
-    fn default() -> Self {
-        Self::new(METRIC_KEYS_MAX)
-    }
 }
 
 /// The key of a rule without anything of a request.
@@ -218,20 +178,5 @@ mod tests {
         ] {
             assert_eq!(clean(text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn there_are_no_more_keys_with_values_than_the_bound() {
-        let mut keys = MetricKeys::new(2);
-        let key = |value: &str| MetricKey {
-            bounded: "d.user_other".into(),
-            exact: Some(format!("d.user_{value}")),
-        };
-        for (value, name) in [("a", "d.user_a"), ("b", "d.user_b"), ("c", "d.user_other"), ("a", "d.user_a")]
-        {
-            assert_eq!(keys.name(&key(value)), name);
-        }
-        assert_eq!(keys.name(&MetricKey { bounded: "d.user".into(), exact: None }), "d.user");
-        assert_eq!(MetricKeys::default().name(&key(&"x".repeat(METRIC_KEY_BYTES_MAX))), "d.user_other");
     }
 }

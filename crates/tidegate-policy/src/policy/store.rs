@@ -61,6 +61,9 @@ pub struct Embedded {
     /// The memory for counters that are in use in bytes, [`Embedded::MEMORY_BYTES_MIN`] to
     /// [`Embedded::MEMORY_BYTES_MAX`]; default [`Embedded::MEMORY_BYTES_DEFAULT`].
     pub memory_bytes: usize,
+    /// How much counters may take on disk in bytes, [`Embedded::DISK_BYTES_MIN`] to [`Embedded::DISK_BYTES_MAX`]; default
+    /// [`Embedded::DISK_BYTES_DEFAULT`].
+    pub disk_bytes: u64,
 }
 
 impl Embedded {
@@ -74,6 +77,12 @@ impl Embedded {
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
     /// The most memory for counters: 1 TiB.
     pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
+    /// The disk for counters unless told otherwise: 4 GiB.
+    pub const DISK_BYTES_DEFAULT: u64 = 4 << 30;
+    /// The least disk for counters: 1 MiB.
+    pub const DISK_BYTES_MIN: u64 = 1 << 20;
+    /// The most disk for counters: 1 TiB.
+    pub const DISK_BYTES_MAX: u64 = 1 << 40;
 }
 
 /// When a charge is on disk.

@@ -25,6 +25,11 @@ pub(crate) struct Store {
     /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read from disk when they
     /// are asked for, which takes longer and forgets nothing. Default: `64MiB`.
     pub(crate) memory: Option<String>,
+    /// For `kind: embedded`: how much counters may take on disk, 1MiB to 1TiB; a counter is counted as twice its bytes and
+    /// those of its key, since pages are half full at worst. Half of it is divided among the namespaces, so that none takes the
+    /// share of another. Beyond it a new counter is answered as `memory.when_full` says. Danger: the file does not become
+    /// smaller when this does. Default: `4GiB`.
+    pub(crate) disk: Option<String>,
     /// For `kind: redis`, and needed there: 1 to 64 addresses, each `redis://host:port`, `rediss://host:port` with TLS or
     /// `unix:///path`, with a database as `redis://host:port/2`. One for a single server; some of the nodes of a cluster.
     /// User and password have keys of their own. Default: none.

@@ -6,7 +6,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tidegate_policy::envoy::{Answer, Counts, MetricKeys};
+use tidegate_policy::envoy::{Answer, Counts, MetricKeys, MetricName};
 use tonic::Code;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -14,6 +14,10 @@ struct CallLabels {
     service: &'static str,
     code: &'static str,
 }
+
+/// What hits of a rule are counted as, in the order of [`GrpcMetrics::add_all`].
+const HIT_KINDS: [&str; 6] =
+    ["total", "over_limit", "near_limit", "within_limit", "shadow_mode", "given_back"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct HitLabels {
@@ -73,23 +77,31 @@ impl GrpcMetrics {
             self.add(String::new(), "global_shadow_mode", 1);
         }
         for counts in &answer.counts {
-            let rule = {
-                // What is seen is whole after every change.
-                let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-                keys.name(&counts.key).to_owned()
-            };
-            let Counts { total_hits, over_limit, near_limit, within_limit, shadow_mode, .. } = *counts;
-            for (kind, hits) in [
-                ("total", total_hits),
-                ("over_limit", over_limit),
-                ("near_limit", near_limit),
-                ("within_limit", within_limit),
-                ("shadow_mode", shadow_mode),
-                ("given_back", counts.total_negative_hits),
-            ] {
-                if hits > 0 {
-                    self.add(rule.clone(), kind, hits);
+            // A rule without values of requests in its key shares nothing with others.
+            if counts.key.exact.is_none() {
+                self.add_all(&counts.key.bounded, counts);
+                continue;
+            }
+            // What is seen is whole after every change. Held until the hits are added, so that no series is made anew
+            // after another value has taken its place.
+            let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            let MetricName { name, replaced } = keys.name(&counts.key);
+            if let Some(replaced) = replaced {
+                for kind in HIT_KINDS {
+                    self.hits.remove(&HitLabels { rule: replaced.clone(), kind });
                 }
+            }
+            self.add_all(name, counts);
+        }
+    }
+
+    fn add_all(&self, rule: &str, counts: &Counts<'_>) {
+        let Counts { total_hits, over_limit, near_limit, within_limit, shadow_mode, .. } = *counts;
+        let hits =
+            [total_hits, over_limit, near_limit, within_limit, shadow_mode, counts.total_negative_hits];
+        for (kind, hits) in HIT_KINDS.into_iter().zip(hits) {
+            if hits > 0 {
+                self.add(rule.to_owned(), kind, hits);
             }
         }
     }

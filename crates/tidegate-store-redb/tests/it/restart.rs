@@ -7,7 +7,7 @@ use tidegate::algorithm::{Fixed, WindowStart};
 use tidegate::lease::{Ask, HolderName};
 use tidegate::{Algorithm, Cost};
 use tidegate_store::{
-    Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, Store,
+    Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, Store, StoreError,
 };
 use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
 
@@ -196,4 +196,28 @@ fn what_was_lent_is_still_lent_after_a_restart_and_a_repeated_ask_gets_it_again(
     assert_eq!(run(&store, 6, on(1, 1000, Kind::Ledger(OnLedger::Look))).used, used);
     // One that came since is the next holder; the ledger counts three.
     assert_eq!(lend(&store, 7, ask(3, 1)).unwrap().members, 3);
+}
+
+#[test]
+fn the_file_keeps_to_the_bound_of_its_counters() {
+    let place = Place::new();
+    let disk = 16 << 20;
+    let mut config = place.config();
+    (config.disk, config.durability) = (disk, Durability::Interval(Duration::from_millis(1)));
+    let store = place.open_with(&config).unwrap();
+    let mut full = 0;
+    for number in 0..40_000_u32 {
+        let key = Key::new("api", b"limit", format!("{number}{}", "x".repeat(1200)).as_bytes()).unwrap();
+        let fixed = Fixed::new(3, Duration::from_hours(24), WindowStart::FirstHit).unwrap();
+        let charge = Operation::new(key, Algorithm::Fixed(fixed), CHECK);
+        match wait(store.run(&Batch::all_or_nothing(RequestId(number.into()), [charge]))) {
+            Ok(_) => {}
+            Err(StoreError::Full { .. }) => full += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(full > 30_000, "{full}");
+    store.close().unwrap();
+    let file = std::fs::metadata(place.config().path.join("counters.redb")).unwrap().len();
+    assert!(file < 2 * disk, "{file} bytes for a bound of {disk}");
 }

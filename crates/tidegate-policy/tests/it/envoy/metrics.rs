@@ -78,7 +78,7 @@ fn limits_of_requests_and_values_in_metrics_leave_no_more_keys_than_the_bound() 
         own.limit = Some(DescriptorLimit { requests_per_unit: 1, unit: Unit::Day });
         let descriptors = [descriptor(&[("a", &value)]), own];
         for counts in &world.ask(&files, &descriptors, 0).counts {
-            names.insert(known.name(&counts.key).to_owned());
+            names.insert(known.name(&counts.key).name.to_owned());
         }
     }
     assert_eq!(names.len(), METRIC_KEYS_MAX + 2);
