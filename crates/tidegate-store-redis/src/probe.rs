@@ -81,14 +81,14 @@ async fn probe(weak: Weak<Shared>) {
 /// Opens another connection, and puts it in place of the one in use if the server answers over it.
 async fn reconnect(weak: Weak<Shared>) {
     let Some(shared) = weak.upgrade() else { return };
-    let Ok(mut connection) = shared.link.fresh() else { return };
+    let connection = shared.link.fresh();
     let mut command = Cmd::new();
     command.arg("EXISTS").arg(shared.names.marker(shared.home()));
     let answer = timeout(shared.config.connect_timeout, connection.send(&command)).await;
     let is_answered = match answer {
         Ok(Ok(_)) => true,
         // The server let the connection in.
-        Ok(Err(error)) => !CallError::Said(error).is_of_the_connection(),
+        Ok(Err(error)) => !CallError::from(error).is_of_the_connection(),
         Err(_) => false,
     };
     if is_answered && !shared.is_well() {

@@ -82,7 +82,7 @@ impl Shared {
             return Err(OpenError::Prefix { prefix: config.prefix });
         }
         let handle = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-        let link = Link::open(&config)?;
+        let link = Link::open(&config, handle.clone())?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(OpenError::NoRandomness)?;
         let urls: Vec<_> = config.urls.iter().map(|url| without_credentials(url)).collect();
@@ -214,7 +214,7 @@ impl Shared {
         }
     }
 
-    fn unavailable(&self, fault: Fault) -> StoreError {
+    pub(crate) fn unavailable(&self, fault: Fault) -> StoreError {
         StoreError::Unavailable { at: self.at.clone(), sent: false, source: Some(Box::new(fault)) }
     }
 
@@ -374,10 +374,9 @@ impl Shared {
             };
             let call = Call::of(asked, &self.names, place, &setting);
             add(&self.counts.calls, 1);
-            let mut connection = self.link.current();
             let sent = Instant::now();
-            let reply = timeout(patience, connection.call(&self.sha, &call)).await;
-            let reply = reply.map_err(|_| CallError::Timeout(patience))?.map_err(CallError::Said)?;
+            let reply = timeout(patience, self.link.call(&self.sha, &call)).await;
+            let reply = reply.map_err(|_| CallError::Timeout(patience))??;
             let Value::Array(mut parts) = reply else { return Err(CallError::Unreadable) };
             let (Some(Value::Int(status)), Some(Value::Int(now)), Some(Value::BulkString(marker))) =
                 (parts.first(), parts.get(1), parts.get(2))
@@ -417,7 +416,7 @@ impl Shared {
                 _ => {}
             }
         }
-        Err(CallError::Unreadable)
+        Err(CallError::Unsettled)
     }
 
     /// Takes note of a loss, and goes on in the epoch there is now.

@@ -11,6 +11,8 @@ mod gathering;
 mod keeping;
 mod ledgers;
 mod locked;
+mod recovery;
+mod relay;
 mod slow;
 mod states;
 mod upgrade;
