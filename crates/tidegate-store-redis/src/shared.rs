@@ -327,7 +327,8 @@ impl Shared {
     }
 
     fn read(&self, bytes: &[u8], asked: &Asked) -> Result<Decided, StoreError> {
-        let decided = answer::read(bytes, asked).map_err(|undecided| undecided.into_error(asked))?;
+        let decided = answer::read(bytes, asked)
+            .map_err(|undecided| undecided.into_error(asked, &self.names, &self.at))?;
         // A hint by itself. An answer that was given before tells its own instant, which changes nothing here.
         self.latest.fetch_max(decided.answer.store_now.as_nanos(), Ordering::Relaxed);
         add(&self.counts.disagreed, decided.disagreed);

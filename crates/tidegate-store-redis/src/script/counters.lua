@@ -22,6 +22,15 @@ local function numbers_of(spec)
   return n
 end
 
+-- The layout of a record if another version wrote it, or nil. Its first byte is a small number; text begins with a larger one.
+local OTHER_LAYOUT_MAX = 31
+local function other_layout(raw)
+  local layout = byte(raw)
+  if layout == LAYOUT then return nil end
+  if not layout or layout > OTHER_LAYOUT_MAX then error('the record has no layout') end
+  return layout
+end
+
 local counters = {}
 
 -- A counter that holds nothing is the same as none.
@@ -43,10 +52,11 @@ local function counter(op)
       exists = false, raw = raw, blocked = 0, a = 0, b = 0, c = 0, origin = false, n = false, view = nil, changed = false,
     }
     if raw then
-      local layout = byte(raw)
-      if layout ~= LAYOUT then return nil, layout end
-      local _, spec
-      _, record.blocked, record.origin, record.a, record.b, record.c, spec = read('>Bdc16dddBc0', raw)
+      local layout = other_layout(raw)
+      if layout then return nil, layout end
+      local _, spec, at
+      _, record.blocked, record.origin, record.a, record.b, record.c, spec, at = read('>Bdc16dddBc0', raw)
+      if at ~= #raw + 1 then error('the record has another length than its layout') end
       record.n, record.exists = numbers_of(spec), true
     end
     counters[op.key] = record

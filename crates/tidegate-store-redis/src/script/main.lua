@@ -25,7 +25,8 @@ for index = first, #ARGV do
     if place > 0 then names[#names + 1], places[#places + 1] = KEYS[place], place end
   end
 end
-if #names > 1 then
+local function fetch()
+  if #names < 2 then return end
   -- The table of values may not become longer than the stack of the interpreter.
   for from = 1, #names, 1000 do
     for at, bytes in ipairs(call('MGET', unpack(names, from, min(from + 999, #names)))) do
@@ -33,18 +34,52 @@ if #names > 1 then
     end
   end
 end
+fetch()
 
-local reply = { ANSWERED, now, marker }
-for index = first, #ARGV do
-  local bytes = ARGV[index]
-  reply[#reply + 1] = byte(bytes) == SAME and carry_out_same(bytes) or general().carry_out(bytes)
+-- How often a call begins again, once for each key that raised an error in the middle of a batch. Beyond that the call fails, and
+-- the member sends its batches in smaller calls.
+local TURNS_MAX = 8
+
+-- Decides every batch. Nil if one raised an error when it may have changed something in memory: then its key is known to be
+-- unreadable the next time.
+local function decide_all()
+  local reply = { ANSWERED, now, marker }
+  for index = first, #ARGV do
+    local bytes = ARGV[index]
+    at_key, is_applying = 0, false
+    local is_done, answer = pcall(byte(bytes) == SAME and carry_out_same or general().carry_out, bytes)
+    if not is_done then
+      if at_key == 0 then error(answer) end
+      local reason = reason_of(answer)
+      if is_applying then
+        unreadable = unreadable or {}
+        unreadable[at_key] = reason
+        return nil
+      end
+      answer = unreadable_answer(at_operation, reason)
+    end
+    reply[#reply + 1] = answer
+  end
+  return reply
 end
+
+local reply = decide_all()
+for turn = 2, TURNS_MAX do
+  if reply then break end
+  counters, answered, fetched, unsaved = {}, {}, {}, {}
+  if ledgers_made then ledgers_made.reset() end
+  if notes_made then notes_made.reset() end
+  fetch()
+  reply = decide_all()
+end
+if not reply then error('too many keys of one call cannot be read') end
 
 for index, record in pairs(counters) do
   if record.changed then save(index, record) end
 end
 save_unsaved()
 if ledgers_made then ledgers_made.save_all() end
+if notes_made then notes_made.save_all() end
 for index, known in pairs(answered) do
   if known and known.changed then general().save_answer(index, known) end
 end

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod conformance;
+mod damaged;
 mod differential;
 mod engine;
 mod epochs;
