@@ -91,7 +91,7 @@ pub enum Fault {
     },
     /// Too much waits to be sent.
     #[error(
-        "{queue} operations wait to be sent to it already; it is too slow for the traffic, or raise `queue`"
+        "of {queue} operations that may wait to be sent to it, this namespace has as many as it leaves free for others, or all wait; it is too slow for the traffic, or raise `queue`"
     )]
     QueueFull {
         /// The bound.
