@@ -20,7 +20,6 @@ local at_operation, at_key, is_applying = 0, 0, false
 -- Why keys that raised an error in the middle of a batch cannot be read, by index; nil while none has.
 local unreadable
 
-local function unreadable_answer(operation, reason) return pack('>BBB', UNREADABLE, operation, reason) end
 
 -- Lists of the batch that is carried out, used again by the next.
 local ops, records, outcomes = {}, {}, {}
@@ -54,13 +53,6 @@ local function read_charge(bytes, at)
   return made, at
 end
 
-local function read_answer(bytes)
-  local known, _, count, at = { charges = {} }, nil, nil, nil
-  _, known.fingerprint, known.answer, count, at = read('>Bc8I4c0B', bytes)
-  for position = 1, count do known.charges[position], at = read_charge(bytes, at) end
-  return known
-end
-
 -- What was answered under a key, or nil. An answer that cannot be read is none: it is written anew.
 local function answered_under(index)
   local known = answered[index]
@@ -70,7 +62,12 @@ local function answered_under(index)
     if bytes == nil then bytes = redis.pcall('GET', KEYS[index]) end
     known = false
     if type(bytes) == 'string' and byte(bytes) == LAYOUT then
-      local is_read, answer = pcall(read_answer, bytes)
+      local answer, is_read = { charges = {} }, nil
+      is_read = pcall(function()
+        local _, count, at
+        _, answer.fingerprint, answer.answer, count, at = read('>Bc8I4c0B', bytes)
+        for position = 1, count do answer.charges[position], at = read_charge(bytes, at) end
+      end)
       known = is_read and answer
     end
     answered[index] = known
@@ -366,7 +363,7 @@ local function general()
       ops[index], at = read_operation(bytes, at)
       local op = ops[index]
       at_operation, at_key = index - 1, op.key
-      if unreadable and unreadable[op.key] then return unreadable_answer(index - 1, unreadable[op.key]) end
+      if unreadable and unreadable[op.key] then return pack('>BBB', UNREADABLE, index - 1, unreadable[op.key]) end
       if op.of then records[index], layout = op.of.record(op) else records[index], layout = counter(op) end
       if layout then return pack('>BBB', OTHER_LAYOUT, index - 1, layout) end
     end

@@ -22,14 +22,8 @@ local function numbers_of(spec)
   return n
 end
 
--- The layout of a record if another version wrote it, or nil. Its first byte is a small number; text begins with a larger one.
-local OTHER_LAYOUT_MAX = 31
-local function other_layout(raw)
-  local layout = byte(raw)
-  if layout == LAYOUT then return nil end
-  if not layout or layout > OTHER_LAYOUT_MAX then error('the record has no layout') end
-  return layout
-end
+-- The layout of a record is its first byte, a small number; that of a text is larger.
+local LAYOUT_MAX = 31
 
 local counters = {}
 
@@ -52,8 +46,11 @@ local function counter(op)
       exists = false, raw = raw, blocked = 0, a = 0, b = 0, c = 0, origin = false, n = false, view = nil, changed = false,
     }
     if raw then
-      local layout = other_layout(raw)
-      if layout then return nil, layout end
+      local layout = byte(raw)
+      if layout ~= LAYOUT then
+        if not layout or layout > LAYOUT_MAX then error('the record has no layout') end
+        return nil, layout
+      end
       local _, spec, at
       _, record.blocked, record.origin, record.a, record.b, record.c, spec, at = read('>Bdc16dddBc0', raw)
       if at ~= #raw + 1 then error('the record has another length than its layout') end

@@ -96,8 +96,11 @@ local function ledgers()
     local g = records[op.key]
     if g then return g end
     local raw = call('GET', KEYS[op.key])
-    local layout = raw and other_layout(raw)
-    if layout then return nil, layout end
+    local layout = raw and byte(raw)
+    if raw and layout ~= LAYOUT then
+      if not layout or layout > LAYOUT_MAX then error('the record has no layout') end
+      return nil, layout
+    end
     g = { of = m, raw = raw, changed = false }
     load(g, raw)
     records[op.key] = g

@@ -25,8 +25,7 @@ for index = first, #ARGV do
     if place > 0 then names[#names + 1], places[#places + 1] = KEYS[place], place end
   end
 end
-local function fetch()
-  if #names < 2 then return end
+if #names > 1 then
   -- The table of values may not become longer than the stack of the interpreter.
   for from = 1, #names, 1000 do
     for at, bytes in ipairs(call('MGET', unpack(names, from, min(from + 999, #names)))) do
@@ -34,16 +33,20 @@ local function fetch()
     end
   end
 end
-fetch()
 
--- How often a call begins again, once for each key that raised an error in the middle of a batch. Beyond that the call fails, and
--- the member sends its batches in smaller calls.
+-- How often a call is decided: once more for each key that raised an error in the middle of a batch, when that may have changed
+-- something in memory. Beyond that the call fails, and the member sends its batches in smaller calls.
 local TURNS_MAX = 8
 
--- Decides every batch. Nil if one raised an error when it may have changed something in memory: then its key is known to be
--- unreadable the next time.
-local function decide_all()
-  local reply = { ANSWERED, now, marker }
+local reply
+for turn = 1, TURNS_MAX do
+  if turn > 1 then
+    -- Answers are then asked for one by one.
+    counters, answered, fetched, unsaved = {}, {}, {}, {}
+    if ledgers_made then ledgers_made.reset() end
+    if notes_made then notes_made.reset() end
+  end
+  reply = { ANSWERED, now, marker }
   for index = first, #ARGV do
     local bytes = ARGV[index]
     at_key, is_applying = 0, false
@@ -52,25 +55,15 @@ local function decide_all()
       if at_key == 0 then error(answer) end
       local reason = reason_of(answer)
       if is_applying then
-        unreadable = unreadable or {}
+        unreadable, reply = unreadable or {}, nil
         unreadable[at_key] = reason
-        return nil
+        break
       end
-      answer = unreadable_answer(at_operation, reason)
+      answer = pack('>BBB', UNREADABLE, at_operation, reason)
     end
     reply[#reply + 1] = answer
   end
-  return reply
-end
-
-local reply = decide_all()
-for turn = 2, TURNS_MAX do
   if reply then break end
-  counters, answered, fetched, unsaved = {}, {}, {}, {}
-  if ledgers_made then ledgers_made.reset() end
-  if notes_made then notes_made.reset() end
-  fetch()
-  reply = decide_all()
 end
 if not reply then error('too many keys of one call cannot be read') end
 

@@ -29,7 +29,7 @@ local function carry_out_same(bytes)
     if known then
       answer = known.fingerprint == fingerprint and known.answer or ID_REUSED
     elseif fault then
-      answer = unreadable_answer(0, fault)
+      answer = pack('>BBB', UNREADABLE, 0, fault)
     elseif layout then
       answer = pack('>BBB', OTHER_LAYOUT, 0, layout)
     else
