@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod cluster;
+mod cluster_faults;
 mod conformance;
 mod damaged;
 mod differential;
