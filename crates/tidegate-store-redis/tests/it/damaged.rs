@@ -98,7 +98,10 @@ fn damages() -> Vec<Damage> {
     }
     fn asked(id: u128) -> Batch {
         let ask = Ask::first(HolderName { member: 7, incarnation: u32::try_from(id).unwrap() }, 1);
-        Batch::each(RequestId(id), [Operation::new(key("planted"), bucket(), Kind::Ledger(OnLedger::Ask(ask)))])
+        Batch::each(
+            RequestId(id),
+            [Operation::new(key("planted"), bucket(), Kind::Ledger(OnLedger::Ask(ask)))],
+        )
     }
     fn noted(id: u128) -> Batch {
         let until = tidegate::Timestamp::MAX;
@@ -201,7 +204,9 @@ async fn a_key_that_cannot_be_read_fails_its_own_batches_only_and_the_error_says
         let mut callers = tokio::task::JoinSet::new();
         for id in 0..OTHERS {
             let store = store.clone();
-            let batch = if id == OTHERS / 2 { (case.batch)(1000) } else {
+            let batch = if id == OTHERS / 2 {
+                (case.batch)(1000)
+            } else {
                 one(2000 + id, charge(&format!("user {}", id % 20), bucket(), id))
             };
             callers.spawn(async move { (id, store.run(&batch).await) });

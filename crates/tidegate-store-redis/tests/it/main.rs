@@ -10,6 +10,7 @@ mod engine;
 mod epochs;
 mod failing;
 mod gathering;
+mod hostile;
 mod keeping;
 mod ledgers;
 mod locked;
