@@ -17,8 +17,8 @@ use crate::script::Sha;
 
 /// Where to connect to, and how.
 pub(crate) enum Target {
-    Server(ConnectionInfo, Arc<Access>),
-    Cluster(ClusterClient, #[expect(dead_code, reason = "it keeps the access registered")] AccessNumber),
+    Server(Box<ConnectionInfo>, Arc<Access>),
+    Cluster(Box<ClusterClient>, #[expect(dead_code, reason = "it keeps the access registered")] AccessNumber),
 }
 
 impl fmt::Debug for Target {

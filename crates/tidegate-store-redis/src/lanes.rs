@@ -39,7 +39,7 @@ pub(crate) enum Purpose {
 
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    lanes: HashMap<LaneName, Lane>,
+    by_name: HashMap<LaneName, Lane>,
     /// Operations in all queues.
     waiting: usize,
     /// Operations of each namespace in all queues; none that has none.
@@ -99,7 +99,7 @@ impl Lanes {
         }
         self.waiting = waiting;
         self.waiting_of.insert(Arc::clone(&namespace), of + weight);
-        let lane = self.lanes.entry(name).or_default();
+        let lane = self.by_name.entry(name).or_default();
         let waits = lane.queues.entry(Arc::clone(&namespace)).or_default();
         if waits.is_empty() {
             lane.turns.push_back(namespace);
@@ -115,7 +115,7 @@ impl Lanes {
     pub(crate) fn take(&mut self, name: LaneName, gathered: usize) -> Vec<Waiting> {
         let mut group: Vec<Waiting> = Vec::new();
         let mut weight = 0;
-        let Some(lane) = self.lanes.get_mut(&name) else { return group };
+        let Some(lane) = self.by_name.get_mut(&name) else { return group };
         while let Some(namespace) = lane.turns.pop_front() {
             let Some(waits) = lane.queues.get_mut(&namespace) else { continue };
             let Some(more) = waits.front().map(|next| next.asked.weight()) else { continue };
@@ -148,7 +148,7 @@ impl Lanes {
         if group.is_empty() {
             lane.under_way -= 1;
             if lane.under_way == 0 {
-                self.lanes.remove(&name);
+                self.by_name.remove(&name);
             }
         }
         group

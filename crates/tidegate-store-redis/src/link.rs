@@ -139,7 +139,7 @@ fn target(config: &RedisConfig) -> Result<Target, OpenError> {
     if !config.cluster {
         let [info] = <[ConnectionInfo; 1]>::try_from(infos)
             .map_err(|infos| OpenError::SeveralUrls { count: infos.len() })?;
-        return Ok(Target::Server(info, access));
+        return Ok(Target::Server(Box::new(info), access));
     }
     let number = AccessNumber::new(access);
     // A call that was cut off may be sent again: under its id it is carried out once.
@@ -153,7 +153,7 @@ fn target(config: &RedisConfig) -> Result<Target, OpenError> {
         .response_timeout(response_timeout)
         .build()
         .map_err(|error| wrong(error.to_string(), first))?;
-    Ok(Target::Cluster(client, number))
+    Ok(Target::Cluster(Box::new(client), number))
 }
 
 /// Whether an address is one of Redis Sentinel, which other clients write in several ways.

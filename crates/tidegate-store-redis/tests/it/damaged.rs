@@ -144,9 +144,9 @@ fn keys(client: &mut redis::Connection, part: &str) -> Vec<Vec<u8>> {
 
 fn run(client: &mut redis::Connection, command: &[&[u8]]) -> redis::Value {
     let mut sent = redis::Cmd::new();
-    command.iter().for_each(|part| {
+    for part in command {
         sent.arg(*part);
-    });
+    }
     sent.query(client).unwrap()
 }
 
@@ -222,8 +222,8 @@ async fn a_key_that_cannot_be_read_fails_its_own_batches_only_and_the_error_says
             }
         }
         let error = error.unwrap();
-        let text = with_causes(&error);
-        assert!(text.contains(case.says) && !error.is_outcome_unknown(), "{name}: {text}");
+        let told = with_causes(&error);
+        assert!(told.contains(case.says) && !error.is_outcome_unknown(), "{name}: {told}");
         assert!(store.stats().calls - calls <= CALLS_MAX, "{name}: {} calls", store.stats().calls - calls);
         assert_eq!(store.stats().circuit, Circuit::Closed, "{name}");
         for user in 0..20 {
@@ -234,7 +234,7 @@ async fn a_key_that_cannot_be_read_fails_its_own_batches_only_and_the_error_says
 
         // What the error says to type helps.
         let typed = format!("`DEL \"{}\"`", named.escape_ascii());
-        assert!(text.contains(&typed), "{name}: {text} does not say {typed}");
+        assert!(told.contains(&typed), "{name}: {told} does not say {typed}");
         let _ = run(&mut client, &[b"DEL", &named]);
         store.run(&(case.batch)(1001)).await.unwrap();
     }

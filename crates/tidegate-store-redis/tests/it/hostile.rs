@@ -87,11 +87,14 @@ fn check(id: u128) -> Batch {
     Batch::all_or_nothing(RequestId(id), [Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE })])
 }
 
+/// What a server sends, whether it lets connections in first, its first bytes and those it repeats, and what the error says.
+type Case = (&'static str, bool, &'static [u8], Vec<u8>, &'static str);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_beyond_its_bounds_ends_its_connection_before_it_takes_memory() {
     let zeros = vec![b'0'; 1 << 16];
     let strings = [&b"$65536\r\n"[..], &zeros, b"\r\n"].concat();
-    let cases: [(&str, bool, &'static [u8], Vec<u8>, &str); 9] = [
+    let cases: [Case; 9] = [
         ("a string of gigabytes", true, b"$4000000000\r\n", zeros.clone(), "longer than"),
         ("an array of a billion", true, b"*999999999\r\n", b":1\r\n".repeat(4096), "more than"),
         ("a map of a billion", true, b"%999999999\r\n", b":1\r\n".repeat(4096), "more than"),
