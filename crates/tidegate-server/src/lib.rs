@@ -71,6 +71,7 @@ mod resp;
 mod route;
 mod server;
 mod shared_store;
+mod store_failure_log;
 pub mod tls;
 mod undos;
 

@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tidegate::algorithm::{Counter, State, WindowStart};
 use tidegate::{Algorithm, Cost, Timestamp};
@@ -17,6 +18,7 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, Stor
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
+use crate::store_failure_log::{StoreFailureLog, with_causes};
 
 /// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
@@ -64,6 +66,7 @@ pub enum SharedStoreError {
 pub(crate) struct SharedStore {
     store: RedisStore,
     said: Mutex<Said>,
+    failures: StoreFailureLog,
 }
 
 /// The state that was logged last, so that each change is logged once.
@@ -94,13 +97,17 @@ impl SharedStore {
         if let Some((cert, key)) = &redis.tls.client {
             config.tls.client = Some((read("store.tls.cert", cert)?, read("store.tls.key", key)?));
         }
-        Ok(Self { store: RedisStore::open(config)?, said: Mutex::default() })
+        Ok(Self::of(RedisStore::open(config)?))
+    }
+
+    fn of(store: RedisStore) -> Self {
+        Self { store, said: Mutex::default(), failures: StoreFailureLog::default() }
     }
 
     /// The store at an address, with default settings.
     #[cfg(test)]
     pub(crate) fn at(url: &str) -> Result<Self, SharedStoreError> {
-        Ok(Self { store: RedisStore::open(RedisConfig::new([url]))?, said: Mutex::default() })
+        Ok(Self::of(RedisStore::open(RedisConfig::new([url]))?))
     }
 
     pub(crate) fn stats(&self) -> RedisStats {
@@ -247,6 +254,9 @@ impl Store for Shared {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let answer = self.0.run(batch).await;
         self.0.say();
+        if let Err(error) = &answer {
+            self.0.failures.write(error, Instant::now());
+        }
         answer
     }
 
@@ -293,9 +303,9 @@ pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
             }
             Err(error) => {
                 if !is_away {
-                    let cause = core::error::Error::source(&error).map(ToString::to_string);
+                    let error = with_causes(&error);
                     let unready = daemon.unready();
-                    tracing::warn!(target: "tidegate::store", %error, cause, unready, "the store does not answer; it is asked again four times a second");
+                    tracing::warn!(target: "tidegate::store", error, unready, "the store does not answer; it is asked again four times a second");
                 }
                 is_away = true;
                 tokio::time::sleep(RETRY_EVERY).await;

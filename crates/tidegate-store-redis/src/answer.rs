@@ -12,7 +12,9 @@ use tidegate_store::{
 
 use crate::bytes::Reader;
 use crate::call::Asked;
+use crate::error::{Fault, KeyFault};
 use crate::ledger;
+use crate::names::Names;
 use crate::numbers::{Numbers, from_micros, whole};
 
 /// What became of one batch.
@@ -34,6 +36,11 @@ pub(crate) enum Undecided {
         operation: usize,
         layout: u8,
     },
+    /// The script could not read the key of this operation; those after the last operation are the notes.
+    Key {
+        operation: usize,
+        reason: KeyFault,
+    },
     /// The answer cannot be read.
     Unreadable,
 }
@@ -46,6 +53,13 @@ pub(crate) fn read(bytes: &[u8], asked: &Asked) -> Result<Decided, Undecided> {
         Some(1) => Err(Undecided::IdReused(asked.batch.id)),
         Some(2) => match (reader.byte(), reader.byte()) {
             (Some(operation), Some(layout)) => Err(Undecided::Layout { operation: operation.into(), layout }),
+            _ => Err(Undecided::Unreadable),
+        },
+        Some(3) => match (reader.byte(), reader.byte()) {
+            (Some(operation), Some(reason)) => {
+                let reason = if reason == 1 { KeyFault::WrongType } else { KeyFault::Damaged };
+                Err(Undecided::Key { operation: operation.into(), reason })
+            }
             _ => Err(Undecided::Unreadable),
         },
         _ => Err(Undecided::Unreadable),
@@ -229,16 +243,21 @@ fn told(instant: Timestamp) -> Timestamp {
 }
 
 impl Undecided {
-    pub(crate) fn into_error(self, asked: &Asked) -> StoreError {
+    /// `at` is where the store is.
+    pub(crate) fn into_error(self, asked: &Asked, names: &Names, at: &str) -> StoreError {
         match self {
             Self::IdReused(id) => StoreError::IdReused { id },
             Self::Layout { operation, layout } => {
-                let key = asked.batch.operations.get(operation).map(|operation| &operation.key);
+                let key = key_of(asked, operation, names);
                 StoreError::Unsupported {
                     what: format!(
-                        "layout {layout} of the counter {key:?}, which another version wrote; run that version, or delete the counter"
+                        "layout {layout} of the key \"{key}\", which another version wrote; run that version, or type `DEL \"{key}\"` in redis-cli, which forgets what it counts"
                     ),
                 }
+            }
+            Self::Key { operation, reason } => {
+                let source = Fault::Key { key: key_of(asked, operation, names), reason };
+                StoreError::Unavailable { at: at.to_owned(), sent: false, source: Some(Box::new(source)) }
             }
             Self::Unreadable => StoreError::Unsupported {
                 what: "an answer that its own script did not write; see what changes replies between here and the server"
@@ -246,4 +265,19 @@ impl Undecided {
             },
         }
     }
+}
+
+/// The key of an operation, or of a note behind them, as redis-cli takes it between double quotes.
+fn key_of(asked: &Asked, operation: usize, names: &Names) -> String {
+    let operations = &asked.batch.operations;
+    let key = match operations.get(operation) {
+        Some(Operation { kind: Kind::Ledger(_), key, .. }) => names.ledger(key),
+        Some(operation) => names.counter(&operation.key),
+        None => match asked.batch.notes.get(operation - operations.len()) {
+            Some(NoteChange::Put(note) | NoteChange::Create(note)) => names.notes(note.kind),
+            Some(NoteChange::Remove { kind, .. }) => names.notes(*kind),
+            None => Vec::new(),
+        },
+    };
+    key.escape_ascii().to_string()
 }

@@ -93,6 +93,12 @@ impl Asked {
         operations.filter(|operation| matches!(operation.kind, Kind::Ledger(OnLedger::Ask(_)))).count()
     }
 
+    /// The namespace that its place in the queue counts for: that of its first operation, and none for a batch of notes alone.
+    pub(crate) fn namespace(&self) -> &[u8] {
+        let first = self.batch.operations.first();
+        first.and_then(|operation| operation.key.parts().next().flatten()).unwrap_or_default()
+    }
+
     /// How much it counts against the bound of a call.
     pub(crate) fn weight(&self) -> usize {
         let notes = self.batch.notes.iter().map(|change| match change {

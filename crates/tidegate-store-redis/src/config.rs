@@ -31,7 +31,8 @@ pub struct RedisConfig {
     pub undo_deadline: Duration,
     /// How long connecting may take. Default 1 s. Callers do not wait for it longer than for the deadline.
     pub connect_timeout: Duration,
-    /// How many operations may wait to be sent. Default 16 384. One more and its batch is
+    /// How many operations may wait to be sent. Default 32 768. One namespace may have as many of them as it leaves free: alone
+    /// half of them, two a third each. Beyond that its batch is
     /// [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable), not sent.
     pub queue: usize,
     /// How many script calls are under way at once, in a cluster for each slot. Default 2; 0 counts as 1. What comes meanwhile is
@@ -70,7 +71,7 @@ impl RedisConfig {
             deadline: Duration::from_millis(50),
             undo_deadline: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
-            queue: 1 << 14,
+            queue: 1 << 15,
             calls: 2,
             gathered: 256,
             answers_kept: Duration::from_mins(1),

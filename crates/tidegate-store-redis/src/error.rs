@@ -1,12 +1,16 @@
 //! Why Redis could not be asked, and what to do about it.
 
 use std::error::Error;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tidegate::display::{HumanDuration, Quantity};
 use tidegate_store::StoreError;
 
+use crate::dial::DialError;
+use crate::resp_frame::FrameError;
 use crate::shared::Shared;
 use crate::stats::Loss;
 
@@ -87,7 +91,7 @@ pub enum Fault {
     },
     /// Too much waits to be sent.
     #[error(
-        "{queue} operations wait to be sent to it already; it is too slow for the traffic, or raise `queue`"
+        "of {queue} operations that may wait to be sent to it, this namespace has as many as it leaves free for others, or all wait; it is too slow for the traffic, or raise `queue`"
     )]
     QueueFull {
         /// The bound.
@@ -99,6 +103,34 @@ pub enum Fault {
         /// The bound.
         deadline: Duration,
     },
+    /// A key of the batch that the script cannot read. Nothing was charged.
+    #[error(
+        "the key \"{key}\" {reason}; something else writes under the prefix: type `DEL \"{key}\"` in redis-cli, which forgets what it counts, or choose another `prefix`"
+    )]
+    Key {
+        /// The key, as redis-cli takes it between double quotes.
+        key: String,
+        /// What is wrong with it.
+        reason: KeyFault,
+    },
+    /// The hash of one kind of notes holds more than any fleet writes.
+    #[error(
+        "it has {notes} notes of one kind or more ({bytes} bytes), which no fleet writes; see which client writes under the prefix, and delete the keys, or choose another `prefix`"
+    )]
+    TooManyNotes {
+        /// How many were read.
+        notes: usize,
+        /// Their names and values.
+        bytes: usize,
+    },
+    /// The reply is RESP, and none that the script gives.
+    #[error(
+        "the server's reply is not one of the script's; see whether the address is that of Redis or Valkey, and whether something else writes under the prefix"
+    )]
+    Unreadable,
+    /// Every attempt of one call met another epoch or another window.
+    #[error("the store's epoch or clock changed again and again during one call; the next call follows it")]
+    Unsettled,
     /// The member is closing down.
     #[error("the runtime of the store has stopped")]
     Stopped,
@@ -113,11 +145,25 @@ pub enum Fault {
     },
 }
 
+/// Why the script cannot read a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFault {
+    /// It has another type than this store writes.
+    #[error("has another type than this store writes (WRONGTYPE)")]
+    WrongType,
+    /// Its bytes are too short, too long, or of no algorithm.
+    #[error("holds bytes that this store did not write")]
+    Damaged,
+}
+
 /// Why a call brought no answers.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// No answer within this time.
     Timeout(Duration),
+    /// There was no connection to send it over.
+    NotConnected(RedisError),
     Said(RedisError),
     Lost(Loss),
     NewerProtocol {
@@ -125,14 +171,15 @@ pub(crate) enum CallError {
         member: u32,
     },
     Unreadable,
+    Unsettled,
 }
 
 impl CallError {
     /// Whether the store fails, rather than a batch that it was asked to carry out.
     pub(crate) fn is_of_the_store(&self) -> bool {
         match self {
-            Self::Timeout(_) | Self::NewerProtocol { .. } => true,
-            Self::Lost(_) | Self::Unreadable => false,
+            Self::Timeout(_) | Self::NotConnected(_) | Self::NewerProtocol { .. } | Self::Unreadable => true,
+            Self::Lost(_) | Self::Unsettled => false,
             Self::Said(error) if is_refused_connection(error) => true,
             Self::Said(error) => match error.kind() {
                 ErrorKind::Server(ServerErrorKind::ResponseError | ServerErrorKind::NoPerm) => false,
@@ -145,13 +192,13 @@ impl CallError {
     /// Whether another connection to the same address may answer.
     pub(crate) fn is_of_the_connection(&self) -> bool {
         match self {
-            Self::Timeout(_) => true,
+            Self::Timeout(_) | Self::NotConnected(_) | Self::Unreadable => true,
             Self::Said(error) => {
                 is_refused_connection(error)
                     || !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
                     || error.code() == Some("READONLY")
             }
-            Self::Lost(_) | Self::NewerProtocol { .. } | Self::Unreadable => false,
+            Self::Lost(_) | Self::NewerProtocol { .. } | Self::Unsettled => false,
         }
     }
 
@@ -169,7 +216,8 @@ impl CallError {
         match self {
             Self::Timeout(after) => StoreError::Timeout { after: *after },
             Self::Said(error) if error.is_timeout() => StoreError::Timeout { after: shared.config.deadline },
-            Self::Said(error) => told(error.clone(), &shared.at),
+            Self::NotConnected(error) => said(error.clone(), false, &shared.at),
+            Self::Said(error) => said(error.clone(), true, &shared.at),
             Self::Lost(loss) => {
                 StoreError::DataLost { expected: loss.expected.clone(), found: loss.found.clone() }
             }
@@ -177,7 +225,12 @@ impl CallError {
                 let source = Fault::NewerProtocol { store: *store, member: *member };
                 StoreError::Unavailable { at: shared.at.clone(), sent: false, source: Some(Box::new(source)) }
             }
-            Self::Unreadable => StoreError::Unavailable { at: shared.at.clone(), sent: true, source: None },
+            Self::Unreadable => {
+                let source = Some(Box::new(Fault::Unreadable) as _);
+                StoreError::Unavailable { at: shared.at.clone(), sent: true, source }
+            }
+            // A call that met another epoch or window was not decided.
+            Self::Unsettled => shared.unavailable(Fault::Unsettled),
         }
     }
 
@@ -194,6 +247,21 @@ impl CallError {
     }
 }
 
+impl From<DialError> for CallError {
+    fn from(error: DialError) -> Self {
+        match error {
+            DialError::NotConnected(error) => Self::NotConnected(error),
+            DialError::Sent(error) => Self::Said(error),
+        }
+    }
+}
+
+/// Why the bytes of the server were no reply, if that is what ended the connection.
+pub(crate) fn frame_error(error: &RedisError) -> Option<&FrameError> {
+    let cause = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
+    cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
+}
+
 /// Whether the server did not let a connection in.
 pub(crate) fn is_refused_connection(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
@@ -205,17 +273,39 @@ fn detail_has(error: &RedisError, text: &str) -> bool {
     error.detail().is_some_and(|detail| detail.contains(text))
 }
 
-/// An error of the client library as one of stores. `at` is where it came from.
-pub(crate) fn told(error: RedisError, at: &str) -> StoreError {
-    let (sent, advice) = advice(&error);
+/// An error of the client library as one of stores. `at` is where it came from, `sent` whether a batch was sent before.
+fn said(error: RedisError, sent: bool, at: &str) -> StoreError {
+    let (may_have_taken_effect, advice) = advice(&error);
     let source = Fault::Said { advice, source: error };
-    StoreError::Unavailable { at: at.to_owned(), sent, source: Some(Box::new(source)) }
+    StoreError::Unavailable {
+        at: at.to_owned(),
+        sent: sent && may_have_taken_effect,
+        source: Some(Box::new(source)),
+    }
 }
 
 /// Whether the batch may have taken effect, and what to do.
 fn advice(error: &RedisError) -> (bool, &'static str) {
     if error.is_connection_refusal() {
         return (false, "nothing listens there; start the server, or correct the address");
+    }
+    match frame_error(error) {
+        Some(FrameError::NotResp { is_tls: true, .. }) => {
+            return (true, "the server speaks TLS there; write rediss:// in the address");
+        }
+        Some(FrameError::NotResp { .. }) => {
+            return (true, "something else than Redis or Valkey answers there; correct the address");
+        }
+        Some(_) => {
+            return (
+                true,
+                "the connection was closed for a reply that no Redis gives; see what answers there",
+            );
+        }
+        None => {}
+    }
+    if error.is_timeout() {
+        return (true, "it accepts connections and does not answer; see its log, and what lies in between");
     }
     // A connection that has not authenticated may send but a few short arguments.
     if detail_has(error, "unauthenticated") {

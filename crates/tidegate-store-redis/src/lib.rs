@@ -43,8 +43,11 @@ pub mod store;
 
 mod across;
 mod answer;
+mod bounded_stream;
 mod bytes;
 mod call;
+mod connect;
+mod dial;
 mod epochs;
 mod lanes;
 mod ledger;
@@ -53,12 +56,13 @@ mod marker;
 mod names;
 mod numbers;
 mod probe;
+mod resp_frame;
 mod script;
 mod shared;
 
 pub use breaker::{BreakerConfig, Circuit};
 pub use config::{Clock, OnLoss, RedisConfig, Secret, Tls};
-pub use error::{Fault, OpenError};
+pub use error::{Fault, KeyFault, OpenError};
 pub use marker::PROTOCOL;
 pub use numbers::{FIRST_HIT_WINDOW_MIN, LIMIT_MAX};
 pub use stats::{Loss, RedisStats, Rejected};

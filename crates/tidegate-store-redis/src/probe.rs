@@ -12,6 +12,7 @@ use std::time::Duration;
 use redis::Cmd;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::dial::Dial;
 use crate::error::CallError;
 use crate::shared::Shared;
 
@@ -78,20 +79,52 @@ async fn probe(weak: Weak<Shared>) {
     }
 }
 
+/// How soon after one look at a cluster the next one may begin.
+const LOOKS_APART: Duration = Duration::from_secs(1);
+
+/// Has a task open connections to the cluster anew, with the slots as they are now, unless one does.
+pub(crate) fn look_anew(shared: &Arc<Shared>) {
+    // The flag is all that is handed over.
+    if !shared.is_looked_at.swap(true, Ordering::Relaxed) {
+        let weak = Arc::downgrade(shared);
+        shared.handle.spawn(async move {
+            if let Some(connection) = answered(&weak).await
+                && let Some(shared) = weak.upgrade()
+            {
+                shared.link.put(connection);
+            }
+            tokio::time::sleep(LOOKS_APART).await;
+            if let Some(shared) = weak.upgrade() {
+                shared.is_looked_at.store(false, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
 /// Opens another connection, and puts it in place of the one in use if the server answers over it.
 async fn reconnect(weak: Weak<Shared>) {
-    let Some(shared) = weak.upgrade() else { return };
-    let Ok(mut connection) = shared.link.fresh() else { return };
-    let mut command = Cmd::new();
-    command.arg("EXISTS").arg(shared.names.marker(shared.home()));
-    let answer = timeout(shared.config.connect_timeout, connection.send(&command)).await;
-    let is_answered = match answer {
-        Ok(Ok(_)) => true,
-        // The server let the connection in.
-        Ok(Err(error)) => !CallError::Said(error).is_of_the_connection(),
-        Err(_) => false,
-    };
-    if is_answered && !shared.is_well() {
+    if let Some(connection) = answered(&weak).await
+        && let Some(shared) = weak.upgrade()
+        && !shared.is_well()
+    {
         shared.link.put(connection);
     }
+}
+
+/// Another connection, if the server answers over it.
+async fn answered(weak: &Weak<Shared>) -> Option<Arc<Dial>> {
+    let shared = weak.upgrade()?;
+    let connection = shared.link.fresh();
+    let mut command = Cmd::new();
+    command.arg("EXISTS").arg(shared.names.marker(shared.home()));
+    // To a cluster the library connects in two rounds: to the nodes that are named, and to those that they name.
+    let rounds = if shared.config.cluster { 3 } else { 1 };
+    let patience = shared.config.connect_timeout.saturating_mul(rounds);
+    let is_answered = match timeout(patience, connection.send(&command)).await {
+        Ok(Ok(_)) => true,
+        // The server let the connection in.
+        Ok(Err(error)) => !CallError::from(error).is_of_the_connection(),
+        Err(_) => false,
+    };
+    is_answered.then_some(connection)
 }

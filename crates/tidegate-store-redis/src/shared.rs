@@ -1,6 +1,7 @@
 //! The state that all clones of a store share: the queue of batches, the calls that carry them, the breaker and the epochs.
 
 use core::fmt;
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -33,6 +34,9 @@ use crate::stats::{Counts, Loss, RedisStats, Rejected, add, read};
 /// window.
 const ATTEMPTS_MAX: usize = 3;
 
+/// After how many calls in a row that a slot did not answer the cluster is looked at anew.
+const SILENT_CALLS_MAX: u32 = 3;
+
 /// The pause before the next call of undos after one that failed.
 const UNDO_PAUSE: Duration = Duration::from_millis(100);
 
@@ -54,6 +58,10 @@ pub(crate) struct Shared {
     last_failure: Mutex<String>,
     /// Whether a task probes the store until it answers again. One exchange decides which failure starts it.
     pub(crate) is_probed: AtomicBool,
+    /// Calls in a row that a slot of a cluster did not answer in time. At most an entry for each slot.
+    silent: Mutex<HashMap<Place, u32>>,
+    /// Whether a task looks at the cluster anew. One exchange decides which call starts it.
+    pub(crate) is_looked_at: AtomicBool,
     /// Whether a cluster has told the epoch of its slot of notes when it was first asked anything.
     home: OnceCell<bool>,
     opened: Instant,
@@ -82,7 +90,7 @@ impl Shared {
             return Err(OpenError::Prefix { prefix: config.prefix });
         }
         let handle = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-        let link = Link::open(&config)?;
+        let link = Link::open(&config, handle.clone())?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(OpenError::NoRandomness)?;
         let urls: Vec<_> = config.urls.iter().map(|url| without_credentials(url)).collect();
@@ -99,6 +107,8 @@ impl Shared {
             epochs: Mutex::new(Epochs::new(u128::from_be_bytes(random))),
             last_failure: Mutex::default(),
             is_probed: AtomicBool::new(false),
+            silent: Mutex::default(),
+            is_looked_at: AtomicBool::new(false),
             home: OnceCell::new(),
             opened: Instant::now(),
             latest: AtomicU64::new(0),
@@ -214,7 +224,7 @@ impl Shared {
         }
     }
 
-    fn unavailable(&self, fault: Fault) -> StoreError {
+    pub(crate) fn unavailable(&self, fault: Fault) -> StoreError {
         StoreError::Unavailable { at: self.at.clone(), sent: false, source: Some(Box::new(fault)) }
     }
 
@@ -306,7 +316,7 @@ impl Shared {
     }
 
     /// Whether a call without a batch is answered: if not, halving a call would find nobody to blame, and only cost more calls.
-    async fn has_marker(&self, name: LaneName, extent: Extent) -> bool {
+    async fn has_marker(self: &Arc<Self>, name: LaneName, extent: Extent) -> bool {
         extent == Extent::Part || self.call(name, &[]).await.is_ok()
     }
 
@@ -327,7 +337,8 @@ impl Shared {
     }
 
     fn read(&self, bytes: &[u8], asked: &Asked) -> Result<Decided, StoreError> {
-        let decided = answer::read(bytes, asked).map_err(|undecided| undecided.into_error(asked))?;
+        let decided = answer::read(bytes, asked)
+            .map_err(|undecided| undecided.into_error(asked, &self.names, &self.at))?;
         // A hint by itself. An answer that was given before tells its own instant, which changes nothing here.
         self.latest.fetch_max(decided.answer.store_now.as_nanos(), Ordering::Relaxed);
         add(&self.counts.disagreed, decided.disagreed);
@@ -335,7 +346,11 @@ impl Shared {
     }
 
     /// A call with its replies.
-    async fn call(&self, name: LaneName, asked: &[&Asked]) -> Result<(Call, Vec<Value>), CallError> {
+    async fn call(
+        self: &Arc<Self>,
+        name: LaneName,
+        asked: &[&Asked],
+    ) -> Result<(Call, Vec<Value>), CallError> {
         let LaneName { place, purpose } = name;
         let patience = match purpose {
             Purpose::Decide => self.config.deadline,
@@ -351,7 +366,7 @@ impl Shared {
 
     /// A call at a place, each attempt of which is waited for as long as `patience`.
     pub(crate) async fn call_at(
-        &self,
+        self: &Arc<Self>,
         place: Place,
         asked: &[&Asked],
         patience: Duration,
@@ -374,10 +389,10 @@ impl Shared {
             };
             let call = Call::of(asked, &self.names, place, &setting);
             add(&self.counts.calls, 1);
-            let mut connection = self.link.current();
             let sent = Instant::now();
-            let reply = timeout(patience, connection.call(&self.sha, &call)).await;
-            let reply = reply.map_err(|_| CallError::Timeout(patience))?.map_err(CallError::Said)?;
+            let reply = timeout(patience, self.link.call(&self.sha, &call)).await;
+            self.note_silence(place, reply.is_err());
+            let reply = reply.map_err(|_| CallError::Timeout(patience))??;
             let Value::Array(mut parts) = reply else { return Err(CallError::Unreadable) };
             let (Some(Value::Int(status)), Some(Value::Int(now)), Some(Value::BulkString(marker))) =
                 (parts.first(), parts.get(1), parts.get(2))
@@ -417,7 +432,26 @@ impl Shared {
                 _ => {}
             }
         }
-        Err(CallError::Unreadable)
+        Err(CallError::Unsettled)
+    }
+
+    /// Counts the calls in a row that a slot of a cluster did not answer, and has the cluster looked at anew after
+    /// [`SILENT_CALLS_MAX`]. The client library keeps to a node that is frozen, although another one may have taken its slots over.
+    fn note_silence(self: &Arc<Self>, place: Place, is_silent: bool) {
+        if place == Place::Server {
+            return;
+        }
+        let mut silent = lock(&self.silent);
+        if !is_silent {
+            silent.remove(&place);
+            return;
+        }
+        let calls = silent.entry(place).or_default();
+        *calls += 1;
+        if *calls >= SILENT_CALLS_MAX {
+            silent.clear();
+            probe::look_anew(self);
+        }
     }
 
     /// Takes note of a loss, and goes on in the epoch there is now.

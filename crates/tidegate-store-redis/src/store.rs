@@ -12,11 +12,19 @@ use crate::across;
 use crate::answer;
 use crate::call::Asked;
 use crate::config::RedisConfig;
-use crate::error::{OpenError, told};
+use crate::error::{CallError, Fault, OpenError};
 use crate::names::{Place, note_slot, slot};
 use crate::numbers::to_micros;
 use crate::shared::Shared;
 use crate::stats::{Loss, RedisStats, add};
+
+/// How many notes one reply of a scan is asked for; with the longest values they stay well within the bound of a reply.
+const NOTES_SCANNED: usize = 100;
+
+/// The most notes of one kind that are read, and their bytes, as [`MemoryConfig`](tidegate_store::MemoryConfig) has them. Beyond
+/// them the store is unavailable for reading notes: something else fills the hash, or the server makes its answers up.
+const NOTES_MAX: usize = 1 << 18;
+const NOTE_BYTES_MAX: usize = 64 << 20;
 
 /// Counters in Redis or Valkey. The example of the [crate] uses one.
 ///
@@ -107,15 +115,19 @@ impl RedisStore {
     pub async fn eviction_policy(&self) -> Result<String, StoreError> {
         let mut command = Cmd::new();
         command.arg("CONFIG").arg("GET").arg("maxmemory-policy");
-        let mut connection = self.shared.link.current();
-        let answer =
-            tokio::time::timeout(self.shared.config.connect_timeout, connection.send(&command)).await;
-        let after = self.shared.config.connect_timeout;
-        let reply = answer.map_err(|_| StoreError::Timeout { after })?;
-        let reply = reply.map_err(|error| told(error, &self.shared.at))?;
+        let reply = self.looked_up(&command).await?;
         let (_, policy) = redis::from_redis_value::<(String, String)>(reply)
-            .map_err(|error| told(error.into(), &self.shared.at))?;
+            .map_err(|error| CallError::Said(error.into()).for_one(&self.shared))?;
         Ok(policy)
+    }
+
+    /// The reply to a command that changes nothing, within the connect timeout.
+    async fn looked_up(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let after = self.shared.config.connect_timeout;
+        match tokio::time::timeout(after, self.shared.link.send(command)).await {
+            Ok(reply) => reply.map_err(|error| CallError::from(error).for_one(&self.shared)),
+            Err(_) => Err(StoreError::Timeout { after }),
+        }
     }
 
     fn place(&self, slot: u16) -> Place {
@@ -123,23 +135,27 @@ impl RedisStore {
     }
 
     async fn fields(&self, kind: NoteKind) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, StoreError> {
-        let mut connection = self.shared.link.current();
         let mut found = BTreeMap::new();
         let mut cursor = b"0".to_vec();
+        let mut bytes = 0;
         loop {
             let mut command = Cmd::new();
-            command.arg("HSCAN").arg(self.shared.names.notes(kind)).arg(cursor).arg("COUNT").arg(1000);
-            let reply = connection.send(&command).await;
-            let reply = reply.map_err(|error| told(error, &self.shared.at))?;
+            command
+                .arg("HSCAN")
+                .arg(self.shared.names.notes(kind))
+                .arg(cursor)
+                .arg("COUNT")
+                .arg(NOTES_SCANNED);
+            let reply = self.looked_up(&command).await?;
             let Some((next, fields)) = scanned(reply) else {
-                return Err(StoreError::Unavailable {
-                    at: self.shared.at.clone(),
-                    sent: false,
-                    source: None,
-                });
+                return Err(CallError::Unreadable.for_one(&self.shared));
             };
+            bytes += fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
             // What changes meanwhile may be told twice.
             found.extend(fields);
+            if found.len() > NOTES_MAX || bytes > NOTE_BYTES_MAX {
+                return Err(self.shared.unavailable(Fault::TooManyNotes { notes: found.len(), bytes }));
+            }
             if next == b"0" {
                 return Ok(found);
             }

@@ -33,6 +33,7 @@ mod restart;
 mod runtime_overrides;
 mod sameness;
 mod store;
+mod store_out_of_memory;
 mod tls;
 mod unix_socket;
 mod world;

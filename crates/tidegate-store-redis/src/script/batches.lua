@@ -1,7 +1,25 @@
 -- Batches: what each operation does, and that a refused batch does nothing.
 
 -- What the first byte of an answer says: that it is one, or why there is none.
-local ANSWER, ID_REUSED, OTHER_LAYOUT = 0, '\001', 2
+local ANSWER, ID_REUSED, OTHER_LAYOUT, UNREADABLE = 0, '\001', 2, 3
+-- Why a key cannot be read.
+local WRONG_TYPE, DAMAGED = 1, 2
+
+-- Why the key of an operation cannot be read, by the error that reading it raised. Any other error of a command, such as a
+-- right that is missing, is of the whole call.
+local function reason_of(raised)
+  local text = type(raised) == 'table' and raised.err or raised
+  if string.find(text, 'WRONGTYPE', 1, true) then return WRONG_TYPE end
+  if type(raised) == 'table' then error(raised) end
+  return DAMAGED
+end
+
+-- The operation, from 0, that the batch in hand is at, and after those the note; the index of its key; and whether the batch may
+-- have changed something in memory.
+local at_operation, at_key, is_applying = 0, 0, false
+-- Why keys that raised an error in the middle of a batch cannot be read, by index; nil while none has.
+local unreadable
+
 
 -- Lists of the batch that is carried out, used again by the next.
 local ops, records, outcomes = {}, {}, {}
@@ -35,19 +53,22 @@ local function read_charge(bytes, at)
   return made, at
 end
 
--- What was answered under a key, or nil.
+-- What was answered under a key, or nil. An answer that cannot be read is none: it is written anew.
 local function answered_under(index)
   local known = answered[index]
   if known == nil then
     -- Most were asked for all at once.
     local bytes = fetched[index]
-    if bytes == nil then bytes = call('GET', KEYS[index]) end
+    if bytes == nil then bytes = redis.pcall('GET', KEYS[index]) end
     known = false
-    if bytes and byte(bytes) == LAYOUT then
-      local _, count, at
-      known = { charges = {} }
-      _, known.fingerprint, known.answer, count, at = read('>Bc8I4c0B', bytes)
-      for position = 1, count do known.charges[position], at = read_charge(bytes, at) end
+    if type(bytes) == 'string' and byte(bytes) == LAYOUT then
+      local answer, is_read = { charges = {} }, nil
+      is_read = pcall(function()
+        local _, count, at
+        _, answer.fingerprint, answer.answer, count, at = read('>Bc8I4c0B', bytes)
+        for position = 1, count do answer.charges[position], at = read_charge(bytes, at) end
+      end)
+      known = is_read and answer
     end
     answered[index] = known
   end
@@ -341,20 +362,28 @@ local function general()
       local layout
       ops[index], at = read_operation(bytes, at)
       local op = ops[index]
+      at_operation, at_key = index - 1, op.key
+      if unreadable and unreadable[op.key] then return pack('>BBB', UNREADABLE, index - 1, unreadable[op.key]) end
       if op.of then records[index], layout = op.of.record(op) else records[index], layout = counter(op) end
       if layout then return pack('>BBB', OTHER_LAYOUT, index - 1, layout) end
     end
+    local changes = note_count > 0 and notes().read(bytes, at, note_count)
+    for index, change in ipairs(changes or NOTHING) do
+      at_operation, at_key = count + index - 1, change.place
+      notes().look(change)
+    end
+    is_applying = true
 
     local saved = (note_count > 0 or mode == TRY or (mode == ALL_OR_NOTHING and count > 1)) and {}
     local refused = false
     for index = 1, count do
       local op, record = ops[index], records[index]
+      at_operation, at_key = index - 1, op.key
       if saved and not saved[record] then saved[record] = snapshot(record) end
       apply(record, op, batch)
       if mode ~= EACH and not op.admitted and op.shadow == 0 and op.kind ~= PEEK then refused = true end
       if not refused and mode ~= TRY then outcomes[index] = outcome(record, op, false) end
     end
-    local changes = note_count > 0 and notes().read(bytes, at, note_count)
     refused = refused or (changes and notes().refuse(changes))
     local leaves_nothing = refused or mode == TRY
     if leaves_nothing then

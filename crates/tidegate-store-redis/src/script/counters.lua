@@ -22,6 +22,9 @@ local function numbers_of(spec)
   return n
 end
 
+-- The layout of a record is its first byte, a small number; that of a text is larger.
+local LAYOUT_MAX = 31
+
 local counters = {}
 
 -- A counter that holds nothing is the same as none.
@@ -44,9 +47,13 @@ local function counter(op)
     }
     if raw then
       local layout = byte(raw)
-      if layout ~= LAYOUT then return nil, layout end
-      local _, spec
-      _, record.blocked, record.origin, record.a, record.b, record.c, spec = read('>Bdc16dddBc0', raw)
+      if layout ~= LAYOUT then
+        if not layout or layout > LAYOUT_MAX then error('the record has no layout') end
+        return nil, layout
+      end
+      local _, spec, at
+      _, record.blocked, record.origin, record.a, record.b, record.c, spec, at = read('>Bdc16dddBc0', raw)
+      if at ~= #raw + 1 then error('the record has another length than its layout') end
       record.n, record.exists = numbers_of(spec), true
     end
     counters[op.key] = record

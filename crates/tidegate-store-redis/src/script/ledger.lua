@@ -96,12 +96,19 @@ local function ledgers()
     local g = records[op.key]
     if g then return g end
     local raw = call('GET', KEYS[op.key])
-    if raw and byte(raw) ~= LAYOUT then return nil, byte(raw) end
+    local layout = raw and byte(raw)
+    if raw and layout ~= LAYOUT then
+      if not layout or layout > LAYOUT_MAX then error('the record has no layout') end
+      return nil, layout
+    end
     g = { of = m, raw = raw, changed = false }
     load(g, raw)
     records[op.key] = g
     return g
   end
+
+  -- Forgets what this call has decided.
+  function m.reset() records = {} end
 
   function m.snapshot(g)
     local bytes = g.raw

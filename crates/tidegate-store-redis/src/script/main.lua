@@ -34,17 +34,45 @@ if #names > 1 then
   end
 end
 
-local reply = { ANSWERED, now, marker }
-for index = first, #ARGV do
-  local bytes = ARGV[index]
-  reply[#reply + 1] = byte(bytes) == SAME and carry_out_same(bytes) or general().carry_out(bytes)
+-- How often a call is decided: once more for each key that raised an error in the middle of a batch, when that may have changed
+-- something in memory. Beyond that the call fails, and the member sends its batches in smaller calls.
+local TURNS_MAX = 8
+
+local reply
+for turn = 1, TURNS_MAX do
+  if turn > 1 then
+    -- Answers are then asked for one by one.
+    counters, answered, fetched, unsaved = {}, {}, {}, {}
+    if ledgers_made then ledgers_made.reset() end
+    if notes_made then notes_made.reset() end
+  end
+  reply = { ANSWERED, now, marker }
+  for index = first, #ARGV do
+    local bytes = ARGV[index]
+    at_key, is_applying = 0, false
+    local is_done, answer = pcall(byte(bytes) == SAME and carry_out_same or general().carry_out, bytes)
+    if not is_done then
+      if at_key == 0 then error(answer) end
+      local reason = reason_of(answer)
+      if is_applying then
+        unreadable, reply = unreadable or {}, nil
+        unreadable[at_key] = reason
+        break
+      end
+      answer = pack('>BBB', UNREADABLE, at_operation, reason)
+    end
+    reply[#reply + 1] = answer
+  end
+  if reply then break end
 end
+if not reply then error('too many keys of one call cannot be read') end
 
 for index, record in pairs(counters) do
   if record.changed then save(index, record) end
 end
 save_unsaved()
 if ledgers_made then ledgers_made.save_all() end
+if notes_made then notes_made.save_all() end
 for index, known in pairs(answered) do
   if known and known.changed then general().save_answer(index, known) end
 end

@@ -14,7 +14,7 @@ local function notes()
       local change = {}
       local hash, set
       change.what, hash, set, change.name, at = read('>BI2I2I2c0', bytes, at)
-      change.hash, change.set = KEYS[hash], KEYS[set]
+      change.place, change.hash, change.set = hash, KEYS[hash], KEYS[set]
       if change.what ~= REMOVE then
         local exact, value
         change.until_us, exact, value, at = read('>dc8I4c0', bytes, at)
@@ -25,23 +25,57 @@ local function notes()
     return changes
   end
 
+  -- What this call has made of notes and not written yet, in order; and by set and name, the value or false.
+  local unwritten, over = {}, {}
+
+  -- What is kept of a note, or false. The first look at a note raises an error where the hash or the set is none.
+  function m.look(change)
+    local of = over[change.set]
+    if not of then
+      call('ZCARD', change.set)
+      of = {}
+      over[change.set] = of
+    end
+    local known = of[change.name]
+    if known == nil then
+      known = call('HGET', change.hash, change.name)
+      -- The instant, in both ways it is written, and the value.
+      if known and #known < 16 then error('the note is too short') end
+      of[change.name] = known
+    end
+    return known
+  end
+
   -- Whether a note that is to be created is there already.
   function m.refuse(changes)
+    local refused = false
     for _, change in ipairs(changes) do
-      local known = change.what == CREATE and call('HGET', change.hash, change.name)
-      if known and read('>d', known) > now then return true end
+      local known = m.look(change)
+      if change.what == CREATE and known and read('>d', known) > now then refused = true end
     end
-    return false
+    return refused
   end
 
   -- Makes all changes in order. What was there before each, for a member that has to take them back.
   function m.change(changes)
     local before = {}
     for index, change in ipairs(changes) do
-      local known = call('HGET', change.hash, change.name)
+      local known = m.look(change)
       if known and read('>d', known) <= now then known = false end
       before[index] = known and pack('>BI4c0', 1, #known, known) or pack('B', 0)
-      if change.what ~= REMOVE and change.until_us > now then
+      change.lasts = change.what ~= REMOVE and change.until_us > now
+      over[change.set][change.name] = change.lasts and change.value
+      unwritten[#unwritten + 1] = change
+    end
+    return table.concat(before)
+  end
+
+  -- Forgets what this call has decided.
+  function m.reset() unwritten, over = {}, {} end
+
+  function m.save_all()
+    for _, change in ipairs(unwritten) do
+      if change.lasts then
         call('HSET', change.hash, change.name, change.value)
         if change.until_us < T53 - 1 then
           call('ZADD', change.set, change.until_us, change.name)
@@ -58,7 +92,6 @@ local function notes()
         call('ZREM', change.set, unpack(ended))
       end
     end
-    return table.concat(before)
   end
 
   notes_made = m

@@ -19,6 +19,8 @@ algorithms[CONCURRENCY] = function()
     if record.raw then
       v.all = call('ZCARD', v.set)
       v.expired = call('ZCOUNT', v.set, '-inf', now)
+      -- Raises an error where the hash is none, which writing to it must not.
+      call('HLEN', v.hash)
       v.held = v.all - v.expired
     end
     return v
@@ -154,7 +156,10 @@ algorithms[CONCURRENCY] = function()
     for holder, permit in pairs(v.over) do
       if permit and permit[1] > explained then ahead[#ahead + 1] = holder end
     end
-    for _, holder in ipairs(ahead) do put(v, holder, { now + n.window, permit_of(v, holder)[2] }) end
+    for _, holder in ipairs(ahead) do
+      local permit = permit_of(v, holder)
+      put(v, holder, permit and { now + n.window, permit[2] })
+    end
     return #ahead > 0
   end
 

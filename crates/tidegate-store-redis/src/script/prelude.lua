@@ -1,5 +1,6 @@
 -- One call carries out many batches, one after the other, at one instant. Nothing is written before every batch is
--- decided, and nothing of a batch that is refused.
+-- decided, and nothing of a batch that is refused. A key that this script cannot read fails the batches that name it and no
+-- other: reading may raise an error, and every batch is run so that its error is its own.
 --
 -- Numbers. Lua counts in doubles, which are exact below 2^53. Instants are whole microseconds since 1970, as the server's
 -- clock tells them. The state of a bucket is larger: it is a pair of a high and a low half of 32 bits.

@@ -42,7 +42,8 @@ algorithms[ROLLING] = function()
     if at >= v.tail then return v.made[at - v.tail + 1] end
     local known = v.seen[at]
     if not known then
-      known = { read('>dd', call('LINDEX', v.key, at)) }
+      -- An entry that is missing raises an error, as one that is damaged.
+      known = { read('>dd', call('LINDEX', v.key, at) or '') }
       v.seen[at] = known
     end
     return known

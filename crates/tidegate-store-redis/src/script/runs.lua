@@ -14,17 +14,22 @@ local function carry_out_same(bytes)
   count, at = read('>I2', bytes, at)
   local n, m, key, units = op.n, op.n.m, KEYS[op.key], op.units
   local record, layout, blocked
+  local fault = unreadable and unreadable[op.key]
   for index = 1, count do
     local answer_key, fingerprint, id
     answer_key, fingerprint, id, at = read('>I2c8c16', bytes, at)
     local known, answer = answered_under(answer_key), nil
-    if not known and not record and not layout then
+    if not known and not record and not layout and not fault then
       -- Not before there is something to decide: looking at a counter may bring it back, where the clock has stepped back.
-      record, layout = counter(op)
+      local is_read
+      is_read, record, layout = pcall(counter, op)
+      if not is_read then fault, record = reason_of(record), nil end
       blocked = record and record.blocked > now and record.blocked or 0
     end
     if known then
       answer = known.fingerprint == fingerprint and known.answer or ID_REUSED
+    elseif fault then
+      answer = pack('>BBB', UNREADABLE, 0, fault)
     elseif layout then
       answer = pack('>BBB', OTHER_LAYOUT, 0, layout)
     else

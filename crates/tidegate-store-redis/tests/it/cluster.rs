@@ -74,6 +74,10 @@ impl Cluster {
         self.ask(node, &["INFO"])
     }
 
+    pub(crate) fn node(&self, index: usize) -> &Server {
+        &self.nodes[index]
+    }
+
     /// Kills all nodes.
     pub(crate) fn stop(&mut self) {
         self.nodes.iter_mut().for_each(Server::kill);

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::{Algorithm, Cost, Rate};
@@ -352,49 +352,66 @@ async fn a_cluster_that_is_killed_and_started_again_is_found_within_a_second_of_
 pub(crate) struct Stub {
     port: u16,
     lets_through: Arc<AtomicBool>,
+    commands: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Stub {
-    fn start(reply: &'static str) -> Self {
+    fn start(reply: &str) -> Self {
         Self::to(None, reply)
     }
 
-    fn before(server: &Server, reply: &'static str) -> Self {
+    /// `{port}` in the reply is the port of the stub.
+    pub(crate) fn before(server: &Server, reply: &str) -> Self {
         Self::to(Some(server.port()), reply)
     }
 
-    fn to(server: Option<u16>, reply: &'static str) -> Self {
+    fn to(server: Option<u16>, reply: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let lets_through = Arc::new(AtomicBool::new(false));
-        let open = Arc::clone(&lets_through);
+        let (commands, connections) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (open, counted, made) =
+            (Arc::clone(&lets_through), Arc::clone(&commands), Arc::clone(&connections));
+        let reply = reply.replace("{port}", &port.to_string());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let open = Arc::clone(&open);
-                std::thread::spawn(move || serve(stream, server, reply, &open));
+                made.fetch_add(1, Ordering::Relaxed);
+                let (open, counted, reply) = (Arc::clone(&open), Arc::clone(&counted), reply.clone());
+                std::thread::spawn(move || serve(stream, server, &reply, &open, &counted));
             }
         });
-        Self { port, lets_through }
+        Self { port, lets_through, commands, connections }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How many commands it was sent over how many connections.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.commands.load(Ordering::Relaxed), self.connections.load(Ordering::Relaxed))
     }
 
     fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    fn lets_through(&self) {
+    pub(crate) fn lets_through(&self) {
         // Read by threads that have nothing else from here.
         self.lets_through.store(true, Ordering::Relaxed);
     }
 }
 
 /// Serves one connection to its end.
-fn serve(stream: TcpStream, server: Option<u16>, reply: &str, open: &AtomicBool) {
+fn serve(stream: TcpStream, server: Option<u16>, reply: &str, open: &AtomicBool, counted: &AtomicUsize) {
     let is_silent = reply.is_empty();
     let began_silent = is_silent && !open.load(Ordering::Relaxed);
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     let mut upstream = None;
     while let Some(command) = command(&mut reader) {
+        counted.fetch_add(1, Ordering::Relaxed);
         if began_silent {
             continue;
         }

@@ -1,0 +1,162 @@
+//! A line about batches that the shared store could not carry out: why, and what to type.
+
+use core::error::Error;
+use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use tidegate_store::StoreError;
+use tidegate_store_redis::Fault;
+
+/// How often there is a line at most: failures come as often as requests do.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Writes such lines, no more often than [`LINE_EVERY`].
+#[derive(Debug, Default)]
+pub(crate) struct StoreFailureLog(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    last: Option<Instant>,
+    /// Failures without a line since the last one.
+    suppressed: u64,
+}
+
+impl StoreFailureLog {
+    /// Writes a line about `error`, unless one was written a moment ago or other lines say it.
+    pub(crate) fn write(&self, error: &StoreError, now: Instant) {
+        if is_silence(error) {
+            return;
+        }
+        let Some(suppressed) = self.take_line(now) else { return };
+        tracing::warn!(
+            target: "tidegate::store",
+            error = with_causes(error).as_str(),
+            suppressed = (suppressed > 0).then_some(suppressed),
+            "the store could not carry out a batch; each limit follows its on_store_failure",
+        );
+    }
+
+    /// How many lines were suppressed since the last one, or `None` if this one is.
+    fn take_line(&self, now: Instant) -> Option<u64> {
+        // Every change is one assignment.
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.last.is_some_and(|last| now.saturating_duration_since(last) < LINE_EVERY) {
+            lines.suppressed += 1;
+            return None;
+        }
+        lines.last = Some(now);
+        Some(core::mem::take(&mut lines.suppressed))
+    }
+}
+
+/// Whether the error says only that the store does not answer, or has lost its data: there are lines for when that begins and ends.
+fn is_silence(error: &StoreError) -> bool {
+    match error {
+        StoreError::Timeout { .. } | StoreError::DataLost { .. } => true,
+        StoreError::Unavailable { source: Some(source), .. } => matches!(
+            source.downcast_ref(),
+            Some(Fault::CircuitOpen { .. } | Fault::NotSent { .. } | Fault::NewerProtocol { .. })
+        ),
+        _ => false,
+    }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // The client library says the same twice.
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::sync::Arc;
+
+    use tidegate::{Algorithm, Cost, Rate};
+    use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+
+    use super::*;
+    use crate::shared_store::{Shared, SharedStore};
+
+    #[test]
+    fn a_flood_of_failures_has_a_line_every_ten_seconds_that_counts_the_others() {
+        let log = StoreFailureLog::default();
+        let start = Instant::now();
+        assert_eq!(log.take_line(start), Some(0));
+        for ms in 0..1000 {
+            assert_eq!(log.take_line(start + Duration::from_millis(ms * 9)), None);
+        }
+        assert_eq!(log.take_line(start + LINE_EVERY), Some(1000));
+        assert_eq!(log.take_line(start + LINE_EVERY), None);
+    }
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A Redis that is killed when dropped.
+    struct Redis(Child);
+
+    impl Drop for Redis {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_out_of_memory_is_logged_with_the_setting_to_raise() {
+        let name = "a_store_out_of_memory_is_logged_with_the_setting_to_raise";
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--maxmemory", "1"]);
+        command.current_dir(std::env::temp_dir()).stdout(Stdio::null());
+        let Ok(server) = command.spawn() else {
+            return println!("skipped: {name}: redis-server is not installed");
+        };
+        let _server = Redis(server);
+        let since = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(20), "redis-server does not listen");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _subscribed = tracing::subscriber::set_default(subscriber);
+        let store = Shared(Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap()));
+        let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
+        let operation = Operation::new(
+            Key::new("api", b"limit", b"ada").unwrap(),
+            algorithm,
+            Kind::Check { cost: Cost::ONE },
+        );
+        for id in 0..20 {
+            let batch = Batch::all_or_nothing(RequestId(id), [operation.clone()]);
+            assert!(store.run(&batch).await.is_err());
+        }
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("could not carry out")).collect();
+        assert!(lines.len() == 1 && lines[0].contains("(OOM); raise its `maxmemory`"), "{text}");
+    }
+}

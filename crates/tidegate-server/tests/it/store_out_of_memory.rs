@@ -1,0 +1,63 @@
+//! A shared store that is out of memory: what callers are told, and what decides instead.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_server::{ManualClock, from_policy};
+
+use crate::client::Client;
+use crate::world::START;
+
+/// A Redis that is killed when dropped.
+struct Redis(Child);
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_store_out_of_memory_is_unavailable_and_not_a_full_table() {
+    let name = "a_store_out_of_memory_is_unavailable_and_not_a_full_table";
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--maxmemory", "1"]);
+    command.current_dir(std::env::temp_dir()).stdout(Stdio::null());
+    let Ok(server) = command.spawn() else {
+        return println!("skipped: {name}: redis-server is not installed");
+    };
+    let _server = Redis(server);
+    let since = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(since.elapsed() < Duration::from_secs(20), "redis-server does not listen");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let text = format!(
+        "listen: {{ http: 127.0.0.1:0 }}
+store: {{ kind: redis, urls: [\"redis://127.0.0.1:{port}\"], deadline: 5s }}
+namespaces:
+  quotas: {{ limits: [{{ name: daily, fixed: {{ limit: 100, window: 24h }}, consistency: exact }}] }}
+  rates: {{ limits: [{{ name: rate, rate: 10/m, burst: 10, consistency: exact }}] }}
+"
+    );
+    let policy = tidegate_policy::parse("policy.yaml", &text, &|_| None).unwrap().policy;
+    let mut config = from_policy::server_config(&policy).unwrap();
+    config.bounds.drain_grace = Duration::ZERO;
+    let clock = Arc::new(ManualClock::new(START));
+    let handle = from_policy::serve_on(&policy, text.as_bytes(), config, clock).await.unwrap();
+    let mut client = Client::connect(handle.http()[0].tcp().unwrap()).await;
+    for _ in 0..3 {
+        let refused = client.post("/v1/check", r#"{"namespace":"quotas","attributes":{}}"#).await;
+        let text = refused.body.clone();
+        assert!(refused.status == 503 && text.contains("\"reason\":\"store_unavailable\""), "{text}");
+    }
+    // This member decides alone, by its share of the limit.
+    for expected in [200, 200, 200] {
+        let answer = client.post("/v1/check", r#"{"namespace":"rates","attributes":{}}"#).await;
+        assert_eq!(answer.status, expected, "{}", answer.body);
+    }
+    handle.shutdown().await;
+}
