@@ -282,7 +282,8 @@ fn tls_files(tls: &policy::Tls) -> TlsFiles {
     TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
 }
 
-fn address(address: &policy::Address) -> Address {
+/// An address of a policy as a listener takes it.
+pub(crate) fn address(address: &policy::Address) -> Address {
     match address {
         policy::Address::Tcp(socket) => Address::Tcp(*socket),
         policy::Address::Unix(path) => Address::Unix(path.into()),

@@ -216,6 +216,34 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
     until("POST /v1/reset", "api", 200).await;
 }
 
+/// The listener is open to other machines for the time of this test and asks for a token throughout.
+#[tokio::test]
+async fn a_reload_cannot_take_the_grants_from_a_listener_that_other_machines_reach() {
+    const GRANTS: &str =
+        "authorization: [{ token: operators-token-0123456789, namespaces: ['*'], verbs: [inspect] }]\n";
+    let daemon = Guarded::start(Folder::new(), &format!("{GRANTS}listen: {{ grpc: \"0.0.0.0:0\" }}\n")).await;
+    let in_force = async || daemon.ask("GET /v1/limits", &bearer(OPS), "").await.json()["policy"].clone();
+    let reloaded = async |rest: &str, is_done: &dyn Fn(&serde_json::Value) -> bool| {
+        daemon.reload(rest);
+        for _ in 0..2000 {
+            let policy = in_force().await;
+            if is_done(&policy) {
+                return policy;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("the reload never ends");
+    };
+    let without = "listen: { grpc: \"127.0.0.1:8081\" }\n";
+    let refused = reloaded(without, &|policy| policy.get("last_error").is_some()).await;
+    let problems = refused["last_error"]["problems"].as_str().unwrap();
+    assert!(problems.contains("listen.grpc is open on 0.0.0.0:0"), "{problems}");
+    assert!(problems.contains("keep `authorization:`, or restart"), "{problems}");
+    assert_eq!(daemon.ask("GET /v1/limits", "", "").await.status, 401, "the grants stay in force");
+    let taken = reloaded(&format!("{GRANTS}{without}"), &|policy| policy["version"] == 2).await;
+    assert_eq!(taken["restart_needed"], serde_json::json!(["listen.grpc"]), "{taken}");
+}
+
 /// TLS that asks for a certificate of `clients`.
 fn listen(folder: &Folder, server: &Authority, clients: &Authority) -> String {
     let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
