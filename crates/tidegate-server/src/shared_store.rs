@@ -17,6 +17,8 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, Stor
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
+use crate::regular_file::read_regular;
+use crate::renewed::FILE_BYTES_MAX;
 
 /// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
@@ -232,7 +234,7 @@ fn known_again(algorithm: &Algorithm, began: Timestamp) -> Timestamp {
 }
 
 fn read(key: &'static str, path: &str) -> Result<Vec<u8>, SharedStoreError> {
-    std::fs::read(Path::new(path)).map_err(|source| SharedStoreError::File {
+    read_regular(Path::new(path), FILE_BYTES_MAX).map_err(|source| SharedStoreError::File {
         key,
         path: path.to_owned(),
         source,
