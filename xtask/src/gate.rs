@@ -46,6 +46,7 @@ pub(crate) fn run() -> bool {
         step("tests", test),
         step("loom", || explore_interleavings(&members)),
         step("deny", deny),
+        step("advisories", advisories),
         step("features", || check_feature_sets(&members)),
     ];
     let ran = steps.iter().filter(|step| step.tally != Tally::default());
@@ -163,6 +164,19 @@ fn explore_interleavings(members: &[Member]) -> (Tally, String) {
         total = total.plus(output.finish(succeeded));
     }
     (total, String::new())
+}
+
+/// Holds the dependencies against the advisories of today. Skipped where the database cannot be fetched, since a machine without
+/// a network must be able to run the gate.
+fn advisories() -> (Tally, String) {
+    let fetched = prerequisites::cargo_deny().and_then(|()| prerequisites::advisory_database());
+    match fetched {
+        Ok(()) => check(&["deny", "--locked", "check", "--disable-fetch", "advisories"]),
+        Err(reason) => {
+            println!("skipped: advisories: {reason}");
+            (Tally::SKIPPED, reason)
+        }
+    }
 }
 
 fn deny() -> (Tally, String) {

@@ -54,6 +54,9 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 /// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given up.
 const CARGO_DENY_DEADLINE: Duration = Duration::from_mins(20);
 
+/// How long the database of advisories may take to fetch: a few megabytes.
+const ADVISORY_DATABASE_DEADLINE: Duration = Duration::from_mins(2);
+
 /// Installs whatever is missing and can be; returns one line for each thing that is still missing.
 pub(crate) fn set_up() -> Vec<String> {
     let mut missing = missing_components();
@@ -156,6 +159,20 @@ fn apt_get(root: &[&str], arguments: &[&str], packages: &[&str]) -> Command {
         command.args(["-o", option]);
     }
     command
+}
+
+/// Fetches the database of advisories, which `cargo deny` keeps in the home directory of cargo.
+pub(crate) fn advisory_database() -> Result<(), String> {
+    let by_hand = "cargo deny fetch db";
+    let mut fetch = cargo(&["deny", "fetch", "db"]);
+    let mut child = fetch.spawn().map_err(|error| format!("cargo could not be started: {error}"))?;
+    let status = end_within(ADVISORY_DATABASE_DEADLINE, &mut child)
+        .map_err(|error| format!("the database of advisories could not be fetched: {error}; run `{by_hand}`"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the database of advisories could not be fetched; run `{by_hand}`"))
+    }
 }
 
 /// Whether `cargo deny` can be run, installing it first where it is not.

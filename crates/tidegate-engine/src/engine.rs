@@ -46,6 +46,9 @@ pub struct EngineConfig {
     /// How many permits may be kept for callers that settle by name, in [shares](tidegate::shares) for each namespace.
     /// Default 65 536; 0 keeps none.
     pub permits_max: usize,
+    /// The key that the names of kept permits are made by. A name permits to settle its permit, so the key must be random wherever
+    /// strangers are given permits, and used for nothing else: the seed of the table shows in the names of batches.
+    pub permit_key: [u64; 2],
     /// Whether limits with `Consistency::Exact` are decided by a store that the caller asks. Default no: the engine
     /// is then the only member there is, and decides them itself.
     pub asks_store: bool,
@@ -56,9 +59,16 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// The defaults with this seed, which must be random wherever strangers choose keys, and another at each start
-    /// wherever a store remembers more than the process: names of batches and of permits are made of it.
+    /// wherever a store remembers more than the process: names of batches and of permits are made of it. A daemon sets another
+    /// [`EngineConfig::permit_key`].
     pub const fn seeded(seed: [u64; 4]) -> Self {
-        Self { table: TableConfig::seeded(seed), permits_max: 1 << 16, asks_store: false, leases: None }
+        Self {
+            table: TableConfig::seeded(seed),
+            permits_max: 1 << 16,
+            permit_key: [!seed[3] ^ seed[1].rotate_left(29), !seed[2] ^ seed[0].rotate_left(17)],
+            asks_store: false,
+            leases: None,
+        }
     }
 }
 
@@ -246,7 +256,7 @@ impl EngineBuilder {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
-            kept: KeptPermits::new(config.permits_max, config.table.seed),
+            kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
             blocks: KnownBlocks::new(config.table.seed),
             batches: AtomicU64::new(1),

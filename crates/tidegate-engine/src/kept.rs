@@ -5,6 +5,7 @@ use core::str::FromStr;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use siphasher::sip128::SipHasher24;
 use tidegate::shares::{Owner, Shares};
 use tidegate::{Cost, Gate, Timestamp};
 use tidegate_store::Operation;
@@ -141,7 +142,8 @@ pub struct PermitReport {
 /// as they are.
 #[derive(Debug)]
 pub(crate) struct KeptPermits {
-    names: ahash::RandomState,
+    /// Names are a pseudorandom function of the number of the permit: without its key none follows from the others.
+    names: SipHasher24,
     max: usize,
     shares: Shares,
     held: Mutex<Held>,
@@ -164,10 +166,9 @@ struct Held {
 }
 
 impl KeptPermits {
-    pub(crate) fn new(max: usize, seed: [u64; 4]) -> Self {
-        // Not the seed of the key table: a permit's name must not say anything about where keys stand.
-        let names =
-            ahash::RandomState::with_seeds(!seed[3], !seed[2], seed[1] ^ seed[0], seed[0].rotate_left(17));
+    /// At most `max` permits, with names made by `key`. `seed` is for the places of the permits in memory.
+    pub(crate) fn new(max: usize, key: [u64; 2], seed: [u64; 4]) -> Self {
+        let names = SipHasher24::new_with_keys(key[0], key[1]);
         let permits =
             HashMap::with_hasher(ahash::RandomState::with_seeds(seed[1], seed[0], seed[3], seed[2]));
         Self {
@@ -211,9 +212,7 @@ impl KeptPermits {
             return Err(NoPlace { permit, until });
         }
         held.issued += 1;
-        let high = self.names.hash_one((held.issued, 0_u8));
-        let low = self.names.hash_one((held.issued, 1_u8));
-        let id = PermitId(u128::from(high) << 64 | u128::from(low));
+        let id = PermitId(self.names.hash(&held.issued.to_le_bytes()).as_u128());
         let number = held.issued;
         held.insert(id, Kept { holds: Holds::All(permit), is_noted, source, expires, owner, number });
         Ok(id)
@@ -311,5 +310,25 @@ impl Held {
         let kept = self.permits.remove(&id)?;
         self.expiries.remove(&(kept.expires, id.0));
         Some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_by_the_key_and_by_nothing_else_that_is_shared() {
+        let name = |key: [u64; 2], seed: [u64; 4], number: u64| {
+            KeptPermits::new(1, key, seed).names.hash(&number.to_le_bytes()).as_u128()
+        };
+        // The vector of the reference implementation: SipHash-2-4-128 of eight bytes 00 to 07 by the key 00 to 0f.
+        let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+        let expected = u128::from_le_bytes([
+            0x3b, 0x62, 0xa9, 0xba, 0x62, 0x58, 0xf5, 0x61, 0x0f, 0x83, 0xe2, 0x64, 0xf3, 0x14, 0x97, 0xb4,
+        ]);
+        assert_eq!(name(key, [0; 4], 0x0706_0504_0302_0100), expected);
+        assert_eq!(name(key, [1, 2, 3, 4], 7), name(key, [5, 6, 7, 8], 7));
+        assert_ne!(name(key, [1, 2, 3, 4], 7), name([key[0], key[1] ^ 1], [1, 2, 3, 4], 7));
     }
 }

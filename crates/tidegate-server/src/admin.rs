@@ -10,12 +10,14 @@ use tidegate::limit::{Limit, Missing, Mode};
 use tidegate::rate::parse_span;
 use tidegate_engine::{EngineError, numbers_in_words};
 use tidegate_policy::envoy::FileRule;
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
+use crate::authorization::Caller;
 use crate::changes::LastError;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
@@ -285,7 +287,7 @@ impl Desk<'_> {
     }
 
     /// Acknowledges for all members that the shared store has lost its data: quotas go on counting from what there is.
-    pub(crate) async fn acknowledge_loss(&self) -> Result<Reply, Fault> {
+    pub(crate) async fn acknowledge_loss(&self, caller: &Caller) -> Result<Reply, Fault> {
         let Some(shared) = &self.daemon.shared else {
             return Ok(reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: false }));
         };
@@ -294,6 +296,7 @@ impl Desk<'_> {
         if let Some(loss) = &loss {
             tracing::warn!(
                 target: "tidegate::audit",
+                grant = caller.grant_everywhere(Verb::Change),
                 expected = loss.expected,
                 found = loss.found,
                 "the loss of the store's counters is acknowledged here for all members; quotas count from what there is"

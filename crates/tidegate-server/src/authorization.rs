@@ -1,8 +1,8 @@
 //! Who may ask what: tokens and certificates, and what each permits.
 //!
-//! A token is known by its SHA-256 only, whether the policy has the token or the hash: what is in memory or in a file that
-//! holds hashes is of no use to whoever reads it. A token is random and long, so no slower hash is needed. Who has several
-//! grants may do what any of them permits.
+//! A token is known by its SHA-256 only, whether the policy has the token or the hash: the hashes in memory or in a file are of no
+//! use to their reader. A token is random and long, so no slower hash is needed; a shorter one than [`Grant::TOKEN_BYTES_MIN`]
+//! is nobody's, whatever hash the policy has. A caller with several grants may do what any of them permits.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -62,6 +62,17 @@ pub enum AuthorizationError {
         /// Which line, from 1.
         line: usize,
     },
+    /// A line of a file with tokens is the hash of no token.
+    #[error(
+        "line {line} of {} is the SHA-256 of nothing or of an empty line, so anybody would have the token; run `tidegate token` \
+         and write the hash that it prints", path.display()
+    )]
+    HashOfNothing {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
     /// A file without a token.
     #[error("{} holds no token; write one in each line", path.display())]
     Empty {
@@ -91,9 +102,10 @@ impl Authorization {
             let place = place as u16;
             match &grant.credential {
                 Credential::Token(secret) => {
-                    // Checked when the policy was read.
-                    let hash = hash_of(secret.reveal().as_bytes()).unwrap_or_else(|| hash(b""));
-                    tokens.entry(hash).or_default().push(place);
+                    // The policy was checked: each text is a token or a hash.
+                    if let Some(hash) = hash_of(secret.reveal().as_bytes()) {
+                        tokens.entry(hash).or_default().push(place);
+                    }
                 }
                 Credential::TokenFile(path) => files.push((PathBuf::from(path), place)),
                 Credential::Certificate(name) => {
@@ -114,16 +126,18 @@ impl Authorization {
 
     /// Whoever shows this token, and these names in a certificate. An error is a token that nobody has, or nothing shown.
     pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
-        self.caller_of(names, token.map(hash))
+        self.caller_of(names, token.map(shown_hash))
     }
 
-    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, Unknown> {
+    /// As [`Authorization::caller`], by the hash of what was shown as a token; `Some(None)` for something that is no token.
+    fn caller_of(&self, names: &[String], token: Option<Option<Hash>>) -> Result<Caller, Unknown> {
         let granted = &*self.0;
         let mut places = Places::new();
         for name in names {
             places.extend(granted.certificates.get(name).into_iter().flatten().copied());
         }
         if let Some(hash) = token {
+            let hash = hash.ok_or(Unknown::Token)?;
             let before = places.len();
             places.extend(granted.tokens.get(&hash).into_iter().flatten().copied());
             places.extend(granted.files.get().get(&hash).into_iter().flatten().copied());
@@ -207,13 +221,13 @@ impl Shown {
     /// Who that is now.
     pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, Unknown> {
         let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
-        authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
+        authorization.caller_of(&self.names, self.token.as_ref().map(|token| Some(token.0)))
     }
 
     /// Takes a token; one that nobody has changes nothing.
     pub(crate) fn take(&mut self, token: &[u8], authorization: &Authorization) -> Result<Caller, Unknown> {
-        let hash = hash(token);
-        let caller = authorization.caller_of(&self.names, Some(hash))?;
+        let hash = shown_hash(token).ok_or(Unknown::Token)?;
+        let caller = authorization.caller_of(&self.names, Some(Some(hash)))?;
         self.token = Some(Token(hash));
         Ok(caller)
     }
@@ -238,16 +252,24 @@ impl Caller {
         authorization.caller(names, token_in(headers)).map_err(Unknown::fault)
     }
 
+    /// The name of the grant by which it may do `verb` in `namespace`, for the log; `None` where nobody is asked.
+    pub(crate) fn grant(&self, verb: Verb, namespace: &str) -> Option<&str> {
+        let (authorization, places) = self.0.as_ref()?;
+        let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
+        grants.find(|grant| permits(grant, verb, namespace)).map(|grant| grant.name.as_str())
+    }
+
+    /// As [`Caller::grant`], in all namespaces.
+    pub(crate) fn grant_everywhere(&self, verb: Verb) -> Option<&str> {
+        let (authorization, places) = self.0.as_ref()?;
+        let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
+        let found = grants.find(|grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All);
+        found.map(|grant| grant.name.as_str())
+    }
+
     /// Whether it may do `verb` in `namespace`.
     pub(crate) fn may(&self, verb: Verb, namespace: &str) -> Result<(), Fault> {
-        let is_permitted = |grant: &Grant| {
-            grant.verbs.has(verb)
-                && match &grant.namespaces {
-                    Namespaces::All => true,
-                    Namespaces::Some(names) => names.iter().any(|name| name == namespace),
-                }
-        };
-        self.find(is_permitted).map_err(|names| {
+        self.find(|grant| permits(grant, verb, namespace)).map_err(|names| {
             let shown = shortened(namespace, SHOWN_BYTES_MAX);
             let detail = format_args!("{names} may not {} in namespace \"{shown}\"", verb.as_str());
             Fault::new(FaultCode::Forbidden, detail).fix("see `authorization` of the policy")
@@ -283,6 +305,14 @@ impl Caller {
     }
 }
 
+fn permits(grant: &Grant, verb: Verb, namespace: &str) -> bool {
+    grant.verbs.has(verb)
+        && match &grant.namespaces {
+            Namespaces::All => true,
+            Namespaces::Some(names) => names.iter().any(|name| name == namespace),
+        }
+}
+
 /// The token in the headers of a request, if there is one.
 pub(crate) fn token_in(headers: &HeaderMap) -> Option<&[u8]> {
     if let Some(token) = headers.get(TOKEN) {
@@ -297,6 +327,12 @@ fn hash(token: &[u8]) -> Hash {
     let mut hash = Hash::default();
     hash.copy_from_slice(digest(&SHA256, token).as_ref());
     hash
+}
+
+/// The hash of a token that a caller shows; `None` if it is too short or too long to be one, so that it is nobody's also where a
+/// policy has its hash.
+fn shown_hash(token: &[u8]) -> Option<Hash> {
+    (Grant::TOKEN_BYTES_MIN..=Grant::TOKEN_BYTES_MAX).contains(&token.len()).then(|| hash(token))
 }
 
 /// The hash of a token as it is written: as it is, or already hashed. `None` if it is neither.
@@ -358,7 +394,11 @@ impl Source for TokenFiles {
                 if text.is_empty() || text.starts_with(b"#") {
                     continue;
                 }
-                let wrong = || AuthorizationError::Token { path: path.clone(), line: line + 1 };
+                let line = line + 1;
+                if str::from_utf8(text).is_ok_and(Grant::is_hash_of_nothing) {
+                    return Err(AuthorizationError::HashOfNothing { path: path.clone(), line });
+                }
+                let wrong = || AuthorizationError::Token { path: path.clone(), line };
                 tokens.entry(hash_of(text).ok_or_else(wrong)?).or_default().push(*place);
                 is_empty = false;
             }
@@ -472,6 +512,13 @@ mod tests {
             ("ada-has-a-long-token\nsecret-one", "line 2"),
             ("sha256:5ec2e7", "line 1"),
             ("secret with spaces in it", "line 1"),
+            // Of `printf '' | sha256sum` and `echo | sha256sum`.
+            ("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "line 1 of"),
+            (
+                "# one\nsha256:E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855",
+                "SHA-256 of nothing",
+            ),
+            ("sha256:01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b", "`tidegate token`"),
             ("# secret\n\n", "holds no token"),
         ] {
             let file = TokenFile::new("wrong", text);
@@ -481,6 +528,35 @@ mod tests {
         }
         let gone = Authorization::new(&grants("  - { token_file: /nowhere/at/all, namespaces: [api] }\n"));
         assert!(gone.unwrap_err().to_string().contains("/nowhere/at/all cannot be read"));
+    }
+
+    #[test]
+    fn a_token_too_short_to_be_random_is_nobodys_although_the_policy_has_its_hash() {
+        for (token, is_known) in [("fifteen-letters", false), ("sixteen-letters.", true)] {
+            let mut text = String::from(HASH);
+            for byte in hash(token.as_bytes()) {
+                use core::fmt::Write as _;
+                write!(text, "{byte:02x}").unwrap();
+            }
+            let authorization = authorization(&format!("  - {{ token: '{text}', namespaces: [api] }}\n"));
+            assert_eq!(authorization.caller(&[], Some(token.as_bytes())).is_ok(), is_known, "{token}");
+            let mut shown = Shown::default();
+            assert_eq!(shown.take(token.as_bytes(), &authorization).is_ok(), is_known, "{token}");
+        }
+    }
+
+    #[test]
+    fn the_log_names_the_grant_that_permits_and_not_another_of_the_caller() {
+        let authorization = authorization(
+            "  - { name: reader, token: ada-has-a-long-token, namespaces: ['*'], verbs: [inspect] }
+  - { name: writer, token: ada-has-a-long-token, namespaces: [api], verbs: [reset] }
+",
+        );
+        let ada = authorization.caller(&[], Some(ADA)).unwrap();
+        assert_eq!(ada.grant(Verb::Reset, "api"), Some("writer"));
+        assert_eq!(ada.grant(Verb::Reset, "web"), None);
+        assert_eq!(ada.grant_everywhere(Verb::Inspect), Some("reader"));
+        assert_eq!(Caller::ANYONE.grant(Verb::Reset, "api"), None);
     }
 
     #[test]

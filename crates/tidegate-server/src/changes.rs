@@ -14,6 +14,7 @@ use tidegate_store::{NoteChange, StoreError};
 use tokio::sync::Notify;
 use utoipa::ToSchema;
 
+use crate::address::Address;
 use crate::config::ServerConfig;
 use crate::daemon::Daemon;
 use crate::from_policy::{self, ConfigError};
@@ -28,6 +29,36 @@ pub(crate) struct Changes {
     told: Mutex<Told>,
     /// Somebody wants the policy file read now.
     pub(crate) asked: Notify,
+}
+
+/// The first listener of `opened` that `policy` would leave without any protection, with its address.
+///
+/// A listener keeps the address and the TLS that it was opened with until a restart, so those count, and not what `policy`
+/// writes under `listen:`. Only `insecure: true` counts at once, for the address that is open.
+fn unprotected_listener<'a>(
+    opened: &'a ServerConfig,
+    policy: &Policy,
+) -> Option<(&'static str, &'a Address)> {
+    if !policy.authorization.is_empty() {
+        return None;
+    }
+    let listen = &policy.listen;
+    let http = opened.http.iter().map(|address| ("http", address, &opened.http_tls, Some(&listen.http)));
+    // The reverse proxy is not among them: it never asks for a grant.
+    let others = [
+        ("admin", &opened.admin, &opened.admin_tls, listen.admin.as_ref()),
+        ("grpc", &opened.grpc, &opened.grpc_tls, listen.grpc.as_ref()),
+        ("resp", &opened.resp, &opened.resp_tls, listen.resp.as_ref()),
+    ];
+    let others = others
+        .into_iter()
+        .filter_map(|(name, address, tls, written)| Some((name, address.as_ref()?, tls, written)));
+    http.chain(others).find_map(|(name, address, tls, written)| {
+        let asks_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        let is_insecure = written
+            .is_some_and(|written| written.insecure && from_policy::address(&written.address) == *address);
+        (!address.is_local() && !asks_certificates && !is_insecure).then_some((name, address))
+    })
 }
 
 /// What came of reloads.
@@ -73,6 +104,17 @@ pub enum ReloadError {
     /// It has a quota, and the daemon has no store to keep it in.
     #[error(transparent)]
     NoStore(#[from] NoStore),
+    /// It drops `authorization` while a listener that other machines reach stays open.
+    #[error(
+        "listen.{listener} is open on {address} and only `authorization:` protects it; this policy has no `authorization:`, and \
+         what it writes under `listen:` needs a restart; keep `authorization:`, or restart the daemon with this policy"
+    )]
+    Unprotected {
+        /// The name of the listener under `listen:`.
+        listener: &'static str,
+        /// The address that it is open on.
+        address: Address,
+    },
     /// What must outlive the process could not be written.
     #[error("what was renamed could not be stored: {0}")]
     Store(#[from] StoreError),
@@ -134,6 +176,11 @@ impl Daemon {
         let _turn = self.changes.turn.lock().await;
         let mut config = from_policy::server_config(new)?;
         let before = self.in_force.load_full();
+        if before.config.authorization.is_some()
+            && let Some((listener, address)) = unprotected_listener(&self.config, new)
+        {
+            return Err(ReloadError::Unprotected { listener, address: address.clone() });
+        }
         if before.config.keeps_proxying {
             config.proxying = before.config.proxying.clone();
             config.keeps_proxying = true;
@@ -229,5 +276,68 @@ impl Daemon {
             self.ask(&batch).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRANT: &str = "authorization: [{ token: ada-has-a-long-token, namespaces: ['*'] }]\n";
+
+    fn policy(text: &str) -> Policy {
+        let parsed =
+            tidegate_policy::parse("t.yaml", &format!("namespaces: {{ api: {{}} }}\n{text}"), &|_| None);
+        parsed.unwrap_or_else(|problems| panic!("{text}: {problems}")).policy
+    }
+
+    /// The listener that the policy `new` would leave unprotected in a daemon that was started with `old`.
+    fn unprotected(old: &str, new: &str) -> Option<String> {
+        let opened = from_policy::server_config(&policy(&format!("{GRANT}{old}"))).unwrap();
+        let found = unprotected_listener(&opened, &policy(new));
+        found.map(|(name, address)| format!("{name} {address}"))
+    }
+
+    #[test]
+    fn a_policy_is_held_against_the_listeners_that_are_open_and_not_against_those_it_writes() {
+        const TLS: &str = "tls: { cert: c, key: k, client_ca: ca }";
+        for (door, port) in [("http", 8080), ("admin", 8082), ("grpc", 8081), ("resp", 6380)] {
+            let address = format!("0.0.0.0:{port}");
+            let open = format!("listen: {{ {door}: \"{address}\" }}\n");
+            let with = |form: &str| format!("listen: {{ {door}: {{ address: \"{address}\", {form} }} }}\n");
+            let expected = Some(format!("{door} {address}"));
+            for (case, new) in [
+                ("a client CA that is not in force", with(TLS)),
+                ("a loopback address", format!("listen: {{ {door}: \"127.0.0.1:{port}\" }}\n")),
+                ("no listener at all", String::new()),
+                (
+                    "insecure, on another address",
+                    format!("listen: {{ {door}: {{ address: \"10.0.0.1:{port}\", insecure: true }} }}\n"),
+                ),
+            ] {
+                assert_eq!(unprotected(&open, &new), expected, "{door}: {case}");
+            }
+            assert_eq!(unprotected(&open, GRANT), None, "{door}: grants stay");
+            assert_eq!(unprotected(&open, &with("insecure: true")), None, "{door}: insecure is written");
+            assert_eq!(
+                unprotected(&with(TLS), ""),
+                None,
+                "{door}: certificates are asked for until a restart"
+            );
+            let tls = with("tls: { cert: c, key: k }");
+            assert_eq!(unprotected(&tls, &with(TLS)), expected, "{door}: TLS alone protects nobody");
+            let local = format!("listen: {{ {door}: \"127.0.0.1:{port}\" }}\n");
+            assert_eq!(unprotected(&local, ""), None, "{door}: only this machine reaches it");
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_and_the_reverse_proxy_need_no_grants() {
+        for door in ["http", "grpc", "resp"] {
+            let socket = format!("listen: {{ {door}: \"unix:/run/tidegate.sock\" }}\n");
+            assert_eq!(unprotected(&socket, ""), None, "{door}");
+        }
+        let proxy = "listen: { proxy: { address: \"0.0.0.0:80\", insecure: true } }\n";
+        assert_eq!(unprotected(proxy, ""), None);
     }
 }

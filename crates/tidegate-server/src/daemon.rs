@@ -9,6 +9,7 @@ use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
 use tokio::sync::watch;
 
+use crate::audit::Audit;
 use crate::changes::Changes;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
@@ -36,6 +37,8 @@ pub(crate) struct Daemon {
     /// Whether the store outlives the process, so that it is told what must not be forgotten.
     pub(crate) asks_store: bool,
     pub(crate) changes: Arc<Changes>,
+    /// The lines about failed logins and about operations that change what others may do.
+    pub(crate) audit: Audit,
     /// Who changed which override.
     pub(crate) history: History,
     pub(crate) embedded: Option<Arc<RedbStore>>,

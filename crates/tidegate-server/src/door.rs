@@ -1,6 +1,7 @@
 //! The HTTP door: from a request to a route, and from its outcome to an answer.
 
 use core::fmt::Write;
+use core::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use http::request::Parts;
@@ -14,6 +15,7 @@ use crate::body;
 use crate::bounds::Bounds;
 use crate::config::ServerConfig;
 use crate::daemon::{Daemon, Desk};
+use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
 use crate::route::{Audience, Route};
 
@@ -50,16 +52,17 @@ impl Serves {
 
 /// Answers one request.
 ///
-/// `names` are those in the client's certificate, if it showed one.
+/// `peer` is the address that the connection comes from, `names` are those in the client's certificate, if it showed one.
 pub(crate) async fn answer(
     daemon: &Daemon,
     serves: Serves,
+    peer: Option<IpAddr>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Reply {
     let is_http1 = request.version() < http::Version::HTTP_2;
     let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
-    let mut reply = match dispatch(daemon, route, names, request).await {
+    let mut reply = match dispatch(daemon, route, peer, names, request).await {
         Ok(reply) => reply,
         Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
@@ -92,6 +95,7 @@ impl From<Fault> for Unanswered {
 async fn dispatch(
     daemon: &Daemon,
     route: Option<Route>,
+    peer: Option<IpAddr>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Result<Reply, Unanswered> {
@@ -112,6 +116,10 @@ async fn dispatch(
     let caller = match permitted {
         Ok(caller) => caller,
         Err(fault) => {
+            if fault.code == FaultCode::Unauthenticated {
+                let now = daemon.clock.now();
+                daemon.audit.failed_request(Protocol::Http, peer, names, &head.headers, now);
+            }
             body::discard(incoming, bounds.linger);
             return Err(fault.into());
         }
@@ -157,7 +165,7 @@ async fn dispatch(
         Route::AcknowledgeLoss => {
             caller.may_everywhere(Verb::Change)?;
             body::discard(incoming, bounds.linger);
-            desk.acknowledge_loss().await?
+            desk.acknowledge_loss(caller).await?
         }
         Route::Leases => desk.leases().await?,
         Route::Blocks => desk.blocks(head.uri.query())?,

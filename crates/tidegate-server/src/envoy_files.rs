@@ -2,7 +2,7 @@
 //! is changed, added or removed, as by the swap of a link.
 
 use core::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,6 +16,7 @@ use tidegate_policy::policy::envoy::EnvoyRatelimit;
 use crate::changes::Changes;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::quota_store::{NoStore, quota_of_files};
+use crate::regular_file::open_regular;
 use crate::renewed::Look;
 use tidegate_clock::Clock;
 
@@ -84,8 +85,8 @@ impl EnvoySource {
     /// The file at `path`. One that is larger than a policy may be is read just far enough to say so.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
-        // One byte more than the bound: enough for the reader to say that there is too much.
-        File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+        // One byte more than the bound: enough for the parser to say that there is too much.
+        open_regular(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
         Ok(Self { name: path.display().to_string(), bytes })
     }
 

@@ -114,6 +114,7 @@ pub async fn serve_on(
             let store = Arc::new(opened.map_err(unusable)?);
             tell_of_the_clock(&store, clock.now());
             store.on_report(log_disk_report);
+            warn_if_readable(&store);
             let engine = engine_from(policy, seed, &store, clock.now()).await?;
             beside.history.restore(&store.notes(NoteKind::Audit).await?);
             beside.embedded = Some(Arc::clone(&store));
@@ -208,6 +209,17 @@ fn tell_of_the_clock(store: &RedbStore, now: Timestamp) {
     }
 }
 
+/// Warns of a file of the store that everybody on this machine may read.
+fn warn_if_readable(store: &RedbStore) {
+    if let Some(file) = store.readable_by_others() {
+        tracing::warn!(
+            file = %file.display(),
+            "other users of this machine may read the keys in the store, and the mode of the file could not be changed; run \
+             `chmod 600` as the owner of the file"
+        );
+    }
+}
+
 /// The engine of a policy, all in memory. `seed` must be random: see [`crate::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {
     // One machine with its memory: every limit is decided here, exact ones too.
@@ -247,6 +259,8 @@ async fn engine_from(
 
 fn engine_config(policy: &Policy, seed: [u64; 4], asks_store: bool) -> EngineConfig {
     let mut config = EngineConfig::seeded(seed);
+    let [first, second, ..] = random_seed();
+    config.permit_key = [first, second];
     config.table.bytes = policy.memory.keys_bytes;
     config.table.when_full = policy.memory.when_full;
     config.asks_store = asks_store;
@@ -309,7 +323,8 @@ fn tls_files(tls: &policy::Tls) -> TlsFiles {
     TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
 }
 
-fn address(address: &policy::Address) -> Address {
+/// An address of a policy as a listener takes it.
+pub(crate) fn address(address: &policy::Address) -> Address {
     match address {
         policy::Address::Tcp(socket) => Address::Tcp(*socket),
         policy::Address::Unix(path) => Address::Unix(path.into()),

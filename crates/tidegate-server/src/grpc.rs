@@ -13,6 +13,7 @@ mod rls;
 
 use core::convert::Infallible;
 use core::future::Future;
+use core::net::IpAddr;
 use core::pin::Pin;
 
 use bytes::Bytes;
@@ -32,6 +33,7 @@ use tonic_prost::{ProstDecoder, ProstEncoder};
 use crate::authorization::Caller;
 use crate::body;
 use crate::daemon::{Daemon, Desk};
+use crate::protocol::Protocol;
 use counts::Called;
 pub(crate) use counts::GrpcMetrics;
 pub(crate) use health::Health;
@@ -90,22 +92,32 @@ where
 }
 
 /// Answers one call.
-pub(crate) async fn answer(daemon: &Daemon, names: &[String], request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn answer(
+    daemon: &Daemon,
+    peer: Option<IpAddr>,
+    names: &[String],
+    request: Request<Incoming>,
+) -> Response<Body> {
     if request.version() < Version::HTTP_2 {
         return older_version();
     }
-    let (called, response) = dispatch(daemon, names, request).await;
+    let (called, response) = dispatch(daemon, peer, names, request).await;
     // A call that was answered with messages has its status behind them, and it is good.
     let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
     daemon.metrics.grpc.answered(called, code);
     response
 }
 
-async fn dispatch(daemon: &Daemon, names: &[String], request: Request<Incoming>) -> (Called, Response<Body>) {
+async fn dispatch(
+    daemon: &Daemon,
+    peer: Option<IpAddr>,
+    names: &[String],
+    request: Request<Incoming>,
+) -> (Called, Response<Body>) {
     let path = request.uri().path();
     if path == envoy::SHOULD_RATE_LIMIT {
         let response = match read(daemon, request).await {
-            Ok(request) => should_rate_limit(daemon, names, request).await,
+            Ok(request) => should_rate_limit(daemon, peer, names, request).await,
             Err(fault) => refuse(daemon, &fault),
         };
         return (Called::RateLimit, response);
@@ -155,6 +167,7 @@ async fn read(daemon: &Daemon, request: Request<Incoming>) -> Result<Request<Ful
 
 async fn should_rate_limit(
     daemon: &Daemon,
+    peer: Option<IpAddr>,
     names: &[String],
     request: Request<Full<Bytes>>,
 ) -> Response<Body> {
@@ -162,7 +175,11 @@ async fn should_rate_limit(
     let desk = Desk { daemon, in_force: &in_force };
     let caller = match Caller::of(&in_force.config, names, request.headers()) {
         Ok(caller) => caller,
-        Err(fault) => return refuse(daemon, &fault),
+        Err(fault) => {
+            let now = daemon.clock.now();
+            daemon.audit.failed_request(Protocol::Rls, peer, names, request.headers(), now);
+            return refuse(daemon, &fault);
+        }
     };
     let caller = &caller;
     let mut is_read = false;

@@ -27,6 +27,7 @@
 
 mod address;
 mod admin;
+mod audit;
 mod authorization;
 mod authorize;
 mod blocks;
@@ -65,6 +66,7 @@ mod quota_store;
 mod readiness;
 mod refusal_log;
 mod refused_keys;
+mod regular_file;
 mod renewed;
 mod reply;
 mod resp;

@@ -17,6 +17,7 @@ use tidegate_wire::ratelimit::{Allowance, tightest};
 use tidegate_wire::retry_after::{millis_up, seconds_up};
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::{Keep, Peeking, Style, Terms, Unanswered, engine_fault};
@@ -233,6 +234,14 @@ impl Desk<'_> {
         let request = request(&reset.namespace, &reset.attributes, &pairs, Cost::ONE);
         let now = self.daemon.clock.now();
         let counters = self.drive(self.in_force.engine.reset(&request, reset.limit.as_deref(), now)).await?;
+        let operation = Operation {
+            verb: Verb::Reset,
+            namespace: &reset.namespace,
+            limit: reset.limit.as_deref(),
+            attributes: &pairs,
+            outcome: "the counters of a key were reset",
+        };
+        self.daemon.audit.operation(caller, &operation, now);
         Ok(reply::json(StatusCode::OK, &ResetAnswer { counters }))
     }
 
@@ -247,6 +256,14 @@ impl Desk<'_> {
         // An instant that has passed lifts the block.
         let until = if span.is_zero() { Timestamp::MIN } else { now.saturating_add(span) };
         self.drive(self.in_force.engine.block(&request, &block.limit, until, now)).await?;
+        let operation = Operation {
+            verb: Verb::Block,
+            namespace: &block.namespace,
+            limit: Some(&block.limit),
+            attributes: &pairs,
+            outcome: if span.is_zero() { "the block of a key was lifted" } else { "a key was blocked" },
+        };
+        self.daemon.audit.operation(caller, &operation, now);
         let blocked_until = (!span.is_zero()).then(|| until.to_string());
         Ok(reply::json(StatusCode::OK, &BlockAnswer { blocked_until }))
     }

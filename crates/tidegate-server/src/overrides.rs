@@ -52,7 +52,7 @@ pub(crate) struct OverrideBody {
     expires_ms: Option<u64>,
     /// Why, for whoever reads it later; 1 to 1024 bytes.
     reason: String,
-    /// Who sets it; at most 1024 bytes.
+    /// Who sets it, as the caller says; at most 1024 bytes. Nothing verifies it: the history has the grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -64,7 +64,7 @@ pub(crate) struct RemovalBody {
     /// Why, for whoever reads it later; at most 1024 bytes.
     #[serde(default)]
     reason: String,
-    /// Who takes it away; at most 1024 bytes.
+    /// Who takes it away, as the caller says; at most 1024 bytes. Nothing verifies it: the history has the grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -130,8 +130,11 @@ pub(crate) struct AuditEntry {
     pub(crate) after: Option<String>,
     /// Why.
     pub(crate) reason: String,
-    /// Who.
+    /// Who, as the caller said. Nothing verified it.
     pub(crate) by: String,
+    /// The name of the grant by which the caller was permitted; absent where callers are not authenticated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) grant: Option<String>,
 }
 
 impl AuditEntry {
@@ -231,6 +234,7 @@ impl Desk<'_> {
     ) -> Result<Reply, Fault> {
         let address = Address::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
+        let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: OverrideBody = read(body)?;
         let expires = body.expires_ms.map(Duration::from_millis);
         check_text(&body.reason, "reason", 1)?;
@@ -272,6 +276,7 @@ impl Desk<'_> {
                 after: Some(one.numbers_in_words()),
                 reason: one.reason.clone(),
                 by: one.by.clone(),
+                grant: grant.clone(),
             };
             let (engine, note) = engine.with_override(one, now)?;
             let notes = vec![note, audit_note(&audit, now)];
@@ -297,6 +302,7 @@ impl Desk<'_> {
     ) -> Result<Reply, Fault> {
         let address = Address::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
+        let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
         check_text(&body.reason, "reason", 0)?;
         check_text(&body.by, "by", 0)?;
@@ -320,6 +326,7 @@ impl Desk<'_> {
                 after: None,
                 reason: body.reason,
                 by: body.by,
+                grant: grant.clone(),
             };
             let (engine, note) =
                 engine.without_override(&address.namespace, &address.limit, &address.when)?;
@@ -358,6 +365,7 @@ impl Desk<'_> {
             after = entry.after,
             reason = entry.reason,
             by = entry.by,
+            grant = entry.grant,
             "an override was changed"
         );
         self.daemon.history.push(entry);
@@ -499,6 +507,7 @@ mod tests {
             after: Some("rate 1/s, burst 1".into()),
             reason: "because".into(),
             by: String::new(),
+            grant: None,
         };
         let history = History::default();
         (0..=HISTORY_MAX).for_each(|number| history.push(entry(number)));

@@ -4,11 +4,13 @@
 //! The file is looked at again and again rather than waited for: that works on every file system, for links of any depth,
 //! and for files that are not there at the moment. A look that finds nothing new is one call to the kernel.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use crate::regular_file::open_regular;
 
 /// The largest policy file that is read. Above it: an error, and the policy in force stays.
 pub const POLICY_BYTES_MAX: u64 = tidegate_policy::bounds::TEXT_BYTES_MAX as u64;
@@ -134,7 +136,7 @@ fn has_rested(stamp: Stamp, wall: SystemTime, rest: Duration) -> bool {
 }
 
 fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     let before = Stamp::of(&file.metadata()?);
     if before.bytes > POLICY_BYTES_MAX {
         let text = format!("it has {} bytes, more than the {POLICY_BYTES_MAX} of a policy", before.bytes);
@@ -150,6 +152,7 @@ fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::symlink;
 
     use super::*;

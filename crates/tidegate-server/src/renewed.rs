@@ -6,18 +6,19 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use crate::regular_file::read_regular;
+
 /// How often files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The largest file in bytes, a few hundred certificates. A larger one counts as one that cannot be read.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Files, and what is made of them.
 pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
@@ -90,16 +91,10 @@ impl<S: Source> fmt::Debug for Renewed<S> {
 
 fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
     let paths = source.paths();
-    paths.into_iter().map(|path| contents(path).map_err(|error| S::unreadable(path, error))).collect()
-}
-
-fn contents(path: &Path) -> io::Result<Vec<u8>> {
-    let mut contents = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut contents)?;
-    if contents.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(contents)
+    paths
+        .into_iter()
+        .map(|path| read_regular(path, FILE_BYTES_MAX).map_err(|error| S::unreadable(path, error)))
+        .collect()
 }
 
 /// Something that looks at its files now and then.
@@ -243,7 +238,7 @@ mod tests {
         fs::write(&renewed.source().0, vec![b'a'; 1 << 20]).unwrap();
         assert!(renewed.refresh().unwrap());
         fs::write(&renewed.source().0, vec![b'a'; (1 << 20) + 1]).unwrap();
-        assert!(renewed.refresh().unwrap_err().to_string().contains("larger than 1 MiB"));
+        assert!(renewed.refresh().unwrap_err().to_string().contains("larger than 1048576 bytes"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
 use crate::address::Address;
+use crate::audit::Audit;
 use crate::bounds::Bounds;
 use crate::changes::Changes;
 use crate::config::ServerConfig;
@@ -175,6 +176,7 @@ impl Server {
             in_force,
             asks_store,
             changes,
+            audit: Audit::default(),
             history,
             embedded,
             has_joined: AtomicBool::new(shared.is_none()),
@@ -501,7 +503,7 @@ where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
     if serves.speaks == Speaks::Resp {
-        return resp::serve(&daemon, stream, &open).await;
+        return resp::serve(&daemon, stream, peer.address, &open).await;
     }
     let line = Arc::clone(&open.line);
     if serves.speaks == Speaks::Proxy {
@@ -524,7 +526,7 @@ where
                 let (daemon, line, names) = &*shared;
                 line.request_started();
                 let _finished = Finished(line);
-                Ok::<_, Infallible>(grpc::answer(daemon, names, request).await)
+                Ok::<_, Infallible>(grpc::answer(daemon, peer.address, names, request).await)
             }
         });
         return run(&daemon, &builder, Some(together), service, stream, &line).await;
@@ -535,7 +537,7 @@ where
             let (daemon, line, names) = &*shared;
             line.request_started();
             let _finished = Finished(line);
-            Ok::<_, Infallible>(answer(daemon, serves, names, request).await)
+            Ok::<_, Infallible>(answer(daemon, serves, peer.address, names, request).await)
         }
     });
     run(&daemon, &builder, Some(together), service, stream, &line).await;

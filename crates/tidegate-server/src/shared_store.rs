@@ -19,6 +19,8 @@ use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisS
 
 use crate::daemon::Daemon;
 use crate::store_failure_log::{StoreFailureLog, with_causes};
+use crate::regular_file::read_regular;
+use crate::renewed::FILE_BYTES_MAX;
 
 /// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
@@ -239,7 +241,7 @@ fn known_again(algorithm: &Algorithm, began: Timestamp) -> Timestamp {
 }
 
 fn read(key: &'static str, path: &str) -> Result<Vec<u8>, SharedStoreError> {
-    std::fs::read(Path::new(path)).map_err(|source| SharedStoreError::File {
+    read_regular(Path::new(path), FILE_BYTES_MAX).map_err(|source| SharedStoreError::File {
         key,
         path: path.to_owned(),
         source,

@@ -1,6 +1,7 @@
 //! TLS of a listener: certificates from files, taken up again when the files change.
 //!
-//! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, who brings no certificate of it is not served.
+//! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, the handshake fails for a client without a
+//! certificate of that CA, and no session can be resumed: each connection verifies the certificate anew.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
@@ -117,6 +118,7 @@ impl Source for TlsFiles {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(unusable)?;
+        let asks_certificates = self.client_ca.is_some();
         let builder = match (&self.client_ca, texts.get(2)) {
             (Some(path), Some(text)) => {
                 let failed = |why: String| TlsError::ClientCa { path: path.clone(), why };
@@ -132,6 +134,14 @@ impl Source for TlsFiles {
         };
         let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Data sent before the handshake ends can be replayed by anybody who recorded it.
+        config.max_early_data_size = 0;
+        if asks_certificates {
+            // A resumed session takes over the certificate that was verified when the session began, and does not verify it
+            // again: a certificate that has expired since would be good for as long as its client resumes.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         Ok(Arc::new(config))
     }
 }
@@ -207,6 +217,75 @@ mod tests {
         folder.issue();
         assert!(tls.refresh().unwrap());
         assert_ne!(Arc::as_ptr(&tls.get()), before);
+    }
+
+    /// A CA for clients, and a client with a certificate of that CA that speaks `version` and keeps its sessions.
+    fn authority_and_client(
+        name: &str,
+        version: &'static rustls::SupportedProtocolVersion,
+        folder: &Folder,
+    ) -> (String, Arc<rustls::ClientConfig>) {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority =
+            rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap();
+        let mut params = rcgen::CertificateParams::new(["client".to_owned()]).unwrap();
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let issued = params.signed_by(&key, &authority).unwrap();
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(Path::new(""), &fs::read(folder.0.join("cert.pem")).unwrap()).unwrap()
+        {
+            roots.add(certificate).unwrap();
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                vec![issued.der().clone()],
+                PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
+            )
+            .unwrap();
+        (authority.pem(), Arc::new(client))
+    }
+
+    /// Whether both sides end the handshake, and the first byte of the listener reaches the client.
+    async fn is_served(tls: &Tls, client: &Arc<rustls::ClientConfig>) -> bool {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let acceptor = tls.acceptor();
+        let serving = tokio::spawn(async move {
+            let mut stream = acceptor.accept(far).await.ok()?;
+            stream.write_all(b"x").await.ok()?;
+            stream.flush().await.ok()
+        });
+        let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+        let connected = tokio_rustls::TlsConnector::from(Arc::clone(client)).connect(name, near).await;
+        let is_read = match connected {
+            Ok(mut stream) => stream.read_u8().await.is_ok(),
+            Err(_) => false,
+        };
+        serving.await.unwrap().is_some() && is_read
+    }
+
+    #[tokio::test]
+    async fn a_client_of_the_ca_before_is_not_let_in_by_a_session_from_before() {
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let folder = Folder::new(&format!("ca-{:?}", version.version));
+            folder.issue();
+            let (before, client) = authority_and_client("before", version, &folder);
+            let (after, _) = authority_and_client("after", version, &folder);
+            let path = folder.0.join("clients.pem");
+            fs::write(&path, before).unwrap();
+            let tls = Tls::open(TlsFiles { client_ca: Some(path.clone()), ..folder.files() }).unwrap();
+            assert!(is_served(&tls, &client).await && is_served(&tls, &client).await);
+            fs::write(path, after).unwrap();
+            assert!(tls.refresh().unwrap());
+            assert!(!is_served(&tls, &client).await, "{version:?}");
+        }
     }
 
     #[test]

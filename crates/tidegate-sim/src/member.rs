@@ -107,6 +107,7 @@ impl MemberFactory {
         let config = EngineConfig {
             table,
             permits_max: 0,
+            permit_key: [0; 2],
             asks_store: true,
             leases: Some(LeaseConfig { holders_max, locks_max: 1, ..LeaseConfig::of(self.runs) }),
         };

@@ -1,7 +1,7 @@
 //! The store itself: opening it, asking it, closing it.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -27,6 +27,7 @@ pub struct RedbStore {
     shared: Arc<Shared>,
     epoch: u128,
     started_behind: Option<Duration>,
+    readable_by_others: Option<PathBuf>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -42,7 +43,16 @@ impl RedbStore {
         let [first, second, ..] = config.seed;
         let epoch = u128::from(first) << 64 | u128::from(second);
         let directory = Directory::take(&config.path, epoch)?;
-        Self::open_on(Box::new(directory), config, MIGRATIONS, clock)
+        let readable_by_others = directory.readable_by_others().map(Path::to_owned);
+        let mut store = Self::open_on(Box::new(directory), config, MIGRATIONS, clock)?;
+        store.readable_by_others = readable_by_others;
+        Ok(store)
+    }
+
+    /// A file of the store that users outside of its group may read or write, because its mode could not be changed to 0600: it
+    /// belongs to another user, or its file system has no modes.
+    pub fn readable_by_others(&self) -> Option<&Path> {
+        self.readable_by_others.as_deref()
     }
 
     /// Whether a store is kept in the directory at `path`, which need not exist.
@@ -76,7 +86,7 @@ impl RedbStore {
             move || writer::write(&shared, check)
         });
         let writer = writer.map_err(|error| OpenError::of(&path, error))?;
-        Ok(Self { shared, epoch: meta.epoch, started_behind, writer: Some(writer) })
+        Ok(Self { shared, epoch: meta.epoch, started_behind, readable_by_others: None, writer: Some(writer) })
     }
 
     /// What tells this store from every other: drawn when it was made. Another one in the same place has lost what

@@ -130,6 +130,11 @@ fn check_token(token: &str) -> Result<(), (String, String)> {
         let what = || format!("the token begins with {HASH} and is no hash");
         let fix =
             || format!("write {HASH} and {HASH_DIGITS} hexadecimal digits, as `tidegate token` prints them");
+        if Grant::is_hash_of_nothing(token) {
+            let what = "the token is the SHA-256 of nothing or of an empty line, so anybody would have it"
+                .to_owned();
+            return Err((what, "run `tidegate token`, and write the hash that it prints".to_owned()));
+        }
         return if is_hash { Ok(()) } else { Err((what(), fix())) };
     }
     let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());

@@ -9,6 +9,26 @@ use super::throttle::NAMESPACE;
 use crate::authorization::{Caller, Shown, Unknown};
 use crate::config::ServerConfig;
 
+/// Why a login failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoginError {
+    /// The policy has no grants.
+    NothingToLogInTo,
+    /// The token is not one of the policy's.
+    WrongToken,
+}
+
+impl From<LoginError> for Refused {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::NothingToLogInTo => Self::err("Client sent AUTH, but no password is set".to_owned()),
+            LoginError::WrongToken => {
+                Self::Text("WRONGPASS", "the token is not one of the policy's".to_owned())
+            }
+        }
+    }
+}
+
 /// Who a connection is, as far as it has shown it.
 #[derive(Debug)]
 pub(super) struct Identity {
@@ -29,12 +49,9 @@ impl Identity {
     }
 
     /// Takes what `AUTH` and `HELLO ... AUTH` bring: a token, whatever the user is called.
-    pub(super) fn log_in(&mut self, password: &[u8], config: &ServerConfig) -> Result<(), Refused> {
-        let Some(authorization) = &config.authorization else {
-            return Err(Refused::err("Client sent AUTH, but no password is set".to_owned()));
-        };
-        let wrong = |_| Refused::Text("WRONGPASS", "the token is not one of the policy's".to_owned());
-        self.caller = Ok(self.shown.take(password, authorization).map_err(wrong)?);
+    pub(super) fn log_in(&mut self, password: &[u8], config: &ServerConfig) -> Result<(), LoginError> {
+        let authorization = config.authorization.as_ref().ok_or(LoginError::NothingToLogInTo)?;
+        self.caller = Ok(self.shown.take(password, authorization).map_err(|_| LoginError::WrongToken)?);
         Ok(())
     }
 

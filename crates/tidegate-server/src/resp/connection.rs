@@ -4,6 +4,7 @@
 //! as it can be. What waits to be written has a bound, above which nothing is read.
 
 use core::future::poll_fn;
+use core::net::IpAddr;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use std::io;
@@ -32,7 +33,8 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 /// How often a connection that is told to finish still reads what its client had on the way.
 const LAST_READS_MAX: u32 = 16;
 
-/// How much of what follows a protocol error is read to nowhere, so that the client gets to read the error.
+/// How much of what follows a protocol error or the last failed login is read to nowhere, so that the client gets to read the
+/// error.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
 
 /// Whether commands were read whose replies are not written yet, and who wants to know.
@@ -81,7 +83,9 @@ struct Connection<S> {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve<S>(daemon: &Daemon, stream: S, open: &OpenConnection)
+///
+/// `peer` is the address that it comes from.
+pub(crate) async fn serve<S>(daemon: &Daemon, stream: S, peer: Option<IpAddr>, open: &OpenConnection)
 where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
@@ -102,7 +106,7 @@ where
     // Relaxed: only that they differ matters.
     let id = daemon.resp.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let identity = Identity::new(Shown::new(&open.names), &daemon.in_force.load().config);
-    let mut session = Session::new(id, identity);
+    let mut session = Session::new(id, peer, identity);
     while connection.has_input().await {
         connection.has_more = false;
         let Connection { input, output, answering, .. } = &mut connection;
@@ -114,7 +118,7 @@ where
         }
     }
     connection.answering.end();
-    if session.ending == Some(Ending::Malformed) {
+    if matches!(session.ending, Some(Ending::Malformed | Ending::FailedLogins)) {
         let linger = daemon.config.bounds.linger;
         let _ = tokio::time::timeout(linger, connection.discard()).await;
     }

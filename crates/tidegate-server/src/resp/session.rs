@@ -1,21 +1,24 @@
 //! What a connection is in the middle of, and one turn of it: everything that has come whole is answered in order.
 
 use core::fmt::{self, Display, Write};
+use core::net::IpAddr;
+use core::time::Duration;
 use std::borrow::Cow;
 
 use tidegate::{CarriedLimit, Timestamp};
 use tidegate_policy::policy::authorization::Verb;
-use tidegate_wire::Fault;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
+use tidegate_wire::{Fault, FaultCode};
 
-use super::authorization::{Identity, permitted};
+use super::authorization::{Identity, LoginError, permitted};
 use super::check::write_fault;
 use super::command::Command;
 use super::connection::Answering;
 use super::counts::Tally;
 use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
-use crate::config::ServerConfig;
+use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
+use crate::protocol::Protocol as Spoken;
 
 /// How many bytes of replies end a turn, so that others have theirs. What has come after that is read in the next.
 pub(super) const TURN_REPLY_BYTES: usize = 64 << 10;
@@ -26,6 +29,13 @@ const SHOWN_BYTES_MAX: usize = 128;
 /// How much of a name given to a connection is kept, in bytes. A longer one is an error.
 const NAME_BYTES_MAX: usize = 256;
 
+/// How many logins of a connection may fail in a row. With the last of them the connection ends.
+const FAILED_LOGINS_MAX: u32 = 3;
+
+/// How long the reply to a failed login takes, which bounds the guesses of a connection to five a second. Only that connection
+/// waits, so that nobody with a good token does.
+const FAILED_LOGIN_DELAY: Duration = Duration::from_millis(200);
+
 /// A connection as its commands have made it.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -33,7 +43,11 @@ pub(super) struct Session {
     pub(super) id: u64,
     pub(super) protocol: Protocol,
     pub(super) name: Vec<u8>,
+    /// The address that it comes from.
+    peer: Option<IpAddr>,
     identity: Identity,
+    /// Logins that have failed since the last that did not.
+    failed_logins: u32,
     /// Whether it ends when its replies are written.
     pub(super) ending: Option<Ending>,
     last: LastBucket,
@@ -46,6 +60,8 @@ pub(super) enum Ending {
     Quit,
     /// What it sent is not the protocol; what follows cannot be told apart.
     Malformed,
+    /// [`FAILED_LOGINS_MAX`] of its logins have failed.
+    FailedLogins,
 }
 
 /// What a turn did.
@@ -60,12 +76,14 @@ pub(super) struct Turn {
 }
 
 impl Session {
-    pub(super) fn new(id: u64, identity: Identity) -> Self {
+    pub(super) fn new(id: u64, peer: Option<IpAddr>, identity: Identity) -> Self {
         Self {
             id,
             protocol: Protocol::Two,
             name: Vec::new(),
+            peer,
             identity,
+            failed_logins: 0,
             ending: None,
             last: LastBucket::default(),
         }
@@ -221,6 +239,15 @@ impl Session {
                     forgotten += i64::from(Box::pin(desk.drive(begun)).await?);
                 }
                 *now = desk.daemon.clock.now();
+                let first = String::from_utf8_lossy(&arguments[1]);
+                let operation = Operation {
+                    verb: Verb::Reset,
+                    namespace: NAMESPACE,
+                    limit: None,
+                    attributes: &[("key", &first), ("keys", &(arguments.len() - 1).to_string())],
+                    outcome: "the counters of keys were reset",
+                };
+                desk.daemon.audit.operation(self.identity.caller()?, &operation, *now);
                 replies.integer(forgotten);
             }
             Command::Ping => match arguments {
@@ -229,12 +256,12 @@ impl Session {
                 _ => return Err(wrong_number(command)),
             },
             Command::Echo => replies.bulk(&arguments[1]),
-            Command::Hello => self.hello(&desk.in_force.config, &arguments[1..], replies)?,
+            Command::Hello => self.hello(desk, &arguments[1..], replies).await?,
             Command::Auth => {
                 let ([password] | [_, password]) = &arguments[1..] else {
                     return Err(wrong_number(command));
                 };
-                self.identity.log_in(password, &desk.in_force.config)?;
+                self.log_in(desk, password).await?;
                 replies.simple("OK");
             }
             Command::Client => self.client(arguments, replies)?,
@@ -281,9 +308,29 @@ impl Session {
         Refused::err(text)
     }
 
-    fn hello(
+    /// Takes a token. One that is nobody's is answered after a while, and the last of several ends the connection.
+    async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), Refused> {
+        let Desk { daemon, in_force } = *desk;
+        let logged_in = self.identity.log_in(token, &in_force.config);
+        match &logged_in {
+            Ok(()) => self.failed_logins = 0,
+            Err(LoginError::WrongToken) => {
+                daemon.audit.failed_login(Spoken::Resp, self.peer, daemon.clock.now());
+                daemon.metrics.fault(FaultCode::Unauthenticated);
+                self.failed_logins += 1;
+                if self.failed_logins >= FAILED_LOGINS_MAX {
+                    self.ending = Some(Ending::FailedLogins);
+                }
+                tokio::time::sleep(FAILED_LOGIN_DELAY).await;
+            }
+            Err(LoginError::NothingToLogInTo) => {}
+        }
+        Ok(logged_in?)
+    }
+
+    async fn hello(
         &mut self,
-        config: &ServerConfig,
+        desk: &Desk<'_>,
         options: &[Cow<'_, [u8]>],
         replies: &mut Replies<'_>,
     ) -> Result<(), Refused> {
@@ -307,7 +354,7 @@ impl Session {
         while let [option, behind @ ..] = rest {
             rest = match behind {
                 [_, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
-                    self.identity.log_in(password, config)?;
+                    self.log_in(desk, password).await?;
                     behind
                 }
                 [given, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {

@@ -178,6 +178,80 @@ async fn a_token_is_good_for_its_namespaces_and_verbs_only() {
     assert_eq!(status(path, &ops, numbers).await, 200);
 }
 
+#[tokio::test]
+async fn the_audit_log_names_the_grant_whatever_the_caller_says_of_itself() {
+    let (log, _guard) = crate::proxy::log::listen("tidegate::audit=info");
+    let grants = format!(
+        "authorization: [{{ name: operators, token: {OPS}, namespaces: ['*'], verbs: [inspect, change, reset, block] }}]\n"
+    );
+    let daemon = Guarded::start(Folder::new(), &grants).await;
+    let ops = bearer(OPS);
+    let numbers = r#"{"numbers":{"limit":7},"reason":"asked for","by":"the director"}"#;
+    assert_eq!(daemon.ask("PUT /v1/overrides/api/per-user?user=ada", &ops, numbers).await.status, 200);
+    let change = &daemon.ask("GET /v1/overrides", &ops, "").await.json()["history"][0];
+    assert_eq!((change["by"].as_str(), change["grant"].as_str()), (Some("the director"), Some("operators")));
+    let key = r#"{"namespace":"api","attributes":{"user":"ada"},"limit":"per-user""#;
+    assert_eq!(daemon.ask("POST /v1/reset", &ops, &format!("{key}}}")).await.status, 200);
+    for span in [1000, 0] {
+        let block = format!("{key},\"for_ms\":{span}}}");
+        assert_eq!(daemon.ask("POST /v1/block", &ops, &block).await.status, 200);
+    }
+    // A request that shows nothing is no attempt.
+    for headers in ["", &bearer("a-token-of-nobody-at-all")] {
+        assert_eq!(daemon.ask("POST /v1/check", headers, &body("api")).await.status, 401);
+    }
+    let lines: Vec<_> = log.lines().into_iter().map(|line| line["fields"].clone()).collect();
+    let shown: Vec<String> = lines
+        .iter()
+        .map(|line| {
+            let fields = ["message", "by", "grant", "operation", "limit", "key", "protocol", "peer"];
+            let values = fields.iter().filter_map(|field| line.get(*field)?.as_str());
+            values.collect::<Vec<_>>().join(" | ")
+        })
+        .collect();
+    let expected = [
+        "an override was changed | the director | operators | per-user",
+        "the counters of a key were reset | operators | reset | per-user | user=ada",
+        "a key was blocked | operators | block | per-user | user=ada",
+        "the block of a key was lifted | operators | block | per-user | user=ada",
+        "authentication failed: the token or certificate is not one of the policy's | http | 127.0.0.1",
+    ];
+    assert_eq!(shown, expected);
+    let text = format!("{lines:?}");
+    assert!(!text.contains("nobody") && !text.contains(OPS), "no token is logged: {text}");
+}
+
+/// A FIFO as a file of tokens kept the start waiting for a writer.
+#[tokio::test]
+async fn a_file_that_the_policy_names_must_be_a_regular_one() {
+    let folder = Folder::new();
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.display();
+    for (rest, setting) in [
+        (format!("authorization: [{{ token_file: {fifo}, namespaces: ['*'] }}]\n"), "the tokens in"),
+        (format!("envoy_ratelimit: {{ path: {fifo} }}\n"), "fifo"),
+        (format!("proxy: {{ jwt: {{ issuer: i, audiences: [a], secret_file: {fifo} }} }}\n"), "fifo"),
+    ] {
+        let text = format!("{NAMESPACES}{rest}");
+        let policy = match tidegate_policy::parse("policy.yaml", &text, &|_| None) {
+            Ok(checked) => checked.policy,
+            Err(problems) => panic!("{problems}"),
+        };
+        let error = from_policy::server_config(&policy).unwrap_err();
+        let mut said = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            said += &format!(": {error}");
+            source = error.source();
+        }
+        assert!(
+            said.contains(setting) && said.contains("it is a FIFO; name a regular file"),
+            "{rest}: {said}"
+        );
+    }
+}
+
 /// A gateway passes its client's `Authorization` on, which says nothing of the gateway.
 #[tokio::test]
 async fn a_gateway_shows_its_token_in_a_header_of_its_own() {
@@ -214,6 +288,34 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
     until("POST /v1/check", "api", 200).await;
     daemon.reload("");
     until("POST /v1/reset", "api", 200).await;
+}
+
+/// The listener is open to other machines for the time of this test and asks for a token throughout.
+#[tokio::test]
+async fn a_reload_cannot_take_the_grants_from_a_listener_that_other_machines_reach() {
+    const GRANTS: &str =
+        "authorization: [{ token: operators-token-0123456789, namespaces: ['*'], verbs: [inspect] }]\n";
+    let daemon = Guarded::start(Folder::new(), &format!("{GRANTS}listen: {{ grpc: \"0.0.0.0:0\" }}\n")).await;
+    let in_force = async || daemon.ask("GET /v1/limits", &bearer(OPS), "").await.json()["policy"].clone();
+    let reloaded = async |rest: &str, is_done: &dyn Fn(&serde_json::Value) -> bool| {
+        daemon.reload(rest);
+        for _ in 0..2000 {
+            let policy = in_force().await;
+            if is_done(&policy) {
+                return policy;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("the reload never ends");
+    };
+    let without = "listen: { grpc: \"127.0.0.1:8081\" }\n";
+    let refused = reloaded(without, &|policy| policy.get("last_error").is_some()).await;
+    let problems = refused["last_error"]["problems"].as_str().unwrap();
+    assert!(problems.contains("listen.grpc is open on 0.0.0.0:0"), "{problems}");
+    assert!(problems.contains("keep `authorization:`, or restart"), "{problems}");
+    assert_eq!(daemon.ask("GET /v1/limits", "", "").await.status, 401, "the grants stay in force");
+    let taken = reloaded(&format!("{GRANTS}{without}"), &|policy| policy["version"] == 2).await;
+    assert_eq!(taken["restart_needed"], serde_json::json!(["listen.grpc"]), "{taken}");
 }
 
 /// TLS that asks for a certificate of `clients`.

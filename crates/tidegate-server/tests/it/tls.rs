@@ -1,13 +1,18 @@
 //! TLS on a listener: who speaks it is served, who does not or brings the wrong certificate disturbs nobody.
 
+use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rcgen::ExtendedKeyUsagePurpose;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
 use tidegate_server::tls::TlsFiles;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -29,6 +34,110 @@ fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> Tl
         cert: write("cert.pem", &issued.cert),
         key: write("key.pem", &issued.key),
         client_ca: clients.map(|clients| write("clients.pem", &clients.pem())),
+    }
+}
+
+/// Connects to a listener with a client that resumes sessions, if it can, and reads the first bytes of an answer.
+/// Whether the session was resumed; `None` if the listener did not serve the client.
+async fn resumes(address: SocketAddr, config: &Arc<ClientConfig>) -> Option<bool> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await.ok()?;
+    // Each listener answers this with something, which comes behind the tickets of TLS 1.3.
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await.ok()?;
+    stream.read_u8().await.ok()?;
+    Some(stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed))
+}
+
+/// A client that keeps sessions to resume them.
+fn resuming(
+    version: &'static SupportedProtocolVersion,
+    server: &Authority,
+    client: Option<&Issued>,
+) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]).unwrap();
+    let builder = builder.with_root_certificates(server.roots());
+    Arc::new(match client {
+        None => builder.with_no_client_auth(),
+        Some(issued) => builder.with_client_auth_cert(vec![issued.chain()], issued.secret()).unwrap(),
+    })
+}
+
+/// A daemon with TLS by `files` on all its listeners.
+async fn everywhere(files: &TlsFiles, idle_timeout: Duration) -> (World, [SocketAddr; 5]) {
+    let mut config = loopback();
+    config.bounds.idle_timeout = idle_timeout;
+    let free: Option<tidegate_server::Address> = Some("127.0.0.1:0".parse().unwrap());
+    (config.admin, config.grpc, config.resp, config.proxy) = (free.clone(), free.clone(), free.clone(), free);
+    config.proxying = tidegate_server::proxy::ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
+    for tls in [
+        &mut config.http_tls,
+        &mut config.admin_tls,
+        &mut config.grpc_tls,
+        &mut config.resp_tls,
+        &mut config.proxy_tls,
+    ] {
+        *tls = Some(files.clone());
+    }
+    let world = World::with([api()], config).await;
+    let handle = &world.handle;
+    let others = [handle.admin(), handle.grpc(), handle.resp(), handle.proxy()];
+    let [admin, grpc, resp, proxy] = others.map(|address| address.unwrap().tcp().unwrap());
+    let http = world.address();
+    (world, [http, admin, grpc, resp, proxy])
+}
+
+/// A certificate that has expired since would be good for as long as its client resumes.
+#[tokio::test]
+async fn with_a_ca_for_clients_no_session_is_resumed_on_any_listener() {
+    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+    const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+    let certificate = clients.issue(ExtendedKeyUsagePurpose::ClientAuth);
+    let (_open, open) = everywhere(&files(&folder, &server, None), IDLE_TIMEOUT).await;
+    let (_guarded, guarded) = everywhere(&files(&folder, &server, Some(&clients)), IDLE_TIMEOUT).await;
+    for version in [&TLS12, &TLS13] {
+        for (open, guarded) in open.into_iter().zip(guarded) {
+            let anybody = resuming(version, &server, None);
+            let kinds = (resumes(open, &anybody).await, resumes(open, &anybody).await);
+            assert_eq!(kinds, (Some(false), Some(true)), "{version:?}: this client resumes");
+            let client = resuming(version, &server, Some(&certificate));
+            for turn in 0..3 {
+                assert_eq!(resumes(guarded, &client).await, Some(false), "{version:?}, turn {turn}");
+            }
+        }
+    }
+}
+
+/// rustls has no renegotiation: a client that asks for one waits until its connection is closed as idle.
+#[tokio::test]
+async fn a_renegotiation_is_refused_on_every_listener() {
+    const TEST: &str = "a_renegotiation_is_refused_on_every_listener";
+    let (folder, server) = (Folder::new(), Authority::new());
+    let (_world, addresses) = everywhere(&files(&folder, &server, None), Duration::from_secs(2)).await;
+    let mut clients = Vec::new();
+    for address in addresses {
+        let mut command = std::process::Command::new("openssl");
+        command.args(["s_client", "-tls1_2", "-msg", "-connect", &address.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let Ok(mut openssl) = command.spawn() else {
+            let _ = writeln!(std::io::stdout(), "skipped: {TEST}: openssl is not installed");
+            return;
+        };
+        let mut input = openssl.stdin.take().unwrap();
+        clients.push(tokio::task::spawn_blocking(move || {
+            // A line with R alone has s_client begin a renegotiation.
+            input.write_all(b"R\n").unwrap();
+            let output = openssl.wait_with_output().unwrap();
+            // Without input s_client would end before the renegotiation does.
+            drop(input);
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }));
+    }
+    for (address, client) in addresses.into_iter().zip(clients) {
+        let said = client.await.unwrap();
+        let count = |what: &str| said.lines().filter(|line| line.ends_with(what)).count();
+        assert_eq!((count(", ClientHello"), count(", ServerHello")), (2, 1), "{address}: {said}");
     }
 }
 
@@ -104,7 +213,6 @@ async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
 async fn a_balancer_names_the_client_before_the_handshake() {
     use tidegate_server::proxy::ProxyConfig;
     use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
-    use tokio::io::AsyncWriteExt;
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut config = loopback();
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
