@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod address;
 mod admin;
 mod authorization;
@@ -32,6 +33,7 @@ mod authorize;
 mod blocks;
 mod body;
 mod bounds;
+mod browser_guard;
 mod changes;
 mod config;
 mod connections;
@@ -50,6 +52,7 @@ mod histogram;
 mod in_force;
 mod leases;
 mod listener;
+mod log_interval;
 mod members;
 pub mod metrics;
 mod openapi;
