@@ -70,8 +70,8 @@ impl<'a> Subrequest<'a> {
         default_namespace: Option<&'a str>,
     ) -> Result<Self, Fault> {
         let mut namespace = None;
-        let mut cost = Cost::ONE;
-        let mut class = Class::default();
+        let mut cost = None;
+        let mut class = None;
         let mut deny_status = None;
         let mut attributes = Pairs::default();
         for (header, attribute) in names.iter() {
@@ -95,15 +95,10 @@ impl<'a> Subrequest<'a> {
                 "namespace" => namespace = Some(value),
                 "deny_status" if deny_status.is_some() => return Err(twice()),
                 "deny_status" => deny_status = Some(parse_status(&value)?),
-                "cost" => {
-                    cost = value.parse().ok().and_then(Cost::new).ok_or_else(|| {
-                        malformed(format_args!(
-                            "cost \"{value}\" is not a whole number from 1 to {}",
-                            u64::MAX
-                        ))
-                    })?;
-                }
-                "class" => class = value.parse().map_err(malformed)?,
+                "cost" if cost.is_some() => return Err(twice()),
+                "cost" => cost = Some(parse_cost(&value)?),
+                "class" if class.is_some() => return Err(twice()),
+                "class" => class = Some(value.parse().map_err(malformed)?),
                 _ => from_query.push(Text(name), Text(value)).map_err(malformed)?,
             }
         }
@@ -115,8 +110,16 @@ impl<'a> Subrequest<'a> {
         let namespace = namespace.or(default_namespace.map(Cow::Borrowed)).ok_or_else(|| {
             malformed("the query names no namespace").fix("ask for /v1/authorize?namespace=...")
         })?;
+        let (cost, class) = (cost.unwrap_or(Cost::ONE), class.unwrap_or_default());
         Ok(Self { namespace, attributes, cost, class, deny_status })
     }
+}
+
+fn parse_cost(text: &str) -> Result<Cost, Fault> {
+    text.parse().ok().and_then(Cost::new).ok_or_else(|| {
+        malformed(format_args!("cost \"{text}\" is not a whole number from 1 to {}", u64::MAX))
+            .fix("leave it out for a cost of 1")
+    })
 }
 
 fn parse_status(text: &str) -> Result<u16, Fault> {
@@ -166,7 +169,16 @@ mod tests {
     #[test]
     fn what_comes_twice_is_refused_rather_than_chosen() {
         assert!(read("namespace=api&user=a&user=b", &[]).unwrap_err().contains("duplicate"));
-        assert!(read("namespace=api&namespace=free", &[]).unwrap_err().contains("duplicate"));
+        for name in ["namespace", "cost", "class", "deny_status"] {
+            let value = match name {
+                "class" => "critical",
+                "deny_status" => "403",
+                _ => "1",
+            };
+            let rest = if name == "namespace" { "" } else { "namespace=api&" };
+            let twice = read(&format!("{rest}{name}={value}&{name}={value}"), &[]).unwrap_err();
+            assert_eq!(twice, format!("duplicate \"{name}\" in the query"));
+        }
         let twice = [("x-api-key", "one"), ("x-api-key", "two")];
         assert!(read("namespace=api", &twice).unwrap_err().contains("duplicate header x-api-key"));
     }

@@ -1,11 +1,13 @@
 //! Reading the body of a request, within its bounds.
 
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::task::Poll;
+use core::future::Future;
 use core::time::Duration;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderMap, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -13,79 +15,176 @@ use tidegate::display::HumanDuration;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::bounds::Bounds;
+use crate::connections::{Buffered, Line, STREAM_BYTES};
 
-/// Reads a whole body, or says why not.
-///
-/// A body that is larger than the bound, or too slow, is answered at once; what is left of it is discarded for a while,
-/// so that a sender that writes everything before it reads still gets the answer.
-pub(crate) async fn read(body: Incoming, bounds: &Bounds) -> Result<Bytes, Fault> {
-    read_at_most(body, bounds.body_bytes, bounds).await
+/// What a header is charged beside its name and value.
+const HEADER_BYTES: usize = 64;
+
+/// Reads the body of one request.
+#[derive(Debug)]
+pub(crate) struct BodyReader<'a> {
+    pub(crate) incoming: Incoming,
+    bounds: &'a Bounds,
+    line: &'a Arc<Line>,
+    headers: &'a HeaderMap,
+    version: Version,
 }
 
-/// As [`read`], with another bound.
-pub(crate) async fn read_at_most(mut body: Incoming, max: usize, bounds: &Bounds) -> Result<Bytes, Fault> {
-    if body.size_hint().lower() > max as u64 {
-        discard(body, bounds.linger);
-        return Err(too_large(max));
+impl<'a> BodyReader<'a> {
+    /// The body `incoming` of the request `head`, which came over `line`.
+    pub(crate) fn new(head: &'a Parts, incoming: Incoming, bounds: &'a Bounds, line: &'a Arc<Line>) -> Self {
+        Self { incoming, bounds, line, headers: &head.headers, version: head.version }
     }
-    let outcome = {
-        let mut reading = pin!(collect(&mut body, max));
-        // Small bodies arrive with the headers. Only those that do not cost a timer.
-        match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
-            Poll::Ready(done) => Ok(done),
-            Poll::Pending => Box::pin(tokio::time::timeout(bounds.body_timeout, reading)).await,
+
+    /// Reads a whole body, or says why not.
+    ///
+    /// A body that is larger than the bound, or too slow, is answered at once; what is left of it is discarded for a while,
+    /// so that a sender that writes everything before it reads still gets the answer.
+    pub(crate) async fn read(self) -> Result<Bytes, Fault> {
+        let max = self.bounds.body_bytes;
+        self.read_at_most(max).await
+    }
+
+    /// As [`BodyReader::read`], with another bound.
+    pub(crate) async fn read_at_most(mut self, max: usize) -> Result<Bytes, Fault> {
+        if self.incoming.size_hint().lower() > max as u64 {
+            self.discard();
+            return Err(too_large(max));
         }
-    };
-    match outcome {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(Incomplete::TooLarge)) => {
-            discard(body, bounds.linger);
-            Err(too_large(max))
+        let mut collected = Collected::default();
+        // Small bodies arrive with the headers. Only those that do not cost a timer, and are charged to the budget for slow
+        // peers.
+        let mut outcome = collected.take_ready(&mut self.incoming, max);
+        if outcome.is_none() {
+            let mut buffered = Buffered::of(Arc::clone(self.line));
+            let held = STREAM_BYTES + self.head_bytes();
+            let waiting = collected.wait(&mut self.incoming, max, held, &mut buffered);
+            outcome = Box::pin(tokio::time::timeout(self.bounds.body_timeout, waiting)).await.ok();
         }
-        Ok(Err(Incomplete::Broken(error))) => {
-            Err(Fault::new(FaultCode::MalformedBody, format_args!("the body broke off: {error}")))
-        }
-        Err(_) => Err(Fault::new(
-            FaultCode::BodyTimeout,
-            format_args!("the body did not arrive within {}", HumanDuration(bounds.body_timeout)),
-        )
-        .fix("send the headers when the body is ready")),
+        let fault = match outcome {
+            Some(Ok(())) => return Ok(collected.into_bytes()),
+            Some(Err(Incomplete::Broken(error))) => {
+                return Err(Fault::new(
+                    FaultCode::MalformedBody,
+                    format_args!("the body broke off: {error}"),
+                ));
+            }
+            Some(Err(Incomplete::TooLarge)) => too_large(max),
+            Some(Err(Incomplete::NoRoom)) => {
+                let detail = "the daemon holds as much of unfinished bodies as it may";
+                Fault::new(FaultCode::BodyMemoryFull, detail)
+                    .retry_after(1)
+                    .fix("send the headers when the body is ready")
+            }
+            None => Fault::new(
+                FaultCode::BodyTimeout,
+                format_args!("the body did not arrive within {}", HumanDuration(self.bounds.body_timeout)),
+            )
+            .fix("send the headers when the body is ready"),
+        };
+        self.discard();
+        Err(fault)
+    }
+
+    /// Discards what is left of the body, so that a sender that writes all of it before it reads still gets the answer.
+    pub(crate) fn discard(self) {
+        discard(self.incoming, self.version, self.bounds.linger);
+    }
+
+    /// What the head of the request takes, about; it is kept until the body is read.
+    fn head_bytes(&self) -> usize {
+        let bytes = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            name.as_str().len() + value.len() + HEADER_BYTES
+        };
+        self.headers.iter().map(bytes).sum()
     }
 }
 
 enum Incomplete {
     TooLarge,
+    NoRoom,
     Broken(hyper::Error),
 }
 
-async fn collect(body: &mut Incoming, max: usize) -> Result<Bytes, Incomplete> {
-    // A body usually is one piece, which is taken as it is.
-    let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(Incomplete::Broken)?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len().max(joined.len()).saturating_add(data.len()) > max {
-            return Err(Incomplete::TooLarge);
-        }
-        if first.is_empty() {
-            first = data;
-        } else {
-            if joined.is_empty() {
-                joined.extend_from_slice(&first);
-            }
-            joined.extend_from_slice(&data);
-        }
-        if body.is_end_stream() {
-            break;
-        }
-    }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
+/// What has come of a body. Usually it is one piece, which is taken as it is.
+#[derive(Debug, Default)]
+struct Collected {
+    first: Bytes,
+    joined: BytesMut,
 }
 
-/// Reads and forgets the rest of a body, for at most `linger`.
-pub(crate) fn discard(mut body: Incoming, linger: Duration) {
-    if body.is_end_stream() {
+impl Collected {
+    fn len(&self) -> usize {
+        self.first.len().max(self.joined.len())
+    }
+
+    /// Takes what has arrived already; `None` if that is not all.
+    fn take_ready(&mut self, body: &mut Incoming, max: usize) -> Option<Result<(), Incomplete>> {
+        loop {
+            let frame = body.frame().now_or_never()?;
+            match self.take(frame, max) {
+                Ok(true) if !body.is_end_stream() => {}
+                Ok(_) => return Some(Ok(())),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Waits for the rest, while `held` bytes beside what has come are held in `buffered`.
+    fn wait<'a>(
+        &'a mut self,
+        body: &'a mut Incoming,
+        max: usize,
+        held: usize,
+        buffered: &'a mut Buffered,
+    ) -> impl Future<Output = Result<(), Incomplete>> + 'a {
+        async move {
+            loop {
+                buffered.resize(held + self.len()).map_err(|_| Incomplete::NoRoom)?;
+                let frame = body.frame().await;
+                if !self.take(frame, max)? || body.is_end_stream() {
+                    return Ok(());
+                }
+                if let Some(done) = self.take_ready(body, max) {
+                    return done;
+                }
+            }
+        }
+    }
+
+    /// Takes a frame; whether there may be another.
+    fn take(
+        &mut self,
+        frame: Option<Result<http_body::Frame<Bytes>, hyper::Error>>,
+        max: usize,
+    ) -> Result<bool, Incomplete> {
+        let Some(frame) = frame else { return Ok(false) };
+        let Ok(data) = frame.map_err(Incomplete::Broken)?.into_data() else { return Ok(true) };
+        if self.len().saturating_add(data.len()) > max {
+            return Err(Incomplete::TooLarge);
+        }
+        if self.first.is_empty() {
+            self.first = data;
+        } else {
+            if self.joined.is_empty() {
+                self.joined.extend_from_slice(&self.first);
+            }
+            self.joined.extend_from_slice(&data);
+        }
+        Ok(true)
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.freeze() }
+    }
+}
+
+/// Reads and drops the rest of a body, for at most `linger`.
+///
+/// On HTTP/2 the stream is reset without an error instead, which tells the sender that the rest is not wanted and leaves the
+/// answer readable: a stream that stayed open would cost memory for as long as its sender likes.
+pub(crate) fn discard(mut body: Incoming, version: Version, linger: Duration) {
+    if body.is_end_stream() || version >= Version::HTTP_2 {
         return;
     }
     tokio::spawn(tokio::time::timeout(linger, async move { while let Some(Ok(_)) = body.frame().await {} }));

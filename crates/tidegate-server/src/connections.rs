@@ -3,10 +3,11 @@
 //! A connection notes when bytes arrive and when requests begin and end, as plain counters. A sweep a few times a second
 //! looks at all of them and ends those that are over a bound; so no request pays for a timer of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -21,25 +22,70 @@ use tokio_rustls::server::TlsStream;
 
 use crate::bounds::Bounds;
 
+mod buffered;
 mod flow;
+mod linger;
+mod peers;
+mod places;
 mod together;
 
+pub(crate) use buffered::{BufferBudget, Buffered, NoRoom, STREAM_BYTES};
 pub(crate) use flow::{Flowing, Streams};
+use linger::Linger;
+pub(crate) use peers::PeerKey;
+use peers::{IdleConnection, PeerUse, choose};
+pub(crate) use places::{Place, Places};
 pub(crate) use together::Together;
+
+/// What part of its connections a full listener closes at once to make room, if they are idle: one in so many.
+const EVICTED_PART: usize = 32;
+
+/// What every HTTP/2 connection begins with.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// All open connections of a daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     next: AtomicU64,
-    open: Mutex<HashMap<u64, Watched>>,
+    open: Mutex<Open>,
     /// Told when the last one closes.
     empty: Notify,
+    buffers: Arc<BufferBudget>,
+}
+
+/// The connections that are open, and their peers.
+#[derive(Debug, Default)]
+struct Open {
+    connections: HashMap<u64, Watched>,
+    /// Peers with a connection, and how many each has.
+    peers: HashMap<PeerKey, (Arc<PeerUse>, usize)>,
+}
+
+/// Which listener accepted a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenerId {
+    /// Different for each listener of a daemon.
+    pub(crate) index: usize,
+    /// What it is called in the policy: `http`, `admin`, `proxy`, `grpc` or `resp`.
+    pub(crate) name: &'static str,
+}
+
+/// The connections that were closed to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) connections: usize,
+    /// The peer with the most connections at that listener, and how many those were.
+    pub(crate) largest: Option<(PeerKey, usize)>,
 }
 
 /// One connection as the sweep sees it.
 #[derive(Debug)]
 struct Watched {
     line: Arc<Line>,
+    listener: ListenerId,
+    peer: PeerKey,
+    /// Whether its place is one that other listeners could have.
+    is_shared: bool,
     /// Requests finished when the sweep last looked.
     finished: u64,
     /// Since when no request is under way.
@@ -68,6 +114,12 @@ pub(crate) struct Line {
     held: AtomicU64,
     /// Answers that are on their way.
     flows: flow::Flows,
+    /// What is held for all connections, for those of this peer, and for this connection.
+    budget: Arc<BufferBudget>,
+    peer: Arc<PeerUse>,
+    /// Where it comes from; `None` for a Unix socket.
+    peer_address: Option<IpAddr>,
+    buffered: AtomicUsize,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
@@ -87,6 +139,11 @@ pub(crate) enum Order {
 // All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made visible by the
 // mutex of the waker.
 impl Line {
+    /// Where the connection comes from; `None` for a Unix socket.
+    pub(crate) fn peer_address(&self) -> Option<IpAddr> {
+        self.peer_address
+    }
+
     /// A request waits in line until the guard is dropped: meanwhile the sweep sees whether its client is still there,
     /// which nobody who does not read can.
     pub(crate) fn hold(&self) -> HeldRequest<'_> {
@@ -239,38 +296,68 @@ pub(crate) struct OpenConnection {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut open = self.connections.open();
-        open.remove(&self.id);
-        if open.is_empty() {
+        if let Some(watched) = open.connections.remove(&self.id)
+            && let Some((_, count)) = open.peers.get_mut(&watched.peer)
+        {
+            *count -= 1;
+            if *count == 0 {
+                open.peers.remove(&watched.peer);
+            }
+        }
+        if open.connections.is_empty() {
             self.connections.empty.notify_waiters();
         }
     }
 }
 
 impl Connections {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Watched>> {
-        // Every change is one insertion or removal, so a panic elsewhere leaves the map whole.
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Nothing that holds the lock panics between two changes that belong together.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection.
+    /// Adds a connection that no listener accepted.
     pub(crate) fn add(self: &Arc<Self>) -> OpenConnection {
+        self.accept(None, ListenerId::default(), false)
+    }
+
+    /// Adds a connection that `listener` accepted from `peer`. `is_shared` is whether it has a place of the shared pool.
+    pub(crate) fn accept(
+        self: &Arc<Self>,
+        peer: Option<IpAddr>,
+        listener: ListenerId,
+        is_shared: bool,
+    ) -> OpenConnection {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let line = Arc::new(Line::default());
+        let (peer_address, peer) = (peer, PeerKey::of(peer));
+        let mut open = self.open();
+        let (shared_use, count) = open.peers.entry(peer).or_default();
+        *count += 1;
+        let line = Arc::new(Line {
+            budget: Arc::clone(&self.buffers),
+            peer: Arc::clone(shared_use),
+            peer_address,
+            ..Line::default()
+        });
         let watched = Watched {
             line: Arc::clone(&line),
+            listener,
+            peer,
+            is_shared,
             finished: 0,
             idle_since: Instant::now(),
             head_since: None,
             stuck_since: None,
             asked: None,
         };
-        self.open().insert(id, watched);
+        open.connections.insert(id, watched);
+        drop(open);
         OpenConnection { connections: Arc::clone(self), id, line, names: Arc::default() }
     }
 
     /// How many are open.
     pub(crate) fn len(&self) -> usize {
-        self.open().len()
+        self.open().connections.len()
     }
 
     /// Returns when no connection is open.
@@ -288,12 +375,12 @@ impl Connections {
 
     /// How many requests are under way.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.open().values().map(|watched| watched.line.in_flight()).sum()
+        self.open().connections.values().map(|watched| watched.line.in_flight()).sum()
     }
 
     /// Tells all connections.
     pub(crate) fn tell_all(&self, order: Order) {
-        for watched in self.open().values() {
+        for watched in self.open().connections.values() {
             watched.line.tell(order);
         }
     }
@@ -301,7 +388,58 @@ impl Connections {
     /// Ends the connections that are over a bound at `now`; how many.
     pub(crate) fn sweep(&self, now: Instant, bounds: &Bounds) -> usize {
         let mut open = self.open();
-        open.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
+        open.connections.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
+    }
+
+    /// What connections hold of the budget for slow peers.
+    pub(crate) fn buffers(&self) -> &BufferBudget {
+        &self.buffers
+    }
+
+    /// How many connections each listener has, by its name.
+    pub(crate) fn by_listener(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for watched in self.open().connections.values().filter(|watched| !watched.listener.name.is_empty()) {
+            *counts.entry(watched.listener.name).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Closes idle connections so that the full `listener` can accept others: a part of what it has, at least one.
+    ///
+    /// Those of the peer with the most connections go first. A connection with a request is never closed here. With
+    /// `are_shared`, connections of other listeners that have a place of the shared pool are looked at too.
+    pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Evicted {
+        let mut open = self.open();
+        let mut counts: HashMap<PeerKey, usize> = HashMap::new();
+        let mut idle = Vec::new();
+        let mut held = 0;
+        for (id, watched) in &open.connections {
+            let is_own = watched.listener == listener;
+            if !is_own && !(are_shared && watched.is_shared) {
+                continue;
+            }
+            held += usize::from(is_own);
+            *counts.entry(watched.peer).or_default() += 1;
+            if watched.asked.is_none() && watched.line.in_flight() == 0 {
+                idle.push(IdleConnection {
+                    id: *id,
+                    peer: watched.peer,
+                    has_served: watched.line.finished.load(Ordering::Relaxed) > 0,
+                    idle_since: watched.idle_since,
+                });
+            }
+        }
+        let largest = counts.iter().map(|(peer, count)| (*peer, *count)).max_by_key(|(_, count)| *count);
+        let chosen = choose(&counts, idle, (held / EVICTED_PART).max(1));
+        for one in &chosen {
+            if let Some(watched) = open.connections.get_mut(&one.id) {
+                // A peer that has asked something learns it from the protocol; another has nothing to lose.
+                watched.line.tell(if one.has_served { Order::Finish } else { Order::Close });
+                watched.asked = Some(now);
+            }
+        }
+        Evicted { connections: chosen.len(), largest }
     }
 
     /// How often to sweep so that a bound is overrun by a quarter at most.
@@ -372,15 +510,45 @@ impl Watched {
 }
 
 /// A stream that notes on its line when bytes arrive, and when they cannot be sent.
+///
+/// Its shutdown lingers: when the peer is still sending, what it sends is read and dropped for a while, so that it gets to
+/// read the answer. Without that the kernel would reset the connection and take the answer with it.
 #[derive(Debug)]
 pub(crate) struct NotingStream<S> {
     stream: S,
     line: Arc<Line>,
+    /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where it is not spoken.
+    preface_read: Option<usize>,
+    linger: Linger,
 }
 
 impl<S> NotingStream<S> {
-    pub(crate) fn new(stream: S, line: Arc<Line>) -> Self {
-        Self { stream, line }
+    /// A stream of HTTP, of either version.
+    pub(crate) fn http(stream: S, line: Arc<Line>, linger: Duration) -> Self {
+        Self { stream, line, preface_read: Some(0), linger: Linger::new(linger) }
+    }
+
+    /// A stream of another protocol, which lingers by itself.
+    pub(crate) fn plain(stream: S, line: Arc<Line>) -> Self {
+        Self { stream, line, preface_read: None, linger: Linger::new(Duration::ZERO) }
+    }
+
+    /// Notes bytes that were read. Only the whole preface makes a connection one of HTTP/2: its requests have no time-out
+    /// for headers, since bytes between them are pings and window updates.
+    #[inline]
+    fn note_read(&mut self, read: &[u8]) {
+        self.line.reads.fetch_add(1, Ordering::Relaxed);
+        let Some(known) = self.preface_read else { return };
+        let expected = &HTTP2_PREFACE[known..];
+        let length = expected.len().min(read.len());
+        if expected[..length] != read[..length] {
+            self.preface_read = None;
+        } else if length == expected.len() {
+            self.preface_read = None;
+            self.line.is_http2.store(true, Ordering::Relaxed);
+        } else {
+            self.preface_read = Some(known + length);
+        }
     }
 }
 
@@ -394,14 +562,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let read = &buffer.filled()[before..];
-        if !read.is_empty() && self.line.reads.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.line.is_http2.store(read.starts_with(b"PRI "), Ordering::Relaxed);
+        if !read.is_empty() {
+            self.note_read(read);
         }
         result
     }
 }
 
-impl<S: AsyncWrite + Hearing + Unpin> AsyncWrite for NotingStream<S> {
+impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> AsyncWrite for NotingStream<S> {
     #[inline]
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -417,7 +585,8 @@ impl<S: AsyncWrite + Hearing + Unpin> AsyncWrite for NotingStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let Self { stream, line, linger, .. } = &mut *self;
+        linger.poll_shutdown(stream, line, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The HTTP door: from a request to a route, and from its outcome to an answer.
 
 use core::fmt::Write;
-use core::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::request::Parts;
@@ -11,9 +11,11 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
-use crate::body;
+use crate::body::BodyReader;
 use crate::bounds::Bounds;
+use crate::browser_guard::{check_host, check_rebinding, check_site};
 use crate::config::ServerConfig;
+use crate::connections::Line;
 use crate::daemon::{Daemon, Desk};
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
@@ -25,6 +27,8 @@ pub(crate) struct Serves {
     pub(crate) callers: bool,
     pub(crate) operators: bool,
     pub(crate) speaks: Speaks,
+    /// Whether it is on loopback without TLS, where a page in a browser may reach it under a name of its own.
+    pub(crate) is_plain_loopback: bool,
 }
 
 /// What is spoken on a listener.
@@ -41,6 +45,17 @@ pub(crate) enum Speaks {
 }
 
 impl Serves {
+    /// What the listener is called in the policy.
+    pub(crate) const fn name(self) -> &'static str {
+        match self.speaks {
+            Speaks::Api if self.callers => "http",
+            Speaks::Api => "admin",
+            Speaks::Proxy => "proxy",
+            Speaks::Grpc => "grpc",
+            Speaks::Resp => "resp",
+        }
+    }
+
     const fn audience(self, audience: Audience) -> bool {
         match audience {
             Audience::Callers => self.callers,
@@ -50,19 +65,19 @@ impl Serves {
     }
 }
 
-/// Answers one request.
+/// Answers one request, which came over `line`.
 ///
-/// `peer` is the address that the connection comes from, `names` are those in the client's certificate, if it showed one.
+/// `names` are those in the client's certificate, if it showed one.
 pub(crate) async fn answer(
     daemon: &Daemon,
     serves: Serves,
-    peer: Option<IpAddr>,
+    line: &Arc<Line>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Reply {
     let is_http1 = request.version() < http::Version::HTTP_2;
     let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
-    let mut reply = match dispatch(daemon, route, peer, names, request).await {
+    let mut reply = match dispatch(daemon, serves, route, line, names, request).await {
         Ok(reply) => reply,
         Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
@@ -94,53 +109,45 @@ impl From<Fault> for Unanswered {
 
 async fn dispatch(
     daemon: &Daemon,
+    serves: Serves,
     route: Option<Route>,
-    peer: Option<IpAddr>,
+    line: &Arc<Line>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Result<Reply, Unanswered> {
     let (head, incoming) = request.into_parts();
     let bounds = &daemon.config.bounds;
-    check_head(&head, bounds)?;
-    let Some(route) = route else {
-        body::discard(incoming, bounds.linger);
-        return Err(unknown_route(head.uri.path()).into());
-    };
-    if let Err(allowed) = route.takes(&head.method) {
-        body::discard(incoming, bounds.linger);
-        return Err(Unanswered::Method(reply::method_not_allowed(&head.method, route.path(), allowed)));
-    }
+    let body = BodyReader::new(&head, incoming, bounds, line);
     let in_force = daemon.in_force.load_full();
     let desk = Desk { daemon, in_force: &in_force };
-    let permitted = permit(&in_force.config, route, names, &head.headers);
-    let caller = match permitted {
-        Ok(caller) => caller,
-        Err(fault) => {
-            if fault.code == FaultCode::Unauthenticated {
-                let now = daemon.clock.now();
+    let (route, caller) = match taken(&in_force.config, bounds, serves, route, names, &head) {
+        Ok(taken) => taken,
+        Err(unanswered) => {
+            if matches!(&unanswered, Unanswered::Fault(fault) if fault.code == FaultCode::Unauthenticated) {
+                let (peer, now) = (line.peer_address(), daemon.clock.now());
                 daemon.audit.failed_request(Protocol::Http, peer, names, &head.headers, now);
             }
-            body::discard(incoming, bounds.linger);
-            return Err(fault.into());
+            body.discard();
+            return Err(unanswered);
         }
     };
     let caller = &caller;
     let reply = match route {
-        Route::Check => desk.check(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Report => desk.report(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Refund => desk.refund(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Reserve => desk.reserve(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Settle => desk.settle(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Release => desk.release(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Reset => desk.reset(caller, &body::read(incoming, bounds).await?).await?,
-        Route::Block => desk.block(caller, &body::read(incoming, bounds).await?).await?,
+        Route::Check => desk.check(caller, &body.read().await?).await?,
+        Route::Report => desk.report(caller, &body.read().await?).await?,
+        Route::Refund => desk.refund(caller, &body.read().await?).await?,
+        Route::Reserve => desk.reserve(caller, &body.read().await?).await?,
+        Route::Settle => desk.settle(caller, &body.read().await?).await?,
+        Route::Release => desk.release(caller, &body.read().await?).await?,
+        Route::Reset => desk.reset(caller, &body.read().await?).await?,
+        Route::Block => desk.block(caller, &body.read().await?).await?,
         Route::Authorize => {
             // A gateway may send the body of the request it asks about; it is not looked at.
-            body::discard(incoming, bounds.linger);
+            body.discard();
             desk.authorize(caller, head.uri.query(), &head.headers).await?
         }
         Route::Json => {
-            let body = body::read_at_most(incoming, bounds.grpc_message_bytes, bounds).await?;
+            let body = body.read_at_most(bounds.grpc_message_bytes).await?;
             // In a box, since it is large and every request would have to carry room for it.
             Box::pin(desk.json(caller, &body)).await?
         }
@@ -148,12 +155,8 @@ async fn dispatch(
             let (path, query) = (head.uri.path(), head.uri.query());
             let address = path.strip_prefix(route.path()).unwrap_or("");
             match head.method {
-                Method::PUT => {
-                    desk.set_override(caller, address, query, &body::read(incoming, bounds).await?).await?
-                }
-                Method::DELETE => {
-                    desk.remove_override(caller, address, query, &body::read(incoming, bounds).await?).await?
-                }
+                Method::PUT => desk.set_override(caller, address, query, &body.read().await?).await?,
+                Method::DELETE => desk.remove_override(caller, address, query, &body.read().await?).await?,
                 _ => {
                     caller.may_everywhere(Verb::Inspect)?;
                     desk.overrides(query)?
@@ -161,10 +164,10 @@ async fn dispatch(
             }
         }
         Route::Limits => desk.limits(head.uri.query())?,
-        Route::Explain => desk.explain(&body::read(incoming, bounds).await?).await?,
+        Route::Explain => desk.explain(&body.read().await?).await?,
         Route::AcknowledgeLoss => {
             caller.may_everywhere(Verb::Change)?;
-            body::discard(incoming, bounds.linger);
+            body.discard();
             desk.acknowledge_loss(caller).await?
         }
         Route::Leases => desk.leases().await?,
@@ -184,7 +187,30 @@ async fn dispatch(
     Ok(reply)
 }
 
-/// Who asks, if whoever it is may use this route at all. In which namespace, the operations see.
+/// The route and the caller of a request, if its head permits to look at its body.
+fn taken(
+    config: &ServerConfig,
+    bounds: &Bounds,
+    serves: Serves,
+    route: Option<Route>,
+    names: &[String],
+    head: &Parts,
+) -> Result<(Route, Caller), Unanswered> {
+    check_head(head, bounds)?;
+    let route = route.ok_or_else(|| unknown_route(head.uri.path()))?;
+    if let Err(allowed) = route.takes(&head.method) {
+        return Err(Unanswered::Method(reply::method_not_allowed(&head.method, route.path(), allowed)));
+    }
+    if config.authorization.is_none() && !route.takes_any_origin() {
+        check_site(&head.headers)?;
+        if serves.is_plain_loopback {
+            check_rebinding(head)?;
+        }
+    }
+    Ok((route, permit(config, route, names, &head.headers)?))
+}
+
+/// The caller, if it may use this route at all. The operations check for which namespace.
 fn permit(
     config: &ServerConfig,
     route: Route,
@@ -203,7 +229,7 @@ fn permit(
     Ok(caller)
 }
 
-/// Whether a head is within its bounds.
+/// Whether a head is within its bounds, and names its host as it should.
 pub(crate) fn check_head(head: &Parts, bounds: &Bounds) -> Result<(), Fault> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target > bounds.uri_bytes {
@@ -212,9 +238,9 @@ pub(crate) fn check_head(head: &Parts, bounds: &Bounds) -> Result<(), Fault> {
     }
     if head.headers.len() > bounds.headers {
         let detail = format_args!("{} headers; a request takes {}", head.headers.len(), bounds.headers);
-        return Err(Fault::new(FaultCode::HeadersTooLarge, detail));
+        return Err(Fault::new(FaultCode::HeadersTooLarge, detail).fix("send fewer headers"));
     }
-    Ok(())
+    check_host(head)
 }
 
 fn unknown_route(path: &str) -> Fault {

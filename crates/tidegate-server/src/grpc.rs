@@ -1,8 +1,9 @@
 //! The gRPC door: which service a call is for, and what all calls have in common.
 //!
 //! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their drain; only the services
-//! behind are tonic's. A message is read whole and within bounds before its service sees it, so that no service waits for
-//! a caller. Only reflection reads as it goes: it answers from what is in memory.
+//! behind are tonic's. Who calls is known from the head, before any of the message is kept. A message is read whole and
+//! within bounds before its service sees it, so that no service waits for a caller. Only reflection reads as it goes: it
+//! answers from what is in memory.
 
 mod counts;
 mod files;
@@ -13,13 +14,15 @@ mod rls;
 
 use core::convert::Infallible;
 use core::future::Future;
-use core::net::IpAddr;
 use core::pin::Pin;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE};
-use http::{HeaderValue, Request, Response, StatusCode, Version};
-use http_body_util::Full;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode};
@@ -31,8 +34,13 @@ use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use crate::authorization::Caller;
-use crate::body;
+use crate::body::BodyReader;
+use crate::bounds::Bounds;
+use crate::browser_guard::check_site;
+use crate::connections::{Buffered, Line, NoRoom, STREAM_BYTES};
 use crate::daemon::{Daemon, Desk};
+use crate::door::check_head;
+use crate::in_force::InForce;
 use crate::protocol::Protocol;
 use counts::Called;
 pub(crate) use counts::GrpcMetrics;
@@ -67,17 +75,20 @@ fn described() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
+/// The largest question of a reflection client in bytes: it names a file, a symbol or a type. Above it: `OUT_OF_RANGE`.
+const REFLECTION_BYTES: usize = 2 << 10;
+
 const DESCRIBED: &str = "the committed descriptions of the messages can be read";
 
 fn reflection_v1()
 -> tonic_reflection::server::v1::ServerReflectionServer<impl tonic_reflection::server::v1::ServerReflection> {
-    described().build_v1().expect(DESCRIBED)
+    described().build_v1().expect(DESCRIBED).max_decoding_message_size(REFLECTION_BYTES)
 }
 
 fn reflection_v1alpha() -> tonic_reflection::server::v1alpha::ServerReflectionServer<
     impl tonic_reflection::server::v1alpha::ServerReflection,
 > {
-    described().build_v1alpha().expect(DESCRIBED)
+    described().build_v1alpha().expect(DESCRIBED).max_decoding_message_size(REFLECTION_BYTES)
 }
 
 fn boxed<S>(service: S) -> Reflection
@@ -91,17 +102,26 @@ where
     Box::new(move |request| service.clone().call(request))
 }
 
-/// Answers one call.
+/// Answers one call, which came over `line`.
 pub(crate) async fn answer(
     daemon: &Daemon,
-    peer: Option<IpAddr>,
+    line: &Arc<Line>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Response<Body> {
     if request.version() < Version::HTTP_2 {
-        return older_version();
+        return rejected(
+            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            "this listener speaks gRPC, which needs HTTP/2; see listen.http for the HTTP API\n",
+        );
     }
-    let (called, response) = dispatch(daemon, peer, names, request).await;
+    if !is_grpc(request.headers()) {
+        return rejected(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "this listener speaks gRPC; send `content-type: application/grpc`\n",
+        );
+    }
+    let (called, response) = dispatch(daemon, line, names, request).await;
     // A call that was answered with messages has its status behind them, and it is good.
     let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
     daemon.metrics.grpc.answered(called, code);
@@ -110,43 +130,124 @@ pub(crate) async fn answer(
 
 async fn dispatch(
     daemon: &Daemon,
-    peer: Option<IpAddr>,
+    line: &Arc<Line>,
     names: &[String],
     request: Request<Incoming>,
 ) -> (Called, Response<Body>) {
-    let path = request.uri().path();
-    if path == envoy::SHOULD_RATE_LIMIT {
-        let response = match read(daemon, request).await {
-            Ok(request) => should_rate_limit(daemon, peer, names, request).await,
-            Err(fault) => refuse(daemon, &fault),
-        };
-        return (Called::RateLimit, response);
-    }
-    if path.starts_with(health::PATHS) {
-        let response = match read(daemon, request).await {
-            Ok(request) => daemon.services.health.answer(request).await,
-            Err(fault) => refuse(daemon, &fault),
-        };
-        return (Called::Health, response);
-    }
+    let (head, incoming) = request.into_parts();
+    let path = head.uri.path();
     let mut reflections = daemon.services.reflection.iter();
-    if let Some((_, reflection)) = reflections.find(|(paths, _)| path.starts_with(paths)) {
-        return (Called::Reflection, never_fails(reflection(request).await));
-    }
-    let detail = format!("there is no method {}", tidegate_wire::text::shortened(path, 128));
-    let fault = Fault::new(FaultCode::UnknownRoute, detail).fix("ask reflection for those that there are");
-    body::discard(request.into_body(), daemon.config.bounds.linger);
-    (Called::Other, refuse(daemon, &fault))
+    let called = match path {
+        envoy::SHOULD_RATE_LIMIT => Called::RateLimit,
+        path if path.starts_with(health::PATHS) => Called::Health,
+        _ if reflections.any(|(paths, _)| path.starts_with(paths)) => Called::Reflection,
+        _ => Called::Other,
+    };
+    let response = match answer_to(daemon, line, names, called, head, incoming).await {
+        Ok(response) => response,
+        Err(fault) => refuse(daemon, &fault),
+    };
+    (called, response)
 }
 
-/// Whoever speaks HTTP/1 here is at the wrong door, and would not see the status of a call.
-fn older_version() -> Response<Body> {
-    const TEXT: &str = "this listener speaks gRPC, which needs HTTP/2; see listen.http for the HTTP API\n";
-    let mut response = Response::new(Body::new(Full::from(TEXT)));
-    *response.status_mut() = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
+/// Answers a call of a known kind. Everything that the head decides is decided before any of the body is kept.
+async fn answer_to(
+    daemon: &Daemon,
+    line: &Arc<Line>,
+    names: &[String],
+    called: Called,
+    head: Parts,
+    incoming: Incoming,
+) -> Result<Response<Body>, Fault> {
+    let bounds = &daemon.config.bounds;
+    check_head(&head, bounds)?;
+    let in_force = daemon.in_force.load_full();
+    if in_force.config.authorization.is_none() {
+        check_site(&head.headers)?;
+    }
+    match called {
+        Called::RateLimit => {
+            let caller = authenticate(daemon, &in_force, line, names, &head.headers)?;
+            let request = read(head, incoming, bounds, line).await?;
+            Ok(should_rate_limit(daemon, &in_force, &caller, request).await)
+        }
+        Called::Health => {
+            let request = read(head, incoming, bounds, line).await?;
+            let held = hold_stream(line)?;
+            Ok(kept_open(daemon.services.health.answer(request).await, held))
+        }
+        Called::Reflection => {
+            authenticate(daemon, &in_force, line, names, &head.headers)?;
+            let held = hold_stream(line)?;
+            let reflections = &daemon.services.reflection;
+            let found = reflections.iter().find(|(paths, _)| head.uri.path().starts_with(paths));
+            let (_, reflection) = found.ok_or_else(|| unknown_method(head.uri.path()))?;
+            let request = Request::from_parts(head, incoming);
+            Ok(kept_open(never_fails(reflection(request).await), held))
+        }
+        Called::Other => Err(unknown_method(head.uri.path())),
+    }
+}
+
+/// The caller of a call, which writes an audit line if its token or certificate is not one of the policy's.
+fn authenticate(
+    daemon: &Daemon,
+    in_force: &InForce,
+    line: &Line,
+    names: &[String],
+    headers: &HeaderMap,
+) -> Result<Caller, Fault> {
+    Caller::of(&in_force.config, names, headers).inspect_err(|_| {
+        let now = daemon.clock.now();
+        daemon.audit.failed_request(Protocol::Rls, line.peer_address(), names, headers, now);
+    })
+}
+
+fn unknown_method(path: &str) -> Fault {
+    let detail = format!("there is no method {}", tidegate_wire::text::shortened(path, 128));
+    Fault::new(FaultCode::UnknownRoute, detail).fix("ask reflection for those that there are")
+}
+
+/// Room for a stream that may stay open: a watch of health, or reflection.
+fn hold_stream(line: &Arc<Line>) -> Result<Buffered, Fault> {
+    let mut held = Buffered::of(Arc::clone(line));
+    held.resize(STREAM_BYTES).map_err(|NoRoom| {
+        let detail = "the daemon holds as many open streams as it may";
+        Fault::new(FaultCode::BodyMemoryFull, detail).fix("close streams that are not used")
+    })?;
+    Ok(held)
+}
+
+/// The response, which holds the room of its stream until its last message.
+fn kept_open(response: Response<Body>, held: Buffered) -> Response<Body> {
+    response.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            let _held = &held;
+            frame
+        }))
+    })
+}
+
+/// Whether a call is one of gRPC by its media type, as `application/grpc+proto`.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    media_type.is_some_and(|media_type| {
+        media_type.len() >= GRPC.len() && media_type[..GRPC.len()].eq_ignore_ascii_case(GRPC)
+    })
+}
+
+/// How the media type of every call begins.
+const GRPC: &[u8] = b"application/grpc";
+
+/// The answer to a request that is no call, whose sender would not see the status of one.
+fn rejected(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::new(Full::from(text)));
+    *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    if status == StatusCode::HTTP_VERSION_NOT_SUPPORTED {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 
@@ -158,30 +259,24 @@ fn never_fails<T>(answer: Result<T, Infallible>) -> T {
 }
 
 /// Reads the message of a call.
-async fn read(daemon: &Daemon, request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Fault> {
-    let bounds = &daemon.config.bounds;
-    let (head, incoming) = request.into_parts();
-    let message = body::read_at_most(incoming, bounds.grpc_message_bytes, bounds).await?;
+async fn read(
+    head: Parts,
+    incoming: Incoming,
+    bounds: &Bounds,
+    line: &Arc<Line>,
+) -> Result<Request<Full<Bytes>>, Fault> {
+    let body = BodyReader::new(&head, incoming, bounds, line);
+    let message = body.read_at_most(bounds.grpc_message_bytes).await?;
     Ok(Request::from_parts(head, Full::new(message)))
 }
 
 async fn should_rate_limit(
     daemon: &Daemon,
-    peer: Option<IpAddr>,
-    names: &[String],
+    in_force: &InForce,
+    caller: &Caller,
     request: Request<Full<Bytes>>,
 ) -> Response<Body> {
-    let in_force = daemon.in_force.load_full();
-    let desk = Desk { daemon, in_force: &in_force };
-    let caller = match Caller::of(&in_force.config, names, request.headers()) {
-        Ok(caller) => caller,
-        Err(fault) => {
-            let now = daemon.clock.now();
-            daemon.audit.failed_request(Protocol::Rls, peer, names, request.headers(), now);
-            return refuse(daemon, &fault);
-        }
-    };
-    let caller = &caller;
+    let desk = Desk { daemon, in_force };
     let mut is_read = false;
     let decide = |request: tonic::Request<RateLimitRequest>| {
         is_read = true;
@@ -259,7 +354,9 @@ fn status_of(daemon: &Daemon, fault: &Fault) -> Status {
         FaultCode::Forbidden => Code::PermissionDenied,
         FaultCode::BodyTimeout => Code::DeadlineExceeded,
         FaultCode::StoreUnavailable => Code::Unavailable,
-        FaultCode::TooManyKept => Code::ResourceExhausted,
+        FaultCode::TooManyKept | FaultCode::BodyMemoryFull | FaultCode::HeadersTooLarge => {
+            Code::ResourceExhausted
+        }
         FaultCode::Internal => Code::Internal,
         _ => Code::InvalidArgument,
     };

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod address;
 mod admin;
 mod audit;
@@ -33,6 +34,7 @@ mod authorize;
 mod blocks;
 mod body;
 mod bounds;
+mod browser_guard;
 mod changes;
 mod config;
 mod connections;
@@ -51,6 +53,7 @@ mod histogram;
 mod in_force;
 mod leases;
 mod listener;
+mod log_interval;
 mod members;
 pub mod metrics;
 mod openapi;

@@ -45,7 +45,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 66] = [
+pub const TABLE: [(&str, &str); 73] = [
     (
         "tidegate_decisions",
         "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",
@@ -65,12 +65,19 @@ pub const TABLE: [(&str, &str); 66] = [
     ("tidegate_http_requests", "Requests by route and status"),
     ("tidegate_faults", "Messages that could not be taken as a request, by what was wrong"),
     ("tidegate_connections", "Open connections"),
+    ("tidegate_listener_connections", "Open connections by listener"),
     ("tidegate_connections_accepted", "Connections accepted"),
+    ("tidegate_connections_evicted", "Idle connections closed because their listener was full"),
     ("tidegate_connections_timed_out", "Connections closed for being idle or slow"),
     (
         "tidegate_accept_pauses",
         "Times a listener stopped accepting because it had all the connections it may have",
     ),
+    (
+        "tidegate_buffered_bytes",
+        "Bytes held for slow peers: unfinished bodies, half commands, replies that are not read",
+    ),
+    ("tidegate_buffer_refusals", "Times a slow peer was refused room for more bytes"),
     ("tidegate_store_failures", "Calls to the store that failed or took too long"),
     ("tidegate_refusal_lines_suppressed", "Refusals that got no line in the log"),
     ("tidegate_clock_steps", "Steps of the wall clock by more than a minute, which decisions do not follow"),
@@ -204,6 +211,7 @@ pub(crate) struct Shared {
     pub(crate) permits_expired: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) connections_timed_out: AtomicU64,
+    pub(crate) connections_evicted: AtomicU64,
     pub(crate) accept_pauses: AtomicU64,
     pub(crate) store_failures: AtomicU64,
     pub(crate) lines_suppressed: AtomicU64,
@@ -369,6 +377,15 @@ fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> f
     Ok(())
 }
 
+fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, connections: &Connections) -> fmt::Result {
+    let name = "tidegate_listener_connections";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
+    for (listener, count) in connections.by_listener() {
+        ConstGauge::new(count).encode(family.encode_family(&[("listener", listener)])?)?;
+    }
+    Ok(())
+}
+
 /// Writes a histogram; the page adds the unit to its name.
 fn encode_durations(
     encoder: &mut DescriptorEncoder<'_>,
@@ -429,6 +446,7 @@ impl Collector for DaemonCollector {
             ("tidegate_permits_kept", stats.permits_kept as u64),
             ("tidegate_permits_kept_max", stats.permits_max as u64),
             ("tidegate_connections", connections.len() as u64),
+            ("tidegate_buffered_bytes", connections.buffers().held() as u64),
             ("tidegate_policy_version", in_force.version.number),
             ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
             ("tidegate_policy_last_reload_successful", u64::from(told.error().is_none())),
@@ -440,6 +458,8 @@ impl Collector for DaemonCollector {
             ("tidegate_permits_expired", read(&shared.permits_expired)),
             ("tidegate_connections_accepted", read(&shared.connections_accepted)),
             ("tidegate_connections_timed_out", read(&shared.connections_timed_out)),
+            ("tidegate_connections_evicted", read(&shared.connections_evicted)),
+            ("tidegate_buffer_refusals", connections.buffers().refused()),
             ("tidegate_accept_pauses", read(&shared.accept_pauses)),
             ("tidegate_store_failures", read(&shared.store_failures)),
             ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
@@ -497,6 +517,7 @@ impl Collector for DaemonCollector {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
         }
+        encode_listeners(&mut encoder, connections)?;
         process_metrics::encode(&mut encoder)?;
         let help = help("tidegate_decision_duration_seconds");
         encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)

@@ -46,6 +46,7 @@ pub(crate) struct OverrideBody {
     /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or `{"limit": 50}`. What is left out
     /// is as in the limit.
     #[schema(value_type = Object)]
+    #[serde(deserialize_with = "tidegate_wire::object::without_duplicates")]
     numbers: Map<String, Value>,
     /// After how many milliseconds it no longer applies. Without it, it applies until it is deleted.
     #[serde(default)]

@@ -87,7 +87,7 @@ impl Parameters<'_> {
         Ok(number.unwrap_or(default))
     }
 
-    /// All values of a parameter, each `attribute=value`.
+    /// All values of a parameter, each `attribute=value`. An attribute that is given twice is an error.
     pub(crate) fn pairs(&self, name: &'static str) -> Result<Vec<AttributePair<'_>>, Fault> {
         let values = self.0.iter().filter(|(known, _)| known == name);
         let pair = |(_, text): &AttributePair<'_>| {
@@ -98,12 +98,18 @@ impl Parameters<'_> {
                     .fix(format!("write it as {name}=user=ada, once for each attribute"))
             })
         };
-        values
-            .map(|one| {
-                let end = pair(one)?;
-                Ok((Cow::Borrowed(&one.1[..end]), Cow::Borrowed(&one.1[end + 1..])))
-            })
-            .collect()
+        let mut pairs: Vec<AttributePair<'_>> = Vec::new();
+        for one in values {
+            let end = pair(one)?;
+            let attribute = &one.1[..end];
+            if pairs.iter().any(|(known, _)| known == attribute) {
+                let shown = shortened(attribute, SHOWN_BYTES_MAX);
+                let detail = format_args!("{name} gives attribute \"{shown}\" twice");
+                return Err(malformed(detail).field(name).fix("give it once"));
+            }
+            pairs.push((Cow::Borrowed(attribute), Cow::Borrowed(&one.1[end + 1..])));
+        }
+        Ok(pairs)
     }
 }
 
@@ -158,6 +164,7 @@ mod tests {
                 "key=ada",
                 "key \"ada\" is not an attribute with its value; write it as key=user=ada, once for each attribute",
             ),
+            ("key=user=ada&key=user=bob", "key gives attribute \"user\" twice; give it once"),
             ("name=%ff", "the query is not UTF-8 when decoded; "),
         ] {
             assert_eq!(fault(query), expected);

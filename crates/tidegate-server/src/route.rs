@@ -124,6 +124,12 @@ impl Route {
         }
     }
 
+    /// Whether gateways pass requests of their own clients to it, or it tells nothing: then it is served whatever page a
+    /// browser was made to send the request by, and whatever host it names.
+    pub(crate) const fn takes_any_origin(self) -> bool {
+        matches!(self, Self::Authorize | Self::Healthz | Self::Readyz)
+    }
+
     /// The route at `path`.
     pub(crate) fn find(path: &str) -> Option<Self> {
         // The one that matters for speed comes first.

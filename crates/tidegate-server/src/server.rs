@@ -20,18 +20,19 @@ use tidegate_policy::Policy;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
+use crate::acceptor::{Acceptor, connections_max};
 use crate::address::Address;
 use crate::audit::Audit;
 use crate::bounds::Bounds;
 use crate::changes::Changes;
 use crate::config::ServerConfig;
 use crate::connections::{
-    Connections, Hearing, Line, NotingStream, OpenConnection, Order, Streams, Together,
+    Connections, Hearing, Line, ListenerId, NotingStream, OpenConnection, Order, Places, Streams, Together,
 };
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
@@ -40,7 +41,8 @@ use crate::follow::follow;
 use crate::grpc::{self, Services};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::leases::carry_leases;
-use crate::listener::{ListenError, Listener, Preambles, Stream};
+use crate::listener::{ListenError, Listener};
+use crate::log_interval::EveryTenSeconds;
 use crate::members::Members;
 use crate::metrics::{Metrics, Watched};
 use crate::overrides::History;
@@ -52,12 +54,6 @@ use crate::resp::{self, RespState};
 use crate::shared_store::{SharedStore, keep_joined};
 use crate::tls::{Tls, TlsFiles, names_in};
 use tidegate_clock::Clock;
-
-/// How long accepting rests after the system had no file or memory for a connection.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
-
-/// How often at most a full listener says so.
-const PAUSE_LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long writing what is left may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
@@ -132,18 +128,23 @@ impl Server {
         for address in &config.http {
             let (listener, bound) = Listener::open(address, doors.backlog).await?;
             let operators = config.admin.is_none() && bound.is_local();
-            let serves = Serves { callers: true, operators, speaks: Speaks::Api };
+            let is_plain_loopback = is_plain_loopback(&bound, http_tls.is_some());
+            let serves = Serves { callers: true, operators, speaks: Speaks::Api, is_plain_loopback };
             http.push(bound);
             doors.opened.push((listener, serves, http_tls.clone()));
         }
-        let serves = Serves { callers: false, operators: true, speaks: Speaks::Api };
+        let serves =
+            Serves { callers: false, operators: true, speaks: Speaks::Api, is_plain_loopback: false };
         let admin = doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), serves).await?;
         let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
-        let serves = Serves { callers: true, operators: false, speaks: Speaks::Proxy };
+        let serves =
+            Serves { callers: true, operators: false, speaks: Speaks::Proxy, is_plain_loopback: false };
         let proxy = doors.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
-        let serves = Serves { callers: true, operators: false, speaks: Speaks::Grpc };
+        let serves =
+            Serves { callers: true, operators: false, speaks: Speaks::Grpc, is_plain_loopback: false };
         let grpc = doors.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
-        let serves = Serves { callers: true, operators: false, speaks: Speaks::Resp };
+        let serves =
+            Serves { callers: true, operators: false, speaks: Speaks::Resp, is_plain_loopback: false };
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
@@ -192,20 +193,24 @@ impl Server {
             config,
         });
         daemon.tell_readiness().await;
-        let callers = Arc::new(Semaphore::new(daemon.config.bounds.connections));
-        let operators = Arc::new(Semaphore::new(daemon.config.bounds.admin_connections));
-        let accept = |(listener, serves, tls): Door| {
-            let room = if serves.callers { &callers } else { &operators };
-            tokio::spawn(accept_all(
-                Arc::clone(&daemon),
+        let callers = doors.opened.iter().filter(|(_, serves, _)| serves.callers).count();
+        let mut callers = Places::divide(connections_max(&daemon.config), callers).into_iter();
+        let mut operators = Places::divide(daemon.config.bounds.admin_connections, 1).into_iter();
+        let accept = |(index, (listener, serves, tls)): (usize, Door)| {
+            let places = if serves.callers { callers.next() } else { operators.next() };
+            let acceptor = Acceptor {
+                daemon: Arc::clone(&daemon),
                 listener,
                 serves,
                 tls,
-                Arc::clone(room),
-                stop.subscribe(),
-            ))
+                id: ListenerId { index, name: serves.name() },
+                places: places.expect("there are places for each listener"),
+                paused: EveryTenSeconds::default(),
+                failed: EveryTenSeconds::default(),
+            };
+            tokio::spawn(acceptor.run(stop.subscribe()))
         };
-        let acceptors = doors.opened.into_iter().map(accept).collect();
+        let acceptors = doors.opened.into_iter().enumerate().map(accept).collect();
         let mut tasks = vec![
             tokio::spawn(tick(Arc::clone(&daemon))),
             tokio::spawn(sweep(Arc::clone(&daemon))),
@@ -258,6 +263,7 @@ impl Doors {
         let tls = self.tls(tls)?;
         let Some(address) = address else { return Ok(None) };
         let (listener, bound) = Listener::open(address, self.backlog).await?;
+        let serves = Serves { is_plain_loopback: is_plain_loopback(&bound, tls.is_some()), ..serves };
         self.opened.push((listener, serves, tls));
         Ok(Some(bound))
     }
@@ -267,6 +273,10 @@ impl Doors {
         self.tls.extend(tls.clone());
         Ok(tls)
     }
+}
+
+fn is_plain_loopback(bound: &Address, has_tls: bool) -> bool {
+    !has_tls && bound.is_local() && bound.tcp().is_some()
 }
 
 impl fmt::Debug for Server {
@@ -397,91 +407,18 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Accepts until told to stop.
-async fn accept_all(
-    daemon: Arc<Daemon>,
-    listener: Listener,
-    serves: Serves,
-    tls: Option<Arc<Tls>>,
-    room: Arc<Semaphore>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let shared = daemon.metrics.shared();
-    let mut said = None::<Instant>;
-    let is_introduced = serves.speaks == Speaks::Proxy && daemon.config.proxy_protocol;
-    let preambles = is_introduced.then(|| Arc::new(Preambles::default()));
-    loop {
-        if room.available_permits() == 0 {
-            shared.accept_pauses.fetch_add(1, Ordering::Relaxed);
-            if said.is_none_or(|said| said.elapsed() >= PAUSE_LINE_EVERY) {
-                said = Some(Instant::now());
-                let connections = daemon.connections.len();
-                tracing::warn!(
-                    connections,
-                    "connection limit reached ({connections}); new connections wait in the kernel's queue"
-                );
-            }
-        }
-        let accepted = tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => return,
-            accepted = async {
-                let place = Arc::clone(&room).acquire_owned().await.expect("the semaphore is never closed");
-                (place, listener.accept().await)
-            } => accepted,
-        };
-        match accepted {
-            (place, Ok(mut stream)) => {
-                shared.connections_accepted.fetch_add(1, Ordering::Relaxed);
-                let mut open = daemon.connections.add();
-                let daemon = Arc::clone(&daemon);
-                let tls = tls.clone();
-                let preambles = preambles.clone();
-                let mut peer = Peer { address: stream.peer(), is_tls: tls.is_some(), is_named: true };
-                tokio::spawn(async move {
-                    let _place = place;
-                    if let Some(preambles) = preambles {
-                        match preambles.read(&daemon, &mut stream, peer, &open.line).await {
-                            Some(named) => peer = named,
-                            None => return,
-                        }
-                    }
-                    match (stream, tls) {
-                        (Stream::Tcp(stream), None) => serve(daemon, serves, peer, stream, open).await,
-                        (Stream::Unix(stream), None) => serve(daemon, serves, peer, stream, open).await,
-                        (Stream::Tcp(stream), Some(tls)) => {
-                            if let Some(stream) = shake_hands(&daemon, &tls, stream).await {
-                                open.names = names_shown(&stream);
-                                serve(daemon, serves, peer, stream, open).await;
-                            }
-                        }
-                        (Stream::Unix(stream), Some(tls)) => {
-                            if let Some(stream) = shake_hands(&daemon, &tls, stream).await {
-                                open.names = names_shown(&stream);
-                                serve(daemon, serves, peer, stream, open).await;
-                            }
-                        }
-                    }
-                });
-            }
-            (_, Err(error)) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::select! {
-                    _ = stop.wait_for(|stop| *stop) => return,
-                    () = tokio::time::sleep(ACCEPT_REST) => {}
-                }
-            }
-        }
-    }
-}
-
 /// A connection after its TLS handshake, which takes at most as long as a request's headers may.
-async fn shake_hands<S>(daemon: &Daemon, tls: &Tls, stream: S) -> Option<TlsStream<S>>
+pub(crate) async fn shake_hands<S>(daemon: &Daemon, tls: &Tls, line: &Line, stream: S) -> Option<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let handshake = tokio::time::timeout(daemon.config.bounds.header_timeout, tls.acceptor().accept(stream));
-    let error = match handshake.await {
+    let handshake = tokio::select! {
+        handshake = handshake => handshake,
+        // The listener is full, or the daemon ends.
+        () = line.told() => return None,
+    };
+    let error = match handshake {
         Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it took too long".to_owned(),
@@ -492,13 +429,13 @@ where
 }
 
 /// The names in the certificate that a client showed.
-fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
+pub(crate) fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     shown.map_or_else(Arc::default, names_in)
 }
 
 /// Serves one connection to its end.
-async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Peer, stream: S, open: OpenConnection)
+pub(crate) async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Peer, stream: S, open: OpenConnection)
 where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
@@ -526,7 +463,7 @@ where
                 let (daemon, line, names) = &*shared;
                 line.request_started();
                 let _finished = Finished(line);
-                Ok::<_, Infallible>(grpc::answer(daemon, peer.address, names, request).await)
+                Ok::<_, Infallible>(grpc::answer(daemon, line, names, request).await)
             }
         });
         return run(&daemon, &builder, Some(together), service, stream, &line).await;
@@ -537,7 +474,7 @@ where
             let (daemon, line, names) = &*shared;
             line.request_started();
             let _finished = Finished(line);
-            Ok::<_, Infallible>(answer(daemon, serves, peer.address, names, request).await)
+            Ok::<_, Infallible>(answer(daemon, serves, line, names, request).await)
         }
     });
     run(&daemon, &builder, Some(together), service, stream, &line).await;
@@ -582,7 +519,8 @@ async fn run<S, T, B, E>(
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
     E: HttpServerConnExec<T::Future, B>,
 {
-    let io = TokioIo::new(NotingStream::new(stream, Arc::clone(line)));
+    let linger = daemon.config.bounds.linger;
+    let io = TokioIo::new(NotingStream::http(stream, Arc::clone(line), linger));
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;
     let mut is_finishing = false;

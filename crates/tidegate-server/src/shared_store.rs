@@ -18,9 +18,9 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, Stor
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
-use crate::store_failure_log::{StoreFailureLog, with_causes};
 use crate::regular_file::read_regular;
 use crate::renewed::FILE_BYTES_MAX;
+use crate::store_failure_log::{StoreFailureLog, with_causes};
 
 /// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);

@@ -21,6 +21,8 @@ pub enum FaultCode {
     MalformedBody,
     /// The query or a header of a gateway subrequest cannot be taken.
     MalformedQuery,
+    /// The request has no `Host`, more than one, or one that is not a host name or an address.
+    MalformedHost,
     /// The request asks for something this version does not have.
     NotAvailable,
     /// No such route.
@@ -52,6 +54,8 @@ pub enum FaultCode {
     StoreUnavailable,
     /// As many permits or refund keys are kept as the bound allows.
     TooManyKept,
+    /// The unfinished bodies of all requests together have as many bytes as the daemon holds.
+    BodyMemoryFull,
     /// No server of the upstream could be reached; nothing was sent to one.
     UpstreamUnreachable,
     /// The server behind the proxy broke off, or did not answer in HTTP.
@@ -64,9 +68,10 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::MalformedBody,
         Self::MalformedQuery,
+        Self::MalformedHost,
         Self::NotAvailable,
         Self::UnknownRoute,
         Self::UnknownNamespace,
@@ -82,6 +87,7 @@ impl FaultCode {
         Self::UriTooLong,
         Self::StoreUnavailable,
         Self::TooManyKept,
+        Self::BodyMemoryFull,
         Self::UpstreamUnreachable,
         Self::UpstreamBroken,
         Self::UpstreamTimeout,
@@ -93,6 +99,7 @@ impl FaultCode {
         match self {
             Self::MalformedBody => "malformed_body",
             Self::MalformedQuery => "malformed_query",
+            Self::MalformedHost => "malformed_host",
             Self::NotAvailable => "not_available",
             Self::UnknownRoute => "unknown_route",
             Self::UnknownNamespace => "unknown_namespace",
@@ -108,6 +115,7 @@ impl FaultCode {
             Self::UriTooLong => "uri_too_long",
             Self::StoreUnavailable => "store_unavailable",
             Self::TooManyKept => "too_many_kept",
+            Self::BodyMemoryFull => "body_memory_full",
             Self::UpstreamUnreachable => "upstream_unreachable",
             Self::UpstreamBroken => "upstream_broken",
             Self::UpstreamTimeout => "upstream_timeout",
@@ -118,7 +126,11 @@ impl FaultCode {
     /// The HTTP status.
     pub const fn status(self) -> u16 {
         match self {
-            Self::MalformedBody | Self::MalformedQuery | Self::NotAvailable | Self::UnknownTable => 400,
+            Self::MalformedBody
+            | Self::MalformedQuery
+            | Self::MalformedHost
+            | Self::NotAvailable
+            | Self::UnknownTable => 400,
             Self::UnknownRoute | Self::UnknownNamespace | Self::UnknownLimit | Self::UnknownPermit => 404,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
@@ -130,7 +142,7 @@ impl FaultCode {
             Self::Internal => 500,
             Self::UpstreamUnreachable | Self::UpstreamBroken => 502,
             Self::UpstreamTimeout => 504,
-            Self::StoreUnavailable | Self::TooManyKept => 503,
+            Self::StoreUnavailable | Self::TooManyKept | Self::BodyMemoryFull => 503,
         }
     }
 

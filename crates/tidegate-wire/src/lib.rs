@@ -19,6 +19,7 @@ pub mod explanation;
 pub mod fault;
 pub mod headers;
 pub mod leases;
+pub mod object;
 pub mod operation;
 pub mod pairs;
 pub mod permits;

@@ -10,6 +10,7 @@ use tidegate::{Class, Cost};
 use utoipa::ToSchema;
 
 use crate::fault::{Fault, FaultCode};
+use crate::object::{self, Object};
 use crate::pairs::Pairs;
 use crate::text::Text;
 
@@ -46,7 +47,7 @@ pub struct Check<'a> {
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
     /// The read or write of a partitioned table that it makes.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
     /// Only look: the same answer, and nothing is charged. Default false.
     #[serde(default)]
@@ -149,7 +150,7 @@ pub struct Reserve<'a> {
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
     /// The read or write of a partitioned table that it makes.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
     /// After how long an unsettled reservation expires, in milliseconds: 1 to 86400000 (a day), default 60000. It then
     /// keeps its charge and gives back what it lent.
@@ -372,13 +373,13 @@ impl<'de> Deserialize<'de> for Criticality {
     }
 }
 
-/// Reads a body.
+/// Reads a body, which is an object.
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault> {
-    serde_json::from_slice(body).map_err(|error| {
+    serde_json::from_slice(body).map(|Object(read)| read).map_err(|error| {
         if body.is_empty() {
             return Fault::new(FaultCode::MalformedBody, "the body is empty; this route takes a JSON object");
         }
-        Fault::of_body::<T>(&error, body)
+        Fault::of_body::<Object<T>>(&error, body)
     })
 }
 

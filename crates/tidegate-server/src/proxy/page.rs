@@ -21,14 +21,32 @@ pub(crate) const SECURITY_POLICY: &str =
 /// The longest wait after which the page comes back by itself, in seconds. Beyond it a person decides.
 const RELOAD_SECONDS_MAX: u64 = 3600;
 
-/// Whether who asks is a browser that shows pages: it names HTML before JSON.
+/// Whether the client is a browser that shows pages: it accepts HTML, and prefers it to JSON or names it first.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
-    let Some(accept) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
-    let position = |media: &str| accept.to_ascii_lowercase().find(media);
-    match (position("text/html"), position("json")) {
-        (Some(html), Some(json)) => html < json,
-        (html, None) => html.is_some(),
-        (None, Some(_)) => false,
+    let (mut html, mut json) = (0, 0);
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    for range in values.flat_map(|value| value.split(',')) {
+        let (media_type, parameters) = range.split_once(';').unwrap_or((range, ""));
+        let media_type = media_type.trim().to_ascii_lowercase();
+        let quality = quality(parameters);
+        if media_type == "text/html" && quality > json {
+            html = html.max(quality);
+        } else if media_type.ends_with("json") && quality > html {
+            json = json.max(quality);
+        }
+    }
+    html > json
+}
+
+/// The weight of a media range in thousandths (RFC 9110, 12.4.2): 1000 where it has none, 0 where it cannot be read.
+fn quality(parameters: &str) -> u16 {
+    let weight = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let weight = weight.map(|(name, value)| (name.trim(), value.trim()));
+    let Some((_, value)) = { weight }.find(|(name, _)| name.eq_ignore_ascii_case("q")) else { return 1000 };
+    match value.split_once('.').unwrap_or((value, "")) {
+        ("1", _) => 1000,
+        ("0", digits) if digits.len() <= 3 => format!("{digits:0<3}").parse().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -97,6 +115,12 @@ mod tests {
     fn browsers_get_a_page_and_programs_do_not() {
         assert!(accepts("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"));
         assert!(accepts("TEXT/HTML"));
+        assert!(accepts("text/html, application/json"));
+        assert!(accepts("application/json;q=0.5, text/html"));
+        assert!(!accepts("text/html;q=0"));
+        assert!(!accepts("text/html;Q=0.000"));
+        assert!(!accepts("text/html; level=1; q=0.4, application/json; q=0.5"));
+        assert!(!accepts("text/html;q=high"));
         assert!(!accepts("*/*"));
         assert!(!accepts("application/json, text/html"));
         assert!(!accepts("application/problem+json"));

@@ -56,8 +56,8 @@ pub(super) fn open(
 
 async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<Line>) -> Ending {
     let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return Ending::Broken };
-    let mut client = NotingStream::new(TokioIo::new(client), Arc::clone(line));
-    let mut server = NotingStream::new(TokioIo::new(server), Arc::clone(line));
+    let mut client = NotingStream::plain(TokioIo::new(client), Arc::clone(line));
+    let mut server = NotingStream::plain(TokioIo::new(server), Arc::clone(line));
     match tokio::io::copy_bidirectional(&mut client, &mut server).await {
         Ok(_) => Ending::Whole,
         Err(_) => Ending::Broken,

@@ -6,7 +6,7 @@
 use core::future::poll_fn;
 use core::net::IpAddr;
 use core::pin::{Pin, pin};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,14 +17,19 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::authorization::Identity;
 use super::session::{Ending, Session};
 use crate::authorization::Shown;
-use crate::connections::{Hearing, Line, NotingStream, OpenConnection, Order};
+use crate::connections::{Buffered, Hearing, Line, NotingStream, OpenConnection, Order};
 use crate::daemon::Daemon;
 
 /// How much room there is at least for what comes next.
 const READ_BYTES_MIN: usize = 4 << 10;
 
-/// How much is read at once at most, and how much room is kept while nothing comes.
+/// How much is read at once at most.
 const READ_BYTES_MAX: usize = 64 << 10;
+
+/// How many bytes of commands and replies a connection may hold that are not charged to the budget for slow peers
+/// ([`crate::connections::Buffered`]). A connection that is refused more is closed if its client does not read its replies
+/// or has sent half a command; otherwise it reads less at once.
+const FREE_BYTES: usize = 2 * READ_BYTES_MIN;
 
 /// How many bytes of replies may wait for a client that does not read them. Above it nothing more is read from that
 /// client; when it has taken nothing for [`crate::Bounds::idle_timeout`], the connection closes.
@@ -36,6 +41,10 @@ const LAST_READS_MAX: u32 = 16;
 /// How much of what follows a protocol error or the last failed login is read to nowhere, so that the client gets to read the
 /// error.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
+
+/// What a client is told whose half command is one too many.
+const STARVED: &[u8] =
+    b"-ERR the server holds as many unfinished commands as it may; connect again later\r\n";
 
 /// Whether commands were read whose replies are not written yet, and who wants to know.
 pub(super) struct Answering {
@@ -73,6 +82,10 @@ struct Connection<S> {
     /// How much of `output` is written.
     written: usize,
     answering: Answering,
+    /// What it holds beyond [`FREE_BYTES`].
+    buffered: Buffered,
+    /// Whether it ends because it was refused more.
+    is_starved: bool,
     /// How much to read next; more after a read that took all there was room for.
     read_bytes: usize,
     /// Whether nothing more is read.
@@ -91,12 +104,14 @@ where
 {
     let line = Arc::clone(&open.line);
     let mut connection = Connection {
-        stream: NotingStream::new(stream, Arc::clone(&line)),
+        stream: NotingStream::plain(stream, Arc::clone(&line)),
         input: BytesMut::new(),
         input_needed: 1,
         has_more: false,
         output: Vec::new(),
         written: 0,
+        buffered: Buffered::of(Arc::clone(&line)),
+        is_starved: false,
         answering: Answering { line, has_begun: false },
         read_bytes: READ_BYTES_MIN,
         is_read_closed: false,
@@ -118,6 +133,10 @@ where
         }
     }
     connection.answering.end();
+    if connection.is_starved && connection.output.is_empty() {
+        connection.output.extend_from_slice(STARVED);
+        let _ = connection.poll_write(&mut Context::from_waker(Waker::noop()));
+    }
     if matches!(session.ending, Some(Ending::Malformed | Ending::FailedLogins)) {
         let linger = daemon.config.bounds.linger;
         let _ = tokio::time::timeout(linger, connection.discard()).await;
@@ -138,6 +157,10 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
                 return Poll::Ready(false);
             }
             let waiting = self.output.len() - self.written;
+            if !self.has_budget(0) && (waiting > 0 || self.input.len() > FREE_BYTES) {
+                self.is_starved = true;
+                return Poll::Ready(false);
+            }
             let has_room = waiting < REPLY_BYTES_MAX;
             if self.has_more && has_room {
                 return Poll::Ready(true);
@@ -165,7 +188,10 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
                 Poll::Ready(Ok(0)) => self.is_read_closed = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
                 Poll::Pending if self.reads_left.is_some() => self.is_read_closed = true,
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.shrink();
+                    return Poll::Pending;
+                }
             }
         }
     }
@@ -177,13 +203,38 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
             None => {}
         }
         let missing = self.input_needed.saturating_sub(self.input.len());
-        self.input.reserve(missing.clamp(self.read_bytes, READ_BYTES_MAX));
+        let wanted = missing.clamp(self.read_bytes, READ_BYTES_MAX);
+        if self.has_budget(wanted) {
+            self.input.reserve(wanted);
+        } else if self.input.len() <= READ_BYTES_MIN {
+            self.input.reserve(READ_BYTES_MIN);
+        } else {
+            self.is_starved = true;
+            return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
+        }
         let room = self.input.capacity() - self.input.len();
         let read = pin!(self.stream.read_buf(&mut self.input)).poll(cx);
         if let Poll::Ready(Ok(count)) = read {
             self.read_bytes = if count == room { READ_BYTES_MAX } else { READ_BYTES_MIN };
         }
         read
+    }
+
+    /// Charges what the connection holds, and `more` that is to be read; whether there was room for it.
+    fn has_budget(&mut self, more: usize) -> bool {
+        let input = self.input.capacity().max(self.input.len() + more);
+        self.buffered.resize((input + self.output.capacity()).saturating_sub(FREE_BYTES)).is_ok()
+    }
+
+    /// Lets go of buffers that are empty, while nothing comes.
+    fn shrink(&mut self) {
+        if self.input.is_empty() && self.input.capacity() > READ_BYTES_MIN {
+            self.input = BytesMut::new();
+        }
+        if self.output.is_empty() && self.output.capacity() > READ_BYTES_MIN {
+            self.output = Vec::new();
+        }
+        self.has_budget(0);
     }
 
     /// Writes as much as the client takes.

@@ -205,8 +205,10 @@ impl Session {
         replies: &mut Replies<'_>,
     ) -> Result<(), Refused> {
         let Some(command) = command else {
+            // Before the question who it is, which a request from a browser does not answer either.
+            self.end_http(&arguments[0])?;
             self.identity.caller()?;
-            return Err(self.unknown(arguments));
+            return Err(unknown(arguments));
         };
         self.identity.may_send(command)?;
         if !command.takes(arguments.len()) {
@@ -288,24 +290,17 @@ impl Session {
         Ok(())
     }
 
-    /// What Redis says of a command that there is not; a client that is no Redis client is not listened to further.
-    fn unknown(&mut self, arguments: &[Cow<'_, [u8]>]) -> Refused {
-        let name = &arguments[0];
-        // The first words of requests that browsers can be made to send.
+    /// Ends the connection of a client that speaks HTTP: a page can make a browser send such a request, with commands in
+    /// its body.
+    fn end_http(&mut self, name: &[u8]) -> Result<(), Refused> {
+        // The first word of a request with a body, and a header that every request has.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
             self.ending = Some(Ending::Malformed);
-            return Refused::err(
+            return Err(Refused::err(
                 "this listener speaks RESP, not HTTP; use the address of listen.http".to_owned(),
-            );
+            ));
         }
-        let mut text = format!("unknown command '{}', with args beginning with: ", Shown(name));
-        for argument in &arguments[1..] {
-            if text.len() > SHOWN_BYTES_MAX * 2 {
-                break;
-            }
-            let _ = write!(text, "'{}' ", Shown(argument));
-        }
-        Refused::err(text)
+        Ok(())
     }
 
     /// Takes a token. One that is nobody's is answered after a while, and the last of several ends the connection.
@@ -418,6 +413,18 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What Redis says of a command that there is not.
+fn unknown(arguments: &[Cow<'_, [u8]>]) -> Refused {
+    let mut text = format!("unknown command '{}', with args beginning with: ", Shown(&arguments[0]));
+    for argument in &arguments[1..] {
+        if text.len() > SHOWN_BYTES_MAX * 2 {
+            break;
+        }
+        let _ = write!(text, "'{}' ", Shown(argument));
+    }
+    Refused::err(text)
 }
 
 fn number_of(text: &[u8]) -> Option<u64> {

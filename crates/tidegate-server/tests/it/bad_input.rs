@@ -19,7 +19,10 @@ async fn bodies_that_cannot_be_taken_say_why() {
     for (body, hint) in [
         ("", "empty"),
         ("{", "EOF"),
-        ("null", "expected struct Check"),
+        ("null", "expected an object"),
+        (r#"["api",{"user":"ada"}]"#, "invalid type: sequence, expected an object"),
+        (r#"{"namespace":"api","access":["t","k","read"]}"#, "invalid type: sequence, expected an object"),
+        (r#"{"namespace":"api","cost":1,"cost":1}"#, "duplicate field `cost`"),
         (r#"{"namespace":"api"}}"#, "trailing characters"),
         (r#"{"attributes":{}}"#, "missing field `namespace`"),
         (r#"{"namespace":7}"#, "a string"),

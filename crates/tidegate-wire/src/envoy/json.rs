@@ -15,13 +15,11 @@ use super::{RateLimitRequest, RateLimitResponse};
 use crate::fault::Fault;
 use crate::operation;
 
-use request::Object;
-
 /// Reads a request. Whether it can be decided is seen afterwards, as for one that came over gRPC.
 ///
 /// The error names the field and where it stands; bytes that are no JSON object are one as well.
 pub fn read(body: &[u8]) -> Result<RateLimitRequest, Fault> {
-    let Object(request): Object<EnvoyRequest> = operation::read(body)?;
+    let request: EnvoyRequest = operation::read(body)?;
     Ok(request.into())
 }
 

@@ -28,6 +28,7 @@ pub(crate) fn hold(stand: &Stand, fields: Fields) {
 /// What holds of the gateways that ask over HTTP, too.
 pub(crate) fn hold_over_http(stand: &Stand, fields: Fields) {
     hold(stand, fields);
+    no_header_lets_a_request_pass_whose_key_is_used_up(stand);
     a_hostile_key_is_that_key_and_nothing_else(stand, "k\u{e4}se \u{2603} \u{1f984}");
     a_key_that_cannot_be_counted_is_an_error(stand);
 }
@@ -137,6 +138,39 @@ fn a_key_that_cannot_be_counted_is_an_error(stand: &Stand) {
         assert_eq!(answer.status, 400, "{answer:?}");
     }
     assert_eq!(stand.service.take_seen().len(), 0);
+}
+
+/// Gateways pass headers on to the check, and the daemon rejects large ones before it has read them: the gateway must see
+/// that answer, and not the write error of a connection that was closed.
+pub(crate) fn no_header_lets_a_request_pass_whose_key_is_used_up(stand: &Stand) {
+    let key = ("X-Api-Key", b"headers".as_slice());
+    let statuses: Vec<u16> = (0..6).map(|_| get(&stand.public, &[key]).status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+    stand.service.take_seen();
+    let pass = |headers: &[(&str, &[u8])], what: &str| {
+        for _ in 0..3 {
+            // Some gateways answer before they have read all of it, and close.
+            let answer = try_send(&stand.public, "GET", "/large", headers, b"");
+            let seen = stand.service.take_seen().len();
+            assert_eq!(seen, 0, "{what} reached the service: {answer:?}");
+            assert!(
+                answer.as_ref().is_ok_and(|answer| answer.status >= 400) || answer.is_err(),
+                "{answer:?}"
+            );
+        }
+    };
+    for kilobytes in [10, 14, 20, 50, 64, 100, 200, 400] {
+        let filler = vec![b'x'; kilobytes << 10];
+        pass(&[key, ("X-Filler", &filler)], &format!("one header of {kilobytes} KB"));
+        let names: Vec<String> = (0..kilobytes).map(|number| format!("X-Filler-{number}")).collect();
+        let mut many = vec![key];
+        many.extend(names.iter().map(|name| (name.as_str(), &filler[..1 << 10])));
+        pass(&many, &format!("{kilobytes} headers of 1 KB"));
+    }
+    let names: Vec<String> = (0..300).map(|number| format!("X-Filler-{number}")).collect();
+    let mut many = vec![key];
+    many.extend(names.iter().map(|name| (name.as_str(), b"v".as_slice())));
+    pass(&many, "300 short headers");
 }
 
 fn has_room_for_key(stand: &Stand, key: &str, cost: u64) -> bool {

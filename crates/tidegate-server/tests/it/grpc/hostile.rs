@@ -209,8 +209,9 @@ async fn a_message_that_never_ends_is_answered_and_charges_nothing() {
         let body = http_body_util::StreamBody::new(
             tonic::codegen::tokio_stream::wrappers::ReceiverStream::new(body),
         );
-        let request = http::Request::post(format!("http://t{path}")).body(body).unwrap();
-        let answer = sender.send_request(request).await.unwrap();
+        let request =
+            http::Request::post(format!("http://t{path}")).header("content-type", "application/grpc");
+        let answer = sender.send_request(request.body(body).unwrap()).await.unwrap();
         assert_eq!(answer.headers()["grpc-status"], "4", "{path}");
     }
     drop((pieces, body, sender));

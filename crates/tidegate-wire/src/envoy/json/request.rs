@@ -1,14 +1,14 @@
 //! A request as it stands in JSON.
 
 use core::fmt;
-use core::marker::PhantomData;
 
-use serde::de::{self, Unexpected, value::MapAccessDeserializer};
+use serde::de::{self, Unexpected};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use crate::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
+use crate::object::Object;
 
 const U32_MAX: u64 = u32::MAX as u64;
 
@@ -110,30 +110,6 @@ impl From<EnvoyOwnLimit> for RateLimitOverride {
 
 fn plain<T, M: From<T>>(list: Option<Vec<Object<T>>>) -> Vec<M> {
     list.into_iter().flatten().map(|Object(one)| one.into()).collect()
-}
-
-/// A message, which is an object. Without this a list of its values in their order would be taken for one.
-#[derive(Debug)]
-pub(super) struct Object<T>(pub(super) T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> de::Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-    }
 }
 
 /// A whole number from 0 to `MAX`, with or without quotes.

@@ -1,0 +1,152 @@
+//! The budget for bytes that the daemon holds on behalf of slow peers: unfinished bodies, half commands, unread replies.
+//!
+//! There is one budget for all connections, and two shares of it. A connection may hold at most a quarter of what is free,
+//! and all connections of one peer together at most half of it. So the shares shrink as the budget fills up, and some of
+//! it stays free however many connections ask for as much as they can: a peer that holds little always gets room.
+
+use core::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::Line;
+
+/// The most bytes that all connections hold together. Above it, and above a share of it, an unfinished body is answered
+/// with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that does not read its replies is closed.
+pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
+
+/// What a waiting request, or a stream that stays open, is charged beside its bytes: its task and its entry in the
+/// connection.
+pub(crate) const STREAM_BYTES: usize = 4 << 10;
+
+/// The bytes that all connections of a daemon hold.
+#[derive(Debug, Default)]
+pub(crate) struct BufferBudget {
+    held: AtomicUsize,
+    /// How often a connection was refused more.
+    refused: AtomicU64,
+}
+
+impl BufferBudget {
+    /// How many bytes are held.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// How often a connection was refused more.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// There is no room for more bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+/// Bytes that one request or connection holds, given back when this is dropped.
+pub(crate) struct Buffered {
+    line: Arc<Line>,
+    bytes: usize,
+}
+
+impl Buffered {
+    /// Nothing yet.
+    pub(crate) fn of(line: Arc<Line>) -> Self {
+        Self { line, bytes: 0 }
+    }
+
+    /// Holds `bytes` from now on. On an error it holds what it held before. Fewer bytes are never refused.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        // All counters are relaxed: they bound a sum, and order nothing else.
+        let Line { budget, peer, buffered, .. } = &*self.line;
+        if bytes <= self.bytes {
+            let less = self.bytes - bytes;
+            for counter in [&budget.held, &peer.held, buffered] {
+                counter.fetch_sub(less, Ordering::Relaxed);
+            }
+            self.bytes = bytes;
+            return Ok(());
+        }
+        let more = bytes - self.bytes;
+        let free = BUFFERED_BYTES_MAX.saturating_sub(budget.held.load(Ordering::Relaxed));
+        let of_line = buffered.load(Ordering::Relaxed).saturating_add(more);
+        let of_peer = peer.held.load(Ordering::Relaxed).saturating_add(more);
+        if of_line > free / 4 || of_peer > free / 2 {
+            budget.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(NoRoom);
+        }
+        for counter in [&budget.held, &peer.held, buffered] {
+            counter.fetch_add(more, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Buffered {
+    fn drop(&mut self) {
+        let _ = self.resize(0);
+    }
+}
+
+impl fmt::Debug for Buffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Buffered").field(&self.bytes).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Connections, ListenerId, OpenConnection};
+    use super::*;
+
+    const HTTP: ListenerId = ListenerId { index: 0, name: "http" };
+
+    fn connection(connections: &Arc<Connections>, peer: u8) -> OpenConnection {
+        connections.accept(Some([10, 0, 0, peer].into()), HTTP, false)
+    }
+
+    /// As many pieces of 64 KiB as it gets.
+    fn greedy(open: &OpenConnection) -> Buffered {
+        let mut buffered = Buffered::of(Arc::clone(&open.line));
+        while buffered.resize(buffered.bytes + (64 << 10)).is_ok() {}
+        buffered
+    }
+
+    #[test]
+    fn one_peer_with_any_number_of_connections_leaves_room_for_others() {
+        let connections = Arc::new(Connections::default());
+        let open: Vec<_> = (0..1000).map(|_| connection(&connections, 1)).collect();
+        let held: Vec<_> = open.iter().map(greedy).collect();
+        assert!(held[0].bytes <= BUFFERED_BYTES_MAX / 5 + (64 << 10), "{} by one connection", held[0].bytes);
+        let by_peer: usize = held.iter().map(|one| one.bytes).sum();
+        assert!(by_peer <= BUFFERED_BYTES_MAX / 3, "{by_peer} by one peer");
+        let other = connection(&connections, 2);
+        assert_eq!(Buffered::of(Arc::clone(&other.line)).resize(8 << 20), Ok(()));
+    }
+
+    #[test]
+    fn however_many_peers_take_what_they_can_one_that_needs_little_gets_it() {
+        let connections = Arc::new(Connections::default());
+        let open: Vec<_> = (0..200).map(|peer| connection(&connections, peer)).collect();
+        let mut held: Vec<_> = open.iter().map(greedy).collect();
+        // Whoever came first took more; a second turn shows that the budget stays within its bound.
+        held.extend(open.iter().map(greedy));
+        assert!(connections.buffers().held() <= BUFFERED_BYTES_MAX);
+        let other = connection(&connections, 250);
+        assert_eq!(Buffered::of(Arc::clone(&other.line)).resize(16 << 10), Ok(()));
+    }
+
+    #[test]
+    fn what_is_dropped_or_shrunk_is_given_back() {
+        let connections = Arc::new(Connections::default());
+        let open = connection(&connections, 1);
+        let mut one = Buffered::of(Arc::clone(&open.line));
+        one.resize(1 << 20).unwrap();
+        assert_eq!(one.resize(BUFFERED_BYTES_MAX), Err(NoRoom));
+        one.resize(1 << 10).unwrap();
+        assert_eq!((connections.buffers().held(), connections.buffers().refused()), (1 << 10, 1));
+        drop(one);
+        assert_eq!(connections.buffers().held(), 0);
+        assert_eq!(open.line.peer.held.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! Closing a connection whose peer is still sending, without losing the last answer.
+//!
+//! A socket that is closed with bytes unread, or that gets bytes afterwards, answers with a reset, and the peer's system
+//! then drops what the peer has not read yet. A gateway that writes a large request sees a write error instead of the
+//! answer, and a gateway that fails open would let the request pass. So the answer is ended first, and what still comes is
+//! read and dropped until the peer closes, for a bounded time.
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::Line;
+
+/// How many bytes are read and dropped at once.
+const DROPPED_BYTES: usize = 8 << 10;
+
+/// How many reads a peer that never stops sending has before other connections get their turn.
+const READS_MAX: usize = 32;
+
+/// How far the closing of a connection is.
+#[derive(Debug)]
+pub(super) struct Linger {
+    time: Duration,
+    is_write_shut: bool,
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl Linger {
+    /// Reads on for at most `time`; not at all for zero.
+    pub(super) fn new(time: Duration) -> Self {
+        Self { time, is_write_shut: false, until: None }
+    }
+
+    /// Ends what is written, then reads on if the peer has sent more than the requests that were answered.
+    pub(super) fn poll_shutdown<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        stream: &mut S,
+        line: &Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.is_write_shut {
+            match Pin::new(&mut *stream).poll_shutdown(cx) {
+                Poll::Ready(Ok(())) => self.is_write_shut = true,
+                other => return other,
+            }
+            // Relaxed: both are written by the task that is asking.
+            let reads = line.reads.load(Ordering::Relaxed);
+            if self.time.is_zero() || reads == line.reads_at_finish.load(Ordering::Relaxed) {
+                return Poll::Ready(Ok(()));
+            }
+            self.until = Some(Box::pin(tokio::time::sleep(self.time)));
+        }
+        let Some(until) = &mut self.until else { return Poll::Ready(Ok(())) };
+        if until.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut dropped = [0; DROPPED_BYTES];
+        for _ in 0..READS_MAX {
+            let mut buffer = ReadBuf::new(&mut dropped);
+            match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                // The peer has closed, or is gone.
+                Poll::Ready(_) => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
