@@ -307,7 +307,7 @@ async fn decide(
     let desk = Desk { daemon, in_force };
     match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
-            visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), namespace, permit));
+            visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit));
             visit.told.decision = "admit";
             visit.limits = limits;
             Ok(())

@@ -14,6 +14,8 @@ use crate::renewed::Look;
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) config: ProxyConfig,
+    /// The namespaces in which some route lets requests wait.
+    pub(crate) waiting_namespaces: Box<[Box<str>]>,
     all: Box<[Route]>,
     upstreams: Vec<Arc<Upstream>>,
     /// What is counted of requests that no route takes.
@@ -51,7 +53,18 @@ impl Routes {
         };
         let all = config.routes.iter().map(route).collect();
         let other = Arc::new(metrics.route(""));
-        Self { config: config.clone(), all, upstreams, other }
+        let waiting = config.routes.iter().filter(|route| !route.wait.is_zero());
+        let mut waiting_namespaces: Vec<Box<str>> =
+            waiting.filter_map(|route| route.namespace.as_deref().map(Box::from)).collect();
+        waiting_namespaces.sort_unstable();
+        waiting_namespaces.dedup();
+        let waiting_namespaces = waiting_namespaces.into();
+        Self { config: config.clone(), waiting_namespaces, all, upstreams, other }
+    }
+
+    /// Whether requests in a namespace may wait.
+    pub(crate) fn lets_wait(&self, namespace: &str) -> bool {
+        self.waiting_namespaces.binary_search_by(|known| (**known).cmp(namespace)).is_ok()
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {
