@@ -8,6 +8,7 @@ mod http2;
 mod introduced;
 pub(crate) mod log;
 mod policy;
+mod reused_connections;
 mod store;
 mod tls;
 mod tokens;
