@@ -4,13 +4,14 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, HOST, VARY};
+use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
+use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -18,6 +19,7 @@ use tracing::Instrument;
 use super::attributes::Context;
 use super::body::{AnswerBody, RequestBody};
 use super::forward::{Errand, forward};
+use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
 use super::rejection::Rejection;
@@ -189,10 +191,11 @@ async fn admit<'r>(
         return Err(Fault::new(FaultCode::MethodNotAllowed, detail).into());
     }
     let host = host_of(head)?;
+    let host = host.as_ref().map(CanonicalHost::name);
     let sent: Box<str> = head.uri.path().into();
     let path = PlainPath::read(&sent, config.paths)?;
-    let Some(route) = in_force.routes.find(&head.method, path.matched(), host.as_deref()) else {
-        let path = tidegate_wire::text::shortened(path.matched(), 128);
+    let Some(route) = in_force.routes.find(&head.method, path.matched(), host) else {
+        let path = shortened(path.matched(), 128);
         let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
         return Err(fault.fix("see proxy.routes of the configuration").into());
     };
@@ -205,7 +208,7 @@ async fn admit<'r>(
             }
             _ => None,
         };
-        let context = Context { client, path: &path, claims: claims.as_ref() };
+        let context = Context { client, host, path: &path, claims: claims.as_ref() };
         decide(daemon, in_force, route, namespace, head, &context, upload, visit).await?;
     }
     if path.is_rewritten() {
@@ -237,29 +240,6 @@ fn readdress(head: &mut Parts, path: &str) -> Result<(), Fault> {
 
 fn malformed(detail: &str) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
-}
-
-/// The host that is asked for; the address names it before the header does (RFC 9112, 3.2.2), and the header is made to
-/// agree.
-fn host_of(head: &mut Parts) -> Result<Option<Box<str>>, Fault> {
-    if head.headers.get_all(HOST).iter().nth(1).is_some() {
-        return Err(malformed("duplicate header host").fix("send it once"));
-    }
-    if let Some(authority) = head.uri.authority() {
-        let value =
-            HeaderValue::from_str(authority.as_str()).map_err(|_| malformed("the host cannot be read"))?;
-        head.headers.insert(HOST, value);
-    }
-    let Some(value) = head.headers.get(HOST) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| malformed("header host is not ASCII"))?;
-    let authority: http::uri::Authority = match text {
-        "" => return Ok(None),
-        text => text.parse().map_err(|_| malformed("header host is no host"))?,
-    };
-    if text.contains('@') {
-        return Err(malformed("header host names a user"));
-    }
-    Ok(Some(authority.host().to_ascii_lowercase().into()))
 }
 
 /// Asks the engine on behalf of a request. What is admitted is held by `visit`.

@@ -4,6 +4,7 @@ mod answers;
 mod deaf;
 mod forwarding;
 mod hostile;
+mod hosts;
 mod http2;
 mod introduced;
 pub(crate) mod log;

@@ -1,5 +1,6 @@
 //! Clients that mean ill.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -130,6 +131,35 @@ pub(super) fn head(stream: u32) -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x84, 0x01, 0x01, b't'];
     block.extend_from_slice(b"\x00\x06x-user\x01a");
     frame(1, 5, stream, &block)
+}
+
+/// A literal header field that no table remembers. Lengths below 127 take one byte.
+pub(super) fn literal(name: &str, value: &[u8]) -> Vec<u8> {
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
+    [&[0, length(name.as_bytes())], name.as_bytes(), &[length(value)], value].concat()
+}
+
+/// Sends one HTTP/2 request with this header block and reads the kind of the first frame that answers it.
+pub(super) async fn answered_with(proxy: SocketAddr, block: &[u8]) -> u8 {
+    let mut stream = TcpStream::connect(proxy).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    stream.write_all(&frame(1, 5, 1, block)).await.unwrap();
+    let mut all = Vec::new();
+    loop {
+        let mut at = 0;
+        while at + 9 <= all.len() {
+            let length =
+                usize::from(all[at]) << 16 | usize::from(all[at + 1]) << 8 | usize::from(all[at + 2]);
+            if matches!(all[at + 3], 1 | 3 | 7) {
+                return all[at + 3];
+            }
+            at += 9 + length;
+        }
+        if stream.read_buf(&mut all).await.unwrap_or(0) == 0 {
+            return 7;
+        }
+    }
 }
 
 async fn http2(world: &World) -> TcpStream {
