@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
@@ -19,6 +19,7 @@ use tracing::Instrument;
 use super::attributes::Context;
 use super::body::{AnswerBody, RequestBody};
 use super::forward::{Errand, forward};
+use super::headers::{self, is_refused_method};
 use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
@@ -157,7 +158,7 @@ async fn begin(
     let sends_anyway = !head.headers.contains_key(EXPECT);
     let upload = RequestBody::new(incoming);
     match admit(daemon, in_force, peer, &mut head, &upload, visit).await {
-        Ok((route, sender)) => Ok(Errand::new(daemon, route, head, sender, upload)),
+        Ok((route, sender)) => Ok(Errand::new(daemon, route, head, sender, upload, &in_force.routes.headers)),
         Err(unforwarded) => {
             if sends_anyway {
                 upload.discard(daemon.config.bounds.linger);
@@ -186,10 +187,12 @@ async fn admit<'r>(
     };
     visit.told.client = client;
     check_head(head, &daemon.config.bounds)?;
-    if head.method == Method::CONNECT {
-        let detail = "the proxy does not open tunnels; ask for a path";
-        return Err(Fault::new(FaultCode::MethodNotAllowed, detail).into());
+    if is_refused_method(&head.method) {
+        let detail = format_args!("the proxy does not take {}", shortened(head.method.as_str(), 32));
+        return Err(Fault::new(FaultCode::MethodNotAllowed, detail).fix("use another method").into());
     }
+    in_force.routes.headers.check_connection(&head.headers)?;
+    headers::join_cookies(&mut head.headers);
     let host = host_of(head)?;
     let host = host.as_ref().map(CanonicalHost::name);
     let sent: Box<str> = head.uri.path().into();
@@ -200,7 +203,7 @@ async fn admit<'r>(
         return Err(fault.fix("see proxy.routes of the configuration").into());
     };
     visit.counts = Arc::clone(&route.counts);
-    upload.set_patience(route.config.timeouts.idle);
+    upload.prepare(route.config.timeouts.idle, &in_force.routes.headers);
     if let Some(namespace) = &route.config.namespace {
         let claims = match &config.tokens {
             Some(tokens) if route.config.attributes.need_claims() => {

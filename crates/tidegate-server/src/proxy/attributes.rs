@@ -100,6 +100,11 @@ impl RequestAttributes {
         self
     }
 
+    /// Where each attribute comes from.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &AttributeSource> {
+        self.sources.iter().map(|(_, source)| source)
+    }
+
     /// Whether any attribute comes from a token, so that one must be read.
     pub fn need_claims(&self) -> bool {
         self.sources.iter().any(|(_, source)| matches!(source, AttributeSource::Claim(_)))

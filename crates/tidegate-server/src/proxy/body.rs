@@ -11,6 +11,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use super::headers::HeaderRules;
 use super::visit::{Ending, Visit};
 use crate::connections::Flowing;
 
@@ -219,6 +220,8 @@ pub(crate) enum RequestBody {
 pub(crate) struct Upload {
     body: Incoming,
     patience: Patience,
+    /// Which trailers pass; all of them while no route has taken the request.
+    rules: Option<Arc<HeaderRules>>,
     /// What has become of it so far.
     pub(crate) seen: Seen,
 }
@@ -250,7 +253,7 @@ pub(crate) enum Broke {
 }
 
 impl RequestBody {
-    /// A body that comes; see [`Self::set_patience`].
+    /// A body that comes; see [`Self::prepare`].
     pub(crate) fn new(body: Incoming) -> Self {
         if body.is_end_stream() {
             return Self::Empty;
@@ -263,13 +266,16 @@ impl RequestBody {
             last: Instant::now(),
             broke: None,
         };
-        Self::Upload(Arc::new(Mutex::new(Upload { body, patience: Patience::new(IDLE_MAX, None), seen })))
+        let patience = Patience::new(IDLE_MAX, None);
+        Self::Upload(Arc::new(Mutex::new(Upload { body, patience, rules: None, seen })))
     }
 
-    /// How long it may pause.
-    pub(crate) fn set_patience(&self, idle: Duration) {
+    /// Says how long it may pause and which of its trailers pass.
+    pub(crate) fn prepare(&self, idle: Duration, rules: &Arc<HeaderRules>) {
         if let Self::Upload(upload) = self {
-            locked(upload).patience.span = idle;
+            let mut upload = locked(upload);
+            upload.patience.span = idle;
+            upload.rules = Some(Arc::clone(rules));
         }
     }
 
@@ -327,7 +333,12 @@ impl Body for RequestBody {
         seen.is_begun = true;
         seen.is_waited_for = false;
         match Pin::new(&mut upload.body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let (Some(trailers), Some(rules)) = (frame.trailers_mut(), &upload.rules) {
+                    let stopped: Vec<_> =
+                        trailers.keys().filter(|name| !rules.passes_as_trailer(name)).cloned().collect();
+                    stopped.iter().for_each(|name| drop(trailers.remove(name)));
+                }
                 upload.patience.refresh();
                 seen.last = Instant::now();
                 seen.bytes = seen.bytes.saturating_add(frame.data_ref().map_or(0, |data| data.len() as u64));

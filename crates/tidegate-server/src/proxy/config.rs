@@ -37,6 +37,9 @@ pub struct ProxyConfig {
     pub tokens: Option<TokenReader>,
     /// How paths are read. Default: what has two readings is rejected.
     pub paths: PathRules,
+    /// Headers that pass from peers that are not trusted although they are what only a proxy may say. Default none. Danger:
+    /// any client may write them.
+    pub keep_headers: Vec<HeaderName>,
     /// Whether every request gets a line in the log, of target `tidegate::access`. Default no.
     pub access_log: bool,
 }
@@ -51,6 +54,7 @@ impl Default for ProxyConfig {
             client_address: ClientAddress::default(),
             tokens: None,
             paths: PathRules::default(),
+            keep_headers: Vec::new(),
             access_log: false,
         }
     }
@@ -225,6 +229,9 @@ pub struct RouteConfig {
     pub timeouts: Timeouts,
     /// Whether a request that failed is sent again, once. Default [`Retries::Idempotent`].
     pub retries: Retries,
+    /// The protocols that a connection may change to, compared without regard to case. Default `websocket`. Offers of
+    /// others are left out of the request, which is then served as any other.
+    pub upgrades: Vec<String>,
     /// What refusals say instead of the usual body. Default none.
     pub refusal_page: Option<RefusalPage>,
 }
@@ -247,6 +254,7 @@ impl RouteConfig {
             wait: Duration::ZERO,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
+            upgrades: vec!["websocket".to_owned()],
             refusal_page: None,
         }
     }

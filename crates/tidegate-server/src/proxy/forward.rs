@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::answer::{Origin, Unforwarded, reply_to, whole};
 use super::body::{AnswerBody, Broke, ProxiedBody, RequestBody};
 use super::config::{Retries, Timeouts};
-use super::headers::{self, Sender};
+use super::headers::{self, HeaderRules, Sender};
 use super::routes::Route;
 use super::tunnel;
 use super::upstream::{Turn, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
@@ -30,8 +30,8 @@ pub(super) struct Errand {
     timeouts: Timeouts,
     retries: Retries,
     cost_header: Option<HeaderName>,
-    /// The protocol the client wants to change to, with its side of the connection.
-    upgrade: Option<(HeaderValue, OnUpgrade)>,
+    /// The protocol that the client wants to change to and the route allows, with the client's side of the connection.
+    upgrade: Option<(String, OnUpgrade)>,
     /// The version that the client speaks.
     version: Version,
 }
@@ -57,6 +57,7 @@ impl Errand {
         mut head: Parts,
         origin: Origin,
         upload: RequestBody,
+        rules: &HeaderRules,
     ) -> Self {
         let version = head.version;
         let host = head.headers.get(http::header::HOST).cloned();
@@ -67,7 +68,8 @@ impl Errand {
             host: host.as_ref(),
             version,
         };
-        let protocol = headers::request(&mut head.headers, sender);
+        let protocol = headers::offered_protocol(&head.headers, &route.config.upgrades).map(str::to_owned);
+        headers::request(&mut head.headers, sender, rules);
         let upstream = Arc::clone(&route.upstream);
         // A body and a change of protocol do not go together, and HTTP/2 has no such change.
         let may_upgrade = matches!(upload, RequestBody::Empty)
@@ -83,8 +85,14 @@ impl Errand {
         } else {
             head.version = Version::HTTP_11;
         }
-        if let Some((protocol, _)) = &upgrade {
-            head.headers.insert(http::header::UPGRADE, protocol.clone());
+        if head.version == Version::HTTP_11 && upload.length().is_none() {
+            // The HTTP client sends no body for GET and HEAD unless the head says that there is one.
+            head.headers.insert(http::header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        if let Some(protocol) =
+            upgrade.as_ref().and_then(|(protocol, _)| HeaderValue::from_str(protocol).ok())
+        {
+            head.headers.insert(http::header::UPGRADE, protocol);
             head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         let config = &route.config;
@@ -342,7 +350,8 @@ fn pass_on(
     visit.told.status = head.status.as_u16();
     let server_side = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let protocol = headers::response(&mut head.headers, head.version);
+    let asked = errand.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
+    headers::response(&mut head.headers, head.version);
     if let Some(name) = &errand.cost_header
         && let Some(cost) = head.headers.remove(name)
     {
@@ -352,13 +361,13 @@ fn pass_on(
     // Each connection has a version of its own.
     head.version = Version::HTTP_11;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        let (Some((_, client_side)), Some(server_side)) = (errand.upgrade, server_side) else {
+        let (Some((protocol, client_side)), Some(server_side)) = (asked, server_side) else {
             visit.told.status = 502;
-            let detail = "the upstream changed the protocol unasked";
+            let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
             return whole(reply_to(daemon, Unforwarded::Fault(fault)));
         };
-        if let Some(protocol) = protocol {
+        if let Ok(protocol) = HeaderValue::from_str(&protocol) {
             head.headers.insert(http::header::UPGRADE, protocol);
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));

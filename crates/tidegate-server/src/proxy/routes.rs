@@ -6,6 +6,7 @@ use http::Method;
 
 use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
 use super::counts::{ProxyMetrics, RouteCounts};
+use super::headers::HeaderRules;
 use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTls};
 use crate::renewed::Look;
@@ -14,6 +15,8 @@ use crate::renewed::Look;
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) config: ProxyConfig,
+    /// Which headers of requests pass.
+    pub(crate) headers: Arc<HeaderRules>,
     /// The namespaces in which some route lets requests wait.
     pub(crate) waiting_namespaces: Box<[Box<str>]>,
     all: Box<[Route]>,
@@ -53,13 +56,14 @@ impl Routes {
         };
         let all = config.routes.iter().map(route).collect();
         let other = Arc::new(metrics.route(""));
+        let headers = Arc::new(HeaderRules::new(config));
         let waiting = config.routes.iter().filter(|route| !route.wait.is_zero());
         let mut waiting_namespaces: Vec<Box<str>> =
             waiting.filter_map(|route| route.namespace.as_deref().map(Box::from)).collect();
         waiting_namespaces.sort_unstable();
         waiting_namespaces.dedup();
         let waiting_namespaces = waiting_namespaces.into();
-        Self { config: config.clone(), waiting_namespaces, all, upstreams, other }
+        Self { config: config.clone(), headers, waiting_namespaces, all, upstreams, other }
     }
 
     /// Whether requests in a namespace may wait.

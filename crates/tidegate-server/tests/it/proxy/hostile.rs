@@ -244,3 +244,49 @@ async fn pings_without_end_take_no_memory_and_stop_nobody_else() {
     let _ = tokio::time::timeout(Duration::from_millis(300), flood).await;
     assert_eq!(world.through("/", "x-user: b\r\n").await.status, 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_unique_keys_makes_no_series_holds_nothing_and_leaves_others_their_limit() {
+    const KEYS: usize = 4000;
+    let (server, _) = well().await;
+    let world = World::with(namespaces(), {
+        let mut config = loopback();
+        config.proxy = Some("127.0.0.1:0".parse().unwrap());
+        config.proxying = to(&[server], route("api"));
+        config
+    })
+    .await;
+    for _ in 0..3 {
+        assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200);
+    }
+    let series = |page: String| page.lines().filter(|line| !line.starts_with('#')).count();
+    let before = series(world.client().await.get("/metrics").await.body);
+    let flood = (0..4).map(|part| {
+        let proxy = world.proxy();
+        tokio::spawn(async move {
+            let mut client = crate::client::Client::connect(proxy).await;
+            for key in 0..KEYS / 4 {
+                let unique = format!("{part}-{key}");
+                client
+                    .send(format!(
+                        "GET /{unique}?q={unique} HTTP/1.1\r\nhost: {unique}.example\r\nx-user: {unique}\r\n\r\n"
+                    ))
+                    .await;
+                assert_eq!(client.answer().await.unwrap().status, 200);
+            }
+        })
+    });
+    for client in flood.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    world.settled().await;
+    let after = series(world.client().await.get("/metrics").await.body);
+    assert!(after <= before + 8, "{before} series before {KEYS} keys, {after} after");
+    assert_eq!(
+        world.through("/", "x-user: ada\r\n").await.status,
+        429,
+        "what was counted before is not forgotten"
+    );
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200, "and what it may do, it may");
+}
