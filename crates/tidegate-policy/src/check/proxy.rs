@@ -488,6 +488,8 @@ fn attributes(
                        or text in double quotes";
             report.value(&at, what, fix);
         }
+        let has_trusted = proxy.trusted.iter().flatten().next().is_some();
+        pass_through::client_address(source, has_trusted, &at, report);
         if source.starts_with("jwt.") && proxy.jwt.is_none() {
             let what =
                 format!("\"{}\" reads a token, and there are no keys to verify tokens with", shown(source));

@@ -264,3 +264,23 @@ fn routes_and_a_listener_belong_together() {
     let text = format!("{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}");
     assert_eq!(warning(&text), ["there is no route, so every request is answered 404"]);
 }
+
+#[test]
+fn an_address_that_any_client_may_write_is_warned_of() {
+    let warnings = |source: &str, trusted: &str| {
+        let text = format!(
+            "{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}
+proxy:
+  upstreams: {{ app: [http://a] }}
+  trusted: [{trusted}]
+  routes: [{{ upstream: app, attributes: {{ ip: {source} }} }}]
+"
+        );
+        let warnings = parse("t.yaml", &text, &|_| None).unwrap().warnings;
+        warnings.iter().filter(|one| one.what.contains("any client may send")).count()
+    };
+    for source in ["header.X-Real-IP", "header.x-forwarded-for", "header.cf-connecting-ip"] {
+        assert_eq!((warnings(source, ""), warnings(source, "10.0.0.0/8")), (1, 0), "{source}");
+    }
+    assert_eq!(warnings("client_ip", ""), 0);
+}

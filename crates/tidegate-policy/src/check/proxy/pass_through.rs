@@ -9,6 +9,33 @@ use crate::raw::matching::MatcherConfig;
 /// Methods that the proxy answers with 405 whatever the routes say.
 const REFUSED_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];
 
+/// Headers in which proxies name the client, and which any client may send.
+const CLIENT_ADDRESSES: [&str; 10] = [
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "forwarded",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-forwarded-for",
+    "x-real-ip",
+];
+
+/// Warns of an attribute that any client may choose although it is meant to be its address.
+pub(super) fn client_address(source: &str, has_trusted: bool, path: &Path, report: &mut Report<'_>) {
+    let Some(name) = source.strip_prefix("header.") else { return };
+    if !has_trusted && CLIENT_ADDRESSES.contains(&name.to_ascii_lowercase().as_str()) {
+        let what = format!("any client may send \"{}\" and so choose the counter it falls on", shown(name));
+        report.warn(
+            path,
+            what,
+            "write client_ip, with the networks of the proxies in front under `trusted:`",
+        );
+    }
+}
+
 /// Warns of hosts that no request has, since the host of a request is compared in its canonical spelling.
 pub(super) fn hosts(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>) {
     let texts: Vec<&String> = match raw {

@@ -146,23 +146,23 @@ impl HeaderRules {
     /// From a peer that is not trusted, neither do the statements of proxies, nor names of other characters than letters,
     /// digits and hyphens, which nginx drops as well.
     pub(crate) fn passes(&self, name: &HeaderName, is_trusted: bool) -> bool {
+        let text = name.as_str();
         if self.kept.contains(name) {
             return true;
         }
-        // What the proxy writes itself would be mixed with what the client wrote.
-        let is_written = *name == FORWARDED || name.as_str().starts_with("x-forwarded-");
-        if self.read.contains(name) && !is_written {
-            return true;
+        if !is_plain(text) {
+            return self.read.contains(name) || is_trusted && !self.read_as.contains(&spelling(text));
         }
-        let text = name.as_str();
-        if is_plain(text) {
-            if self.read_as.contains(text) && !self.read.contains(name) {
+        if self.read_as.contains(text) {
+            if !self.read.contains(name) {
                 return false;
             }
-            return is_trusted
-                || !(is_statement(text) || self.reads_method && METHOD_OVERRIDES.contains(&text));
+            // What the proxy writes itself would be mixed with what the client wrote.
+            if *name != FORWARDED && !text.starts_with("x-forwarded-") {
+                return true;
+            }
         }
-        is_trusted && !self.read_as.contains(&spelling(text))
+        is_trusted || !(is_statement(text) || self.reads_method && METHOD_OVERRIDES.contains(&text))
     }
 
     /// Whether a trailer of a request goes on. Applications that merge trailers into the headers must not find there what was
