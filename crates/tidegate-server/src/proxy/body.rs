@@ -1,4 +1,5 @@
-//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than the route says.
+//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than
+//! the route says.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -18,7 +19,8 @@ use crate::connections::Flowing;
 /// How long a body may pause that no route has taken yet.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
-/// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in `idle`. No frame is larger.
+/// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in
+/// `idle`. No frame is larger.
 const PIECE_BYTES_MAX: usize = 16 << 10;
 
 /// Why a body broke off.
@@ -155,7 +157,8 @@ where
         }
     }
 
-    /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one piece after the other.
+    /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one
+    /// piece after the other.
     fn piece(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         if !self.flowing.is_stream() {
             return frame;
@@ -295,7 +298,8 @@ impl RequestBody {
         }
     }
 
-    /// Reads and forgets it, for at most `linger`, so that a sender that writes everything before it reads gets its answer.
+    /// Reads and forgets it, for at most `linger`, so that a sender that writes everything before
+    /// it reads gets its answer.
     pub(crate) fn discard(self, linger: Duration) {
         if let Self::Upload(_) = &self {
             let mut body = self;
@@ -337,7 +341,9 @@ impl Body for RequestBody {
                 if let (Some(trailers), Some(rules)) = (frame.trailers_mut(), &upload.rules) {
                     let stopped: Vec<_> =
                         trailers.keys().filter(|name| !rules.passes_as_trailer(name)).cloned().collect();
-                    stopped.iter().for_each(|name| drop(trailers.remove(name)));
+                    for name in &stopped {
+                        trailers.remove(name);
+                    }
                 }
                 upload.patience.refresh();
                 seen.last = Instant::now();

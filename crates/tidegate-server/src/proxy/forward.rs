@@ -30,7 +30,8 @@ pub(super) struct Errand {
     timeouts: Timeouts,
     retries: Retries,
     cost_header: Option<HeaderName>,
-    /// The protocol that the client wants to change to and the route allows, with the client's side of the connection.
+    /// The protocol that the client wants to change to and the route allows, with the client's side
+    /// of the connection.
     upgrade: Option<(String, OnUpgrade)>,
     /// The version that the client speaks.
     version: Version,
@@ -86,7 +87,8 @@ impl Errand {
             head.version = Version::HTTP_11;
         }
         if head.version == Version::HTTP_11 && upload.length().is_none() {
-            // The HTTP client sends no body for GET and HEAD unless the head says that there is one.
+            // The HTTP client sends no body for GET and HEAD unless the head says that there is
+            // one.
             head.headers.insert(http::header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         if let Some(protocol) =
@@ -108,8 +110,8 @@ impl Errand {
         }
     }
 
-    /// Whether a request that was not answered may be sent again without doing twice what it asks for: its method is
-    /// idempotent, and it has no body, of which a part may be gone.
+    /// Whether a request that was not answered may be sent again without doing twice what it asks
+    /// for: its method is idempotent, and it has no body, of which a part may be gone.
     fn is_repeatable(&self) -> bool {
         let is_idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE]
             .contains(&self.head.method);
@@ -192,8 +194,9 @@ fn fault(failure: &Failure, errand: &Errand) -> Fault {
 
 /// Sends a request to one server, and to one more where that is safe.
 ///
-/// Whatever `retry` says, a repeatable request whose kept connection was closed is sent once more to the same server, over a
-/// new connection: the server has ended an idle connection and has not failed.
+/// Whatever `retry` says, a repeatable request whose kept connection was closed is sent once more
+/// to the same server, over a new connection: the server has ended an idle connection and has not
+/// failed.
 async fn send(
     daemon: &Daemon,
     errand: &mut Errand,

@@ -1,5 +1,5 @@
-//! The headers of a request and of an answer as they go on: without what concerns one connection only or only a trusted
-//! proxy may say, and with what the upstream has to know.
+//! The headers of a request and of an answer as they go on: without what concerns one connection
+//! only or only a trusted proxy may say, and with what the upstream has to know.
 
 use core::fmt::Write;
 use std::net::IpAddr;
@@ -53,7 +53,8 @@ pub(crate) struct Sender<'a> {
     pub(crate) version: Version,
 }
 
-/// Takes out what concerns one connection. A request is held against [`HeaderRules::check_connection`] before.
+/// Takes out what concerns one connection. A request is held against
+/// [`HeaderRules::check_connection`] before.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let mut named: smallvec::SmallVec<[HeaderName; 4]> = smallvec::SmallVec::new();
     for value in headers.get_all(CONNECTION) {
@@ -77,8 +78,8 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The first protocol of `Upgrade` that is among `allowed`, as it is written there; `None` if `Connection` does not ask for
-/// a change.
+/// The first protocol of `Upgrade` that is among `allowed`, as it is written there; `None` if
+/// `Connection` does not ask for a change.
 pub(crate) fn offered_protocol<'a>(headers: &HeaderMap, allowed: &'a [String]) -> Option<&'a str> {
     let mut options = headers.get_all(CONNECTION).iter().flat_map(tokens);
     if !options.any(|option| option.eq_ignore_ascii_case(b"upgrade")) {
@@ -100,8 +101,9 @@ fn tokens(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Joins the lines of `Cookie` into one. HTTP/2 lets a client split them (RFC 9113, section 8.2.3); a server of HTTP/1.1
-/// that reads the first line only would see another cookie than the one that was counted.
+/// Joins the lines of `Cookie` into one. HTTP/2 lets a client split them (RFC 9113, section 8.2.3);
+/// a server of HTTP/1.1 that reads the first line only would see another cookie than the one that
+/// was counted.
 pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     if headers.get_all(COOKIE).iter().nth(1).is_none() {
         return;

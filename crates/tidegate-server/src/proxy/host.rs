@@ -1,8 +1,10 @@
-//! The host of a request: one canonical spelling, which routes match, attributes count and upstreams receive.
+//! The host of a request: one canonical spelling, which routes match, attributes count and
+//! upstreams receive.
 //!
-//! `Limited.Example`, `limited.example.` and `limited.example:80` name one host. A host that servers read in different ways
-//! (an address in brackets that is none, escapes, user names, `127.1`) is rejected, because a caller who can have a request
-//! matched as one host and served as another has no limit.
+//! `Limited.Example`, `limited.example.` and `limited.example:80` name one host. A host that
+//! servers read in different ways (an address in brackets that is none, escapes, user names,
+//! `127.1`) is rejected, because a caller who can have a request matched as one host and served as
+//! another has no limit.
 
 use core::fmt;
 use core::fmt::Write;
@@ -20,8 +22,8 @@ const NAME_BYTES_MAX: usize = 253;
 
 /// A host in its canonical spelling, with the port that was named.
 ///
-/// Names are in lower case and without the dot of a fully qualified name; IPv6 addresses are in brackets and compressed
-/// (RFC 5952); ports are plain numbers.
+/// Names are in lower case and without the dot of a fully qualified name; IPv6 addresses are in
+/// brackets and compressed (RFC 5952); ports are plain numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CanonicalHost {
     /// The host and, behind a colon, its port.
@@ -123,7 +125,8 @@ fn push_name(name: &[u8], out: &mut String) -> Result<(), HostProblem> {
     }
     let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or(name);
     out.extend(name.iter().map(|byte| char::from(byte.to_ascii_lowercase())));
-    // Many resolvers take `127.1`, `0x7f000001` and `2130706433` for addresses, each in a way of its own.
+    // Many resolvers take `127.1`, `0x7f000001` and `2130706433` for addresses, each in a way of
+    // its own.
     let is_number = last.iter().all(u8::is_ascii_digit)
         || matches!(last, [b'0', b'x' | b'X', rest @ ..] if rest.iter().all(u8::is_ascii_hexdigit));
     if is_number && out.parse::<Ipv4Addr>().is_err() {
@@ -132,7 +135,8 @@ fn push_name(name: &[u8], out: &mut String) -> Result<(), HostProblem> {
     Ok(())
 }
 
-/// A port as a number; `None` for an empty one, which means the usual port (RFC 3986, section 3.2.3).
+/// A port as a number; `None` for an empty one, which means the usual port (RFC 3986, section
+/// 3.2.3).
 fn parse_port(text: &[u8]) -> Result<Option<u16>, HostProblem> {
     if text.is_empty() {
         return Ok(None);
@@ -142,10 +146,12 @@ fn parse_port(text: &[u8]) -> Result<Option<u16>, HostProblem> {
     text.parse().ok().filter(|_| is_digits).map(Some).ok_or(HostProblem::Port)
 }
 
-/// The host that a request asks for. The header `host` is made to name it in its canonical spelling.
+/// The host that a request asks for. The header `host` is made to name it in its canonical
+/// spelling.
 ///
-/// The target names the host before the header does: in HTTP/1.1 an absolute target replaces the header (RFC 9112, section
-/// 3.2.2), and in HTTP/2 both must name the same host (RFC 9113, section 8.3.1). Only a request of HTTP/1.0 may name none.
+/// The target names the host before the header does: in HTTP/1.1 an absolute target replaces the
+/// header (RFC 9112, section 3.2.2), and in HTTP/2 both must name the same host (RFC 9113, section
+/// 8.3.1). Only a request of HTTP/1.0 may name none.
 pub(super) fn host_of(head: &mut Parts) -> Result<Option<CanonicalHost>, Rejection> {
     let mut lines = head.headers.get_all(HOST).iter();
     let header = lines.next().map(|value| parsed(value.as_bytes())).transpose()?;

@@ -1,10 +1,12 @@
-//! Requests that wait for a limit or a permit: in line by class and then by arrival, and only so many.
+//! Requests that wait for a limit or a permit: in line by class and then by arrival, and only so
+//! many.
 //!
-//! There is a line for each counter that refuses. The first request of a line asks the engine at the instant that the
-//! refusal named, or when another request gives back something of that counter; the others wait for those in front. What is
-//! given back wakes the first of its own line only, so that its cost does not grow with the number of lines. A request that
-//! arrives while others wait for the same counter joins their line instead of taking what they wait for. A request that
-//! leaves, for whatever reason, is out of its line at once.
+//! There is a line for each counter that refuses. The first request of a line asks the engine at
+//! the instant that the refusal named, or when another request gives back something of that
+//! counter; the others wait for those in front. What is given back wakes the first of its own line
+//! only, so that its cost does not grow with the number of lines. A request that arrives while
+//! others wait for the same counter joins their line instead of taking what they wait for. A
+//! request that leaves, for whatever reason, is out of its line at once.
 
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -29,11 +31,12 @@ mod lines;
 pub(crate) use lines::CounterId;
 use lines::{Entrant, Lines, Place, Room, RoomBounds};
 
-/// How often the first in line for a permit asks again although no request of the proxy has given one back: permits are also
-/// given back at other listeners, and in stores that others use.
+/// How often the first in line for a permit asks again although no request of the proxy has given
+/// one back: permits are also given back at other listeners, and in stores that others use.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// By how much [`ASK_AGAIN`] grows with each line, so that all lines together ask at most a thousand times a second.
+/// By how much [`ASK_AGAIN`] grows with each line, so that all lines together ask at most a
+/// thousand times a second.
 const ASK_AGAIN_FOR_EACH_LINE: Duration = Duration::from_millis(1);
 
 /// All requests that wait.
@@ -42,8 +45,9 @@ pub(crate) struct WaitingRoom {
     lines: Mutex<Lines>,
     /// How many wait: read before each decision, so that it costs one load while nobody does.
     count: AtomicUsize,
-    /// How often something was given back. Together with `count` in one order for all threads: a request that enters a line
-    /// sees here what was given back before, and whatever is given back later sees the request in `count`.
+    /// How often something was given back. Together with `count` in one order for all threads: a
+    /// request that enters a line sees here what was given back before, and whatever is given back
+    /// later sees the request in `count`.
     returns: AtomicU64,
     hasher: ahash::RandomState,
 }
@@ -51,7 +55,8 @@ pub(crate) struct WaitingRoom {
 impl Default for WaitingRoom {
     fn default() -> Self {
         let mut seeds = [0; 32];
-        // Without randomness two counters could be made to share a line, which only makes their requests wait longer.
+        // Without randomness two counters could be made to share a line, which only makes their
+        // requests wait longer.
         let _ = getrandom::fill(&mut seeds);
         let seed =
             |index: usize| seeds[8 * index..].iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte));
@@ -86,7 +91,8 @@ struct Standing<'a> {
 
 impl WaitingRoom {
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        // Every change is one insertion or removal with its count; a panic elsewhere leaves them whole.
+        // Every change is one insertion or removal with its count; a panic elsewhere leaves them
+        // whole.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,7 +117,8 @@ impl WaitingRoom {
         counters
     }
 
-    /// The counter of a limit on which a request is charged; `None` if the limit does not apply to it.
+    /// The counter of a limit on which a request is charged; `None` if the limit does not apply to
+    /// it.
     fn counter_of(&self, limit: &Limit, request: &Request<'_>) -> Option<CounterId> {
         let attribute = |name: &str| request.attributes.get(name);
         if !limit.matches.iter().all(|one| one.matcher.matches(attribute(&one.attribute))) {
@@ -139,7 +146,7 @@ impl WaitingRoom {
         let mut limits = in_force.engine.limits(request.namespace).into_iter().flatten();
         let limit = limits.find(|limit| limit.name == refusal.name());
         limit.and_then(|limit| self.counter_of(limit, request)).unwrap_or_else(|| {
-            // Not a limit's: what the other planes refuse.
+            // Refused by another plane, which has no limits.
             let mut hasher = self.hasher.build_hasher();
             (&*refusal.namespace, refusal.name()).hash(&mut hasher);
             refusal.scope.iter().for_each(|(name, value)| (&**name, &**value).hash(&mut hasher));
@@ -147,7 +154,8 @@ impl WaitingRoom {
         })
     }
 
-    /// A request has ended: what it lent is there again, and if it never started, so is all it was charged.
+    /// A request has ended: what it lent is there again, and if it never started, so is all it was
+    /// charged.
     pub(crate) fn gave_back(&self, counters: &Counters, is_all: bool) {
         self.returns.fetch_add(1, Ordering::SeqCst);
         if self.len() == 0 {
@@ -196,14 +204,16 @@ impl WaitingRoom {
         match (refusal.reason(), refusal.retry()) {
             (Reason::ConcurrencyExceeded, _) => Some(now.saturating_add(self.ask_again())),
             (Reason::Blocked | Reason::StoreUnavailable | Reason::TableFull, _) => None,
-            // Two decisions never fall on one instant, or a clock that stands still would be asked for ever.
+            // Two decisions never fall on one instant, or a clock that stands still would be asked
+            // for ever.
             (_, Retry::At(at)) => Some(at.max(now.saturating_add(Duration::from_nanos(1)))),
             _ => None,
         }
     }
 }
 
-/// Writes a value as the limit counts it: addresses by their network, so that all spellings of one are in one line.
+/// Writes a value as the limit counts it: addresses by their network, so that all spellings of one
+/// are in one line.
 fn write_value(part: &KeyPart, value: &str, hasher: &mut impl Hasher) {
     let address = || {
         let inside = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(value);
@@ -248,7 +258,8 @@ pub(crate) struct Willing {
     pub(crate) head_bytes: usize,
 }
 
-/// Decides a request that may wait. Dropping the future leaves the line and gives back whatever it held.
+/// Decides a request that may wait. Dropping the future leaves the line and gives back whatever it
+/// held.
 pub(crate) async fn decide_in_time(
     daemon: &Arc<Daemon>,
     in_force: &Arc<InForce>,
@@ -269,8 +280,9 @@ pub(crate) async fn decide_in_time(
     let mut standing = room
         .line_before(&request, in_force)
         .and_then(|counter| room.enter(counter, entrant(class, None), routes));
-    // What is given back between a refusal and the moment at which its request stands in line wakes nobody, so such a request
-    // asks once more; not without end, since on a busy daemon something is given back all the time.
+    // What is given back between a refusal and the moment at which its request stands in line wakes
+    // nobody, so such a request asks once more; not without end, since on a busy daemon something
+    // is given back all the time.
     let mut may_repeat = true;
     loop {
         let returns = room.returns.load(Ordering::SeqCst);
@@ -290,7 +302,8 @@ pub(crate) async fn decide_in_time(
             request.attempt = request.attempt.max(1);
             let counter = room.counter_of_refusal(&refusal, &request, in_force);
             if standing.as_ref().is_none_or(|standing| standing.counter != counter) {
-                // Out of the old line before into the new one, or one request would count twice. It keeps its number.
+                // Out of the old line before into the new one, or one request would count twice. It
+                // keeps its number.
                 let arrival = standing.take().map(|standing| standing.place.arrival);
                 standing = room.enter(counter, entrant(class, arrival), routes);
                 if standing.is_none() {

@@ -1,4 +1,5 @@
-//! Checks what passes the proxy: hosts that routes match, protocols, and headers of peers that are not trusted.
+//! Checks what passes the proxy: hosts that routes match, protocols, and headers of peers that are
+//! not trusted.
 
 use super::{header, is_header};
 use crate::path::Path;
@@ -36,7 +37,8 @@ pub(super) fn client_address(source: &str, has_trusted: bool, path: &Path, repor
     }
 }
 
-/// Warns of hosts that no request has, since the host of a request is compared in its canonical spelling.
+/// Warns of hosts that no request has, since the host of a request is compared in its canonical
+/// spelling.
 pub(super) fn hosts(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>) {
     let texts: Vec<&String> = match raw {
         MatcherConfig::Exact(text) => vec![text],

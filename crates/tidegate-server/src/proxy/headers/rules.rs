@@ -1,4 +1,5 @@
-//! Which headers of a request pass: what only a proxy may say, what is counted, and what `Connection` may name.
+//! Which headers of a request pass: what only a proxy may say, what is counted, and what
+//! `Connection` may name.
 
 use std::collections::HashSet;
 
@@ -11,8 +12,9 @@ use super::super::config::ProxyConfig;
 use super::super::rejection::{Rejection, RejectionCode};
 use super::HOP_BY_HOP;
 
-/// What a proxy says of its client, and applications believe of whoever sends it: the client's address, the scheme, host,
-/// port and path that it asked for, and its certificate. Every name that begins with `x-forwarded-` is one of them.
+/// What a proxy says of its client, and applications believe of whoever sends it: the client's
+/// address, the scheme, host, port and path that it asked for, and its certificate. Every name that
+/// begins with `x-forwarded-` is one of them.
 const STATEMENTS: [&str; 37] = [
     "cf-connecting-ip",
     "cf-connecting-ipv6",
@@ -57,8 +59,8 @@ const STATEMENTS: [&str; 37] = [
 /// Headers that have an application carry out another method than the one that was counted.
 const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
 
-/// Headers that are for the server that answers, beside [`STATEMENTS`] and those that begin like one of
-/// [`END_TO_END_PREFIXES`]: no sender may say that they concern its connection alone.
+/// Headers that are for the server that answers, beside [`STATEMENTS`] and those that begin like
+/// one of [`END_TO_END_PREFIXES`]: no sender may say that they concern its connection alone.
 const END_TO_END: [&str; 26] = [
     "age",
     "allow",
@@ -141,10 +143,11 @@ impl HeaderRules {
 
     /// Whether a header goes on to the upstream.
     ///
-    /// A route's own header passes, so that the upstream sees the value that was counted. From every peer, another spelling of
-    /// such a header does not (`x_user` beside `x-user`): applications behind CGI, WSGI, Rack or PHP cannot tell the two apart.
-    /// From a peer that is not trusted, neither do the statements of proxies, nor names of other characters than letters,
-    /// digits and hyphens, which nginx drops as well.
+    /// A route's own header passes, so that the upstream sees the value that was counted. From
+    /// every peer, another spelling of such a header does not (`x_user` beside `x-user`):
+    /// applications behind CGI, WSGI, Rack or PHP cannot tell the two apart. From a peer that is
+    /// not trusted, neither do the statements of proxies, nor names of other characters than
+    /// letters, digits and hyphens, which nginx drops as well.
     pub(crate) fn passes(&self, name: &HeaderName, is_trusted: bool) -> bool {
         let text = name.as_str();
         if self.kept.contains(name) {
@@ -165,8 +168,9 @@ impl HeaderRules {
         is_trusted || !(is_statement(text) || self.reads_method && METHOD_OVERRIDES.contains(&text))
     }
 
-    /// Whether a trailer of a request goes on. Applications that merge trailers into the headers must not find there what was
-    /// counted in another value, or what only a proxy may say, whoever sent it.
+    /// Whether a trailer of a request goes on. Applications that merge trailers into the headers
+    /// must not find there what was counted in another value, or what only a proxy may say, whoever
+    /// sent it.
     pub(crate) fn passes_as_trailer(&self, name: &HeaderName) -> bool {
         let text = name.as_str();
         is_plain(text)
@@ -176,8 +180,9 @@ impl HeaderRules {
             && !HOP_BY_HOP.contains(name)
     }
 
-    /// Whether `Connection` names only headers that may be taken out of the request: those that no route reads and that are
-    /// not for the server that answers. Otherwise a client could be counted by a header that the server never sees.
+    /// Whether `Connection` names only headers that may be taken out of the request: those that no
+    /// route reads and that are not for the server that answers. Otherwise a client could be
+    /// counted by a header that the server never sees.
     pub(crate) fn check_connection(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         let lines = headers.get_all(CONNECTION).iter();
         for option in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')) {
@@ -191,18 +196,19 @@ impl HeaderRules {
                 self.read_as.contains(&seen_as) || is_statement(&seen_as) || is_end_to_end(&seen_as);
             if is_needed {
                 let detail = format_args!(
-                    "header connection names \"{}\", which is not a matter of one connection",
+                    "header connection lists \"{}\", which has to reach the server",
                     shortened(text, 64)
                 );
                 return Err(Rejection::new(RejectionCode::MalformedHeader, detail)
-                    .fix("name only headers of one connection there, such as close or keep-alive"));
+                    .fix("list only what concerns one connection there, such as close or keep-alive"));
             }
         }
         Ok(())
     }
 }
 
-/// A name as applications see it that turn headers into variables: everything but letters and digits becomes one character.
+/// A name as applications see it that turn headers into variables: everything but letters and
+/// digits becomes one character.
 fn spelling(name: &str) -> Box<str> {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }
@@ -220,8 +226,8 @@ fn is_end_to_end(name: &str) -> bool {
         || END_TO_END_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether the proxy answers a method itself, with 405: `CONNECT` would open a tunnel, and `TRACE` and `TRACK` show a script
-/// in a browser the headers that the browser and the proxy added.
+/// Whether the proxy answers a method itself, with 405: `CONNECT` would open a tunnel, and `TRACE`
+/// and `TRACK` show a script in a browser the headers that the browser and the proxy added.
 pub(crate) fn is_refused_method(method: &Method) -> bool {
     matches!(*method, Method::CONNECT | Method::TRACE) || method.as_str().eq_ignore_ascii_case("TRACK")
 }

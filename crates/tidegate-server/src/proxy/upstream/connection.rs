@@ -1,8 +1,8 @@
 //! One connection to a server, which remembers whether it has answered a request.
 //!
-//! A server may close a kept connection in the instant in which a request is written to it. From the outside that looks like
-//! a server that fails; only on a connection that has answered before is it an ordinary end, and the request may go to the
-//! same server once more.
+//! A server may close a kept connection in the instant in which a request is written to it. From
+//! the outside that looks like a server that fails; only on a connection that has answered before
+//! is it an ordinary end, and the request may go to the same server once more.
 
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -18,22 +18,22 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type ServerStream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct ServerConnection {
-    stream: Stream,
+    stream: ServerStream,
     has_answered: HasAnswered,
 }
 
-/// Whether a connection has answered a request, known to its answers and errors. Relaxed: an answer that is noted late only
-/// means that a request is not sent again.
+/// Whether a connection has answered a request, known to its answers and errors. Relaxed: an answer
+/// that is noted late only means that a request is not sent again.
 #[derive(Clone, Debug, Default)]
 struct HasAnswered(Arc<AtomicBool>);
 
 impl ServerConnection {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: ServerStream) -> Self {
         Self { stream, has_answered: HasAnswered::default() }
     }
 

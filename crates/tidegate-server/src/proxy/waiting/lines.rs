@@ -1,4 +1,5 @@
-//! The lines of requests that wait: one for each counter, each in order of class and arrival, within shares of namespaces.
+//! The lines of requests that wait: one for each counter, each in order of class and arrival,
+//! within shares of namespaces.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -7,8 +8,9 @@ use std::sync::Arc;
 use tidegate::Class;
 use tokio::sync::Notify;
 
-/// The counter that a line waits for, as a hash of its namespace, limit and key. Two counters of one hash, which 64 bits make
-/// unlikely, share a line: one of them then waits longer than it needs to, and none is admitted that should not be.
+/// The counter that a line waits for, as a hash of its namespace, limit and key. Two counters of
+/// one hash, which 64 bits make unlikely, share a line: one of them then waits longer than it needs
+/// to, and none is admitted that should not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CounterId(pub(super) u64);
 
@@ -28,7 +30,8 @@ pub(super) struct Room {
 
 /// How much may be taken up.
 ///
-/// Each namespace has an equal share, which no other namespace can use up; what is left over goes to whichever asks first.
+/// Each namespace has an equal share, which no other namespace can use up; what is left over goes
+/// to whichever asks first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoomBounds {
     /// For all namespaces together.
@@ -66,7 +69,8 @@ impl Lines {
         self.by_counter.contains_key(&counter)
     }
 
-    /// Puts a request into a line. Returns its place and what wakes it; `None` if there is no room for it.
+    /// Puts a request into a line. Returns its place and what wakes it; `None` if there is no room
+    /// for it.
     pub(super) fn enter(
         &mut self,
         counter: CounterId,
@@ -126,8 +130,8 @@ impl Lines {
         }
     }
 
-    /// Takes a request out of its line. If it was the first, the next one is woken: there may be more than it took, and a
-    /// call that it did not follow is not lost.
+    /// Takes a request out of its line. If it was the first, the next one is woken: there may be
+    /// more than it took, and a call that it did not follow is not lost.
     pub(super) fn leave(&mut self, counter: CounterId, place: Place, namespace: &str, bytes: usize) {
         self.used.requests -= 1;
         self.used.bytes -= bytes;
@@ -230,7 +234,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes, a namespace within its share is never turned away, and the bounds hold.
+        /// Whatever comes and goes, a namespace within its share is never turned away, and the
+        /// bounds hold.
         #[test]
         fn a_namespace_within_its_share_always_has_room(
             namespaces in 1_usize..5,

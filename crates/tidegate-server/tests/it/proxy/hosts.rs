@@ -8,8 +8,8 @@ use http_body_util::Full;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate::Matcher;
-use tidegate_server::proxy::ProxyConfig;
 use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
+use tidegate_server::proxy::{ProxyConfig, RouteConfig};
 use tokio::net::TcpStream;
 
 use super::hostile::{answered_with, literal};
@@ -24,10 +24,7 @@ fn by_host(server: SocketAddr) -> ProxyConfig {
     let one = ("user".to_owned(), AttributeSource::parse("\"one\"").unwrap());
     limited.attributes = RequestAttributes::new([one]).unwrap();
     let mut config = to(&[server], limited);
-    let mut others = route("api");
-    others.name = "others".to_owned();
-    others.namespace = None;
-    config.routes.push(others);
+    config.routes.push(RouteConfig::new("others", "app"));
     config
 }
 

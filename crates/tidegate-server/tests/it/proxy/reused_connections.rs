@@ -10,8 +10,9 @@ use tokio::io::AsyncWriteExt;
 use super::upstream::serve;
 use super::{route, to, world};
 
-/// A server that answers the first request of each connection and, when it reads the second, closes without an answer: what
-/// the proxy sees when a server closes an idle connection in the instant of its next use.
+/// A server that answers the first request of each connection and, when it reads the second, closes
+/// without an answer: what the proxy sees when a server closes an idle connection in the instant of
+/// its next use.
 async fn closing_at_the_second() -> (SocketAddr, Arc<AtomicUsize>) {
     let closed = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&closed);

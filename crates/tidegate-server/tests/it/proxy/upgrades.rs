@@ -7,8 +7,8 @@ use super::upstream::{Seen, serve, well};
 use super::{get, route, to, world};
 use crate::world::World;
 
-/// A server that agrees to the first protocol it is offered, as a stock Hypercorn does for `h2c`, and answers everything
-/// else with 200. It notes the heads it gets.
+/// A server that agrees to the first protocol it is offered, as a stock Hypercorn does for `h2c`,
+/// and answers everything else with 200. It notes the heads it gets.
 async fn obliging() -> (SocketAddr, Seen) {
     let seen = Seen::default();
     let notes = Seen::clone(&seen);

@@ -270,7 +270,8 @@ async fn issue_16_requests_that_wait_take_no_throughput_from_others() {
     let without = time_of(&world, COUNT).await.min(time_of(&world, COUNT).await);
     let mut clients = Vec::new();
     for user in 0..WAITING {
-        // The first has the permit of its user, the second waits for it, at the head of a line of its own.
+        // The first has the permit of its user, the second waits for it, at the head of a line of
+        // its own.
         for _ in 0..2 {
             clients.push(world.asked("/", &format!("x-user: u{user}\r\n")).await);
         }
@@ -297,7 +298,8 @@ async fn requests_of_many_lines_are_all_admitted_in_order_of_arrival_whatever_le
         }
     })
     .await;
-    // The clock stands still, so that nothing is asked again by time: a wake-up that is lost is never made up for.
+    // The clock stands still, so that nothing is asked again by time: a wake-up that is lost is
+    // never made up for.
     let world = world(to(&[server], patient("parallel"))).await;
     let mut clients = Vec::new();
     for round in 0..40 {
