@@ -18,6 +18,7 @@ mod counts;
 mod forward;
 mod from_policy;
 mod headers;
+mod host;
 mod page;
 mod routes;
 mod tunnel;

@@ -21,6 +21,7 @@ use crate::raw::service::{Listen, Listener};
 use crate::suggestion::nearest;
 
 mod expression;
+mod pass_through;
 mod server;
 
 pub(super) use expression::{glob_of, is_expression};
@@ -40,6 +41,11 @@ pub(super) fn proxy(
         forwarded: raw.client_header == Some(ClientHeaderConfig::Forwarded),
         normalise: raw.paths == Some(PathsConfig::Normalise),
         waiting: raw.waiting.map_or(Proxy::WAITING_DEFAULT, |waiting| waiting as usize),
+        keep_headers: pass_through::keep_headers(
+            raw.keep_headers.as_ref(),
+            &path.key("keep_headers"),
+            report,
+        ),
         access_log: raw.access_log.unwrap_or(false),
         jwt: raw.jwt.as_ref().and_then(|raw| jwt(raw, &path.key("jwt"), report)),
         ..Proxy::default()
@@ -351,6 +357,7 @@ fn route(
             RetryConfig::Connect => Retry::Connect,
             RetryConfig::Idempotent => Retry::Idempotent,
         },
+        upgrades: pass_through::upgrades(raw.upgrades.as_ref(), &path.key("upgrades"), report),
         refusal: None,
     };
     if let Some(raw) = &raw.matches {
@@ -444,9 +451,13 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
         route.path = Some(pattern.clone());
     }
     let host = raw.host.as_ref();
+    if let Some(raw) = host {
+        pass_through::hosts(raw, &path.key("host"), report);
+    }
     route.host = host.and_then(|raw| matching::matcher(raw, &path.key("host"), report));
     for (index, method) in raw.method.iter().flatten().enumerate() {
         if is_header(method) && !method.contains(|c: char| c.is_ascii_lowercase()) {
+            pass_through::method(method, &path.key("method").index(index), report);
             route.methods.push(method.clone());
         } else {
             let what = format!("\"{}\" is not a method", shown(method));
@@ -477,6 +488,8 @@ fn attributes(
                        or text in double quotes";
             report.value(&at, what, fix);
         }
+        let has_trusted = proxy.trusted.iter().flatten().next().is_some();
+        pass_through::client_address(source, has_trusted, &at, report);
         if source.starts_with("jwt.") && proxy.jwt.is_none() {
             let what =
                 format!("\"{}\" reads a token, and there are no keys to verify tokens with", shown(source));

@@ -29,6 +29,9 @@ pub struct Proxy {
     pub routes: Vec<Route>,
     /// How many requests may wait at a time; default [`Proxy::WAITING_DEFAULT`].
     pub waiting: usize,
+    /// Headers that pass from peers that are not trusted although only a proxy may say them, in lower case. At most
+    /// [`Proxy::KEEP_HEADERS_MAX`].
+    pub keep_headers: Vec<String>,
     /// Whether every request gets a line in the log.
     pub access_log: bool,
 }
@@ -44,6 +47,7 @@ impl Default for Proxy {
             jwt: None,
             routes: Vec::new(),
             waiting: Self::WAITING_DEFAULT,
+            keep_headers: Vec::new(),
             access_log: false,
         }
     }
@@ -54,6 +58,8 @@ impl Proxy {
     pub const WAITING_DEFAULT: usize = 1024;
     /// The most routes, and the most trusted networks.
     pub const COUNT_MAX: usize = 1024;
+    /// The most headers in [`Proxy::keep_headers`].
+    pub const KEEP_HEADERS_MAX: usize = 64;
     /// The most servers of an upstream.
     pub const SERVERS_MAX: usize = 256;
 }
@@ -175,8 +181,15 @@ pub struct Route {
     pub total: Option<Duration>,
     /// When a request is sent again.
     pub retry: Retry,
+    /// The protocols that a connection may change to, at most [`Route::UPGRADES_MAX`]; default `websocket`.
+    pub upgrades: Vec<String>,
     /// What refusals say: a media type and a body.
     pub refusal: Option<(String, String)>,
+}
+
+impl Route {
+    /// The most protocols in [`Route::upgrades`].
+    pub const UPGRADES_MAX: usize = 8;
 }
 
 /// When a request is sent again, once, to another server.

@@ -33,6 +33,10 @@ pub(crate) struct Proxy {
     /// `1024`.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub(crate) waiting: Option<u32>,
+    /// Headers that pass from peers outside of `trusted` although they are what only a proxy may say, such as `x-real-ip`
+    /// and `x-original-url`, or have characters other than letters, digits and hyphens in their names. At most 64. Default:
+    /// `[]`. Danger: any client may write them.
+    pub(crate) keep_headers: Option<Vec<String>>,
     /// Whether every request gets a line in the log, of target `tidegate::access`. Default: `false`.
     pub(crate) access_log: Option<bool>,
 }
@@ -182,6 +186,9 @@ pub(crate) struct RouteConfig {
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
     pub(crate) retry: Option<RetryConfig>,
+    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` is none. Offers of others are left out, and
+    /// the request is served as any other. HTTP/2 (`h2c`) and TLS cannot be allowed. Default: `[websocket]`.
+    pub(crate) upgrades: Option<Vec<String>>,
     /// What refusals say instead of the usual body. Default: none.
     pub(crate) refusal: Option<RefusalForm>,
 }

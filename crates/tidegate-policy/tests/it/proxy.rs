@@ -65,6 +65,7 @@ proxy:
   paths: normalise
   jwt: {{ unverified: true, audiences: [a], leeway: 0s }}
   waiting: 0
+  keep_headers: [X-Original-URL, api_key]
   access_log: true
   routes:
     - name: all
@@ -78,6 +79,7 @@ proxy:
       wait: 2s
       timeouts: {{ first_byte: 10s, idle: 5s, total: 1h }}
       retry: connect
+      upgrades: [WebSocket, chat/1]
       refusal: {{ content_type: text/html, body: <p>no }}
 "
     );
@@ -96,6 +98,52 @@ proxy:
     );
     assert_eq!((route.wait, route.total), (Duration::from_secs(2), Some(Duration::from_hours(1))));
     assert_eq!(route.refusal.as_ref().unwrap().0, "text/html");
+    assert_eq!(route.upgrades, ["websocket", "chat/1"]);
+    assert_eq!(proxy.keep_headers, ["x-original-url", "api_key"]);
+}
+
+#[test]
+fn http_2_and_tls_cannot_be_allowed_as_a_change_of_protocol() {
+    for protocol in ["h2c", "H2C", "h2", "h2c-14", "HTTP/2.0", "TLS/1.2", "h3"] {
+        let text = format!(
+            "{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}
+proxy:
+  upstreams: {{ app: [http://a] }}
+  routes: [{{ upstream: app, upgrades: [websocket, {protocol}] }}]
+"
+        );
+        let problems = problems(&text);
+        assert!(
+            problems[0].starts_with("proxy.routes[0].upgrades[1]: ") && problems.len() == 1,
+            "{problems:?}"
+        );
+        assert!(problems[0].contains("a tunnel past every limit"), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_host_or_method_that_no_request_has_is_warned_of() {
+    let text = format!(
+        "{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}
+proxy:
+  upstreams: {{ app: [http://a] }}
+  routes:
+    - {{ upstream: app, match: {{ host: Limited.example., method: [GET, TRACE] }} }}
+    - {{ upstream: app, match: {{ host: [a.example, \"b.example:80\", \"[::1]\", \"[0:0::1]\"] }} }}
+"
+    );
+    let warnings = parse("t.yaml", &text, &|_| None).unwrap().warnings;
+    let warnings: Vec<String> =
+        warnings.iter().map(|one| format!("{}: {}; {}", one.path, one.what, one.fix)).collect();
+    let ends = ["write limited.example", "answers it with 405; remove it", "write b.example", "write [::1]"];
+    for end in ends {
+        assert!(warnings.iter().any(|warning| warning.ends_with(end)), "{end}: {warnings:?}");
+    }
+    assert_eq!(
+        warnings.iter().filter(|warning| warning.contains("matches no request")).count(),
+        4,
+        "{warnings:?}"
+    );
 }
 
 #[test]
@@ -215,4 +263,24 @@ fn routes_and_a_listener_belong_together() {
     assert_eq!(warning(&text), ["there are routes, and no listener that takes requests for them"]);
     let text = format!("{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}");
     assert_eq!(warning(&text), ["there is no route, so every request is answered 404"]);
+}
+
+#[test]
+fn an_address_that_any_client_may_write_is_warned_of() {
+    let warnings = |source: &str, trusted: &str| {
+        let text = format!(
+            "{NAMESPACE}listen: {{ proxy: 127.0.0.1:8000 }}
+proxy:
+  upstreams: {{ app: [http://a] }}
+  trusted: [{trusted}]
+  routes: [{{ upstream: app, attributes: {{ ip: {source} }} }}]
+"
+        );
+        let warnings = parse("t.yaml", &text, &|_| None).unwrap().warnings;
+        warnings.iter().filter(|one| one.what.contains("any client may send")).count()
+    };
+    for source in ["header.X-Real-IP", "header.x-forwarded-for", "header.cf-connecting-ip"] {
+        assert_eq!((warnings(source, ""), warnings(source, "10.0.0.0/8")), (1, 0), "{source}");
+    }
+    assert_eq!(warnings("client_ip", ""), 0);
 }

@@ -4,13 +4,14 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, HOST, VARY};
+use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
+use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -18,6 +19,8 @@ use tracing::Instrument;
 use super::attributes::Context;
 use super::body::{AnswerBody, RequestBody};
 use super::forward::{Errand, forward};
+use super::headers::{self, is_refused_method};
+use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
 use super::rejection::Rejection;
@@ -155,7 +158,7 @@ async fn begin(
     let sends_anyway = !head.headers.contains_key(EXPECT);
     let upload = RequestBody::new(incoming);
     match admit(daemon, in_force, peer, &mut head, &upload, visit).await {
-        Ok((route, sender)) => Ok(Errand::new(daemon, route, head, sender, upload)),
+        Ok((route, sender)) => Ok(Errand::new(daemon, route, head, sender, upload, &in_force.routes.headers)),
         Err(unforwarded) => {
             if sends_anyway {
                 upload.discard(daemon.config.bounds.linger);
@@ -184,20 +187,23 @@ async fn admit<'r>(
     };
     visit.told.client = client;
     check_head(head, &daemon.config.bounds)?;
-    if head.method == Method::CONNECT {
-        let detail = "the proxy does not open tunnels; ask for a path";
-        return Err(Fault::new(FaultCode::MethodNotAllowed, detail).into());
+    if is_refused_method(&head.method) {
+        let detail = format_args!("the proxy does not take {}", shortened(head.method.as_str(), 32));
+        return Err(Fault::new(FaultCode::MethodNotAllowed, detail).fix("use another method").into());
     }
+    in_force.routes.headers.check_connection(&head.headers)?;
+    headers::join_cookies(&mut head.headers);
     let host = host_of(head)?;
+    let host = host.as_ref().map(CanonicalHost::name);
     let sent: Box<str> = head.uri.path().into();
     let path = PlainPath::read(&sent, config.paths)?;
-    let Some(route) = in_force.routes.find(&head.method, path.matched(), host.as_deref()) else {
-        let path = tidegate_wire::text::shortened(path.matched(), 128);
+    let Some(route) = in_force.routes.find(&head.method, path.matched(), host) else {
+        let path = shortened(path.matched(), 128);
         let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
         return Err(fault.fix("see proxy.routes of the configuration").into());
     };
     visit.counts = Arc::clone(&route.counts);
-    upload.set_patience(route.config.timeouts.idle);
+    upload.prepare(route.config.timeouts.idle, &in_force.routes.headers);
     if let Some(namespace) = &route.config.namespace {
         let claims = match &config.tokens {
             Some(tokens) if route.config.attributes.need_claims() => {
@@ -205,7 +211,7 @@ async fn admit<'r>(
             }
             _ => None,
         };
-        let context = Context { client, path: &path, claims: claims.as_ref() };
+        let context = Context { client, host, path: &path, claims: claims.as_ref() };
         decide(daemon, in_force, route, namespace, head, &context, upload, visit).await?;
     }
     if path.is_rewritten() {
@@ -237,29 +243,6 @@ fn readdress(head: &mut Parts, path: &str) -> Result<(), Fault> {
 
 fn malformed(detail: &str) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
-}
-
-/// The host that is asked for; the address names it before the header does (RFC 9112, 3.2.2), and the header is made to
-/// agree.
-fn host_of(head: &mut Parts) -> Result<Option<Box<str>>, Fault> {
-    if head.headers.get_all(HOST).iter().nth(1).is_some() {
-        return Err(malformed("duplicate header host").fix("send it once"));
-    }
-    if let Some(authority) = head.uri.authority() {
-        let value =
-            HeaderValue::from_str(authority.as_str()).map_err(|_| malformed("the host cannot be read"))?;
-        head.headers.insert(HOST, value);
-    }
-    let Some(value) = head.headers.get(HOST) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| malformed("header host is not ASCII"))?;
-    let authority: http::uri::Authority = match text {
-        "" => return Ok(None),
-        text => text.parse().map_err(|_| malformed("header host is no host"))?,
-    };
-    if text.contains('@') {
-        return Err(malformed("header host names a user"));
-    }
-    Ok(Some(authority.host().to_ascii_lowercase().into()))
 }
 
 /// Asks the engine on behalf of a request. What is admitted is held by `visit`.
@@ -307,7 +290,7 @@ async fn decide(
     let desk = Desk { daemon, in_force };
     match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
-            visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), namespace, permit));
+            visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit));
             visit.told.decision = "admit";
             visit.limits = limits;
             Ok(())

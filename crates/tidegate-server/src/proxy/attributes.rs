@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::{COOKIE, HOST};
+use http::HeaderMap;
+use http::header::COOKIE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
 use tidegate_wire::text::shortened;
 
@@ -29,6 +29,8 @@ pub const VALUE_BYTES_MAX: usize = 1 << 10;
 pub struct Context<'a> {
     /// Who sent it, behind the proxies that are trusted; `None` on a Unix socket where nobody who is trusted says it.
     pub client: Option<IpAddr>,
+    /// The host that was asked for, in its canonical spelling and without a port; `None` if the request names none.
+    pub host: Option<&'a str>,
     /// Its path, in the one meaning it has.
     pub path: &'a PlainPath<'a>,
     /// The claims of its token, if it came with one that is valid.
@@ -98,6 +100,11 @@ impl RequestAttributes {
         self
     }
 
+    /// Where each attribute comes from.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &AttributeSource> {
+        self.sources.iter().map(|(_, source)| source)
+    }
+
     /// Whether any attribute comes from a token, so that one must be read.
     pub fn need_claims(&self) -> bool {
         self.sources.iter().any(|(_, source)| matches!(source, AttributeSource::Claim(_)))
@@ -149,7 +156,7 @@ impl AttributeSource {
             Self::Segment(index) => context.path.segment(*index).map(Cow::Borrowed),
             Self::Path => Some(context.path.matched().into()),
             Self::Method => Some(parts.method.as_str().into()),
-            Self::Host => host(parts)?,
+            Self::Host => context.host.map(Cow::Borrowed),
             Self::Claim(path) => match context.claims {
                 Some(claims) => claims.text(path).map_err(|kind| {
                     let detail = format_args!("{self} is {kind}, which is no value to count by");
@@ -251,62 +258,6 @@ fn decoded(part: &str) -> Option<Cow<'_, str>> {
         return Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned().into());
     }
     percent_decode_str(part).decode_utf8().ok()
-}
-
-/// The host that was asked for, in lower case, without a port and without a dot at its end.
-///
-/// HTTP/2 names it in the target and HTTP/1 in a header. Where both do they must agree.
-fn host(parts: &Parts) -> Result<Option<Cow<'_, str>>, Rejection> {
-    let mut named = parts.headers.get_all(HOST).iter();
-    let header = named.next();
-    if named.next().is_some() {
-        return Err(twice(&AttributeSource::Host));
-    }
-    let malformed = |what| {
-        Rejection::new(RejectionCode::AmbiguousAttribute, format_args!("host {what}"))
-            .fix("name one host, with or without a port")
-    };
-    let from_header = match header.map(HeaderValue::as_bytes) {
-        // HTTP/1 sends an empty one when the target has no authority.
-        None | Some(b"") => None,
-        Some(bytes) => {
-            let text = core::str::from_utf8(bytes).map_err(|_| malformed("is not UTF-8"))?;
-            Some(plain_host(text).ok_or_else(|| malformed("is malformed"))?)
-        }
-    };
-    let from_target = match parts.uri.authority() {
-        None => None,
-        Some(authority) => Some(plain_host(authority.as_str()).ok_or_else(|| malformed("is malformed"))?),
-    };
-    match (from_target, from_header) {
-        (Some(target), Some(header)) if target != header => {
-            Err(malformed("differs between the target and the header"))
-        }
-        (target, header) => Ok(target.or(header)),
-    }
-}
-
-fn plain_host(text: &str) -> Option<Cow<'_, str>> {
-    let (host, port) = match text.rfind(':') {
-        // The colons of an IPv6 address stand in brackets.
-        Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
-        _ => (text, ""),
-    };
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let is_name =
-        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
-    let is_address = || {
-        let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())
-    };
-    if !port.bytes().all(|byte| byte.is_ascii_digit()) || !(is_name || is_address()) {
-        return None;
-    }
-    Some(if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        host.to_ascii_lowercase().into()
-    } else {
-        host.into()
-    })
 }
 
 #[cfg(test)]

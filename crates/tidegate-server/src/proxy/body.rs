@@ -1,4 +1,5 @@
-//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than the route says.
+//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than
+//! the route says.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -11,13 +12,15 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use super::headers::HeaderRules;
 use super::visit::{Ending, Visit};
 use crate::connections::Flowing;
 
 /// How long a body may pause that no route has taken yet.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
-/// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in `idle`. No frame is larger.
+/// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in
+/// `idle`. No frame is larger.
 const PIECE_BYTES_MAX: usize = 16 << 10;
 
 /// Why a body broke off.
@@ -154,7 +157,8 @@ where
         }
     }
 
-    /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one piece after the other.
+    /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one
+    /// piece after the other.
     fn piece(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         if !self.flowing.is_stream() {
             return frame;
@@ -219,6 +223,8 @@ pub(crate) enum RequestBody {
 pub(crate) struct Upload {
     body: Incoming,
     patience: Patience,
+    /// Which trailers pass; all of them while no route has taken the request.
+    rules: Option<Arc<HeaderRules>>,
     /// What has become of it so far.
     pub(crate) seen: Seen,
 }
@@ -250,7 +256,7 @@ pub(crate) enum Broke {
 }
 
 impl RequestBody {
-    /// A body that comes; see [`Self::set_patience`].
+    /// A body that comes; see [`Self::prepare`].
     pub(crate) fn new(body: Incoming) -> Self {
         if body.is_end_stream() {
             return Self::Empty;
@@ -263,13 +269,16 @@ impl RequestBody {
             last: Instant::now(),
             broke: None,
         };
-        Self::Upload(Arc::new(Mutex::new(Upload { body, patience: Patience::new(IDLE_MAX, None), seen })))
+        let patience = Patience::new(IDLE_MAX, None);
+        Self::Upload(Arc::new(Mutex::new(Upload { body, patience, rules: None, seen })))
     }
 
-    /// How long it may pause.
-    pub(crate) fn set_patience(&self, idle: Duration) {
+    /// Says how long it may pause and which of its trailers pass.
+    pub(crate) fn prepare(&self, idle: Duration, rules: &Arc<HeaderRules>) {
         if let Self::Upload(upload) = self {
-            locked(upload).patience.span = idle;
+            let mut upload = locked(upload);
+            upload.patience.span = idle;
+            upload.rules = Some(Arc::clone(rules));
         }
     }
 
@@ -289,7 +298,8 @@ impl RequestBody {
         }
     }
 
-    /// Reads and forgets it, for at most `linger`, so that a sender that writes everything before it reads gets its answer.
+    /// Reads and forgets it, for at most `linger`, so that a sender that writes everything before
+    /// it reads gets its answer.
     pub(crate) fn discard(self, linger: Duration) {
         if let Self::Upload(_) = &self {
             let mut body = self;
@@ -327,7 +337,14 @@ impl Body for RequestBody {
         seen.is_begun = true;
         seen.is_waited_for = false;
         match Pin::new(&mut upload.body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let (Some(trailers), Some(rules)) = (frame.trailers_mut(), &upload.rules) {
+                    let stopped: Vec<_> =
+                        trailers.keys().filter(|name| !rules.passes_as_trailer(name)).cloned().collect();
+                    for name in &stopped {
+                        trailers.remove(name);
+                    }
+                }
                 upload.patience.refresh();
                 seen.last = Instant::now();
                 seen.bytes = seen.bytes.saturating_add(frame.data_ref().map_or(0, |data| data.len() as u64));

@@ -24,12 +24,15 @@ use super::upstream::{UpstreamTls, UpstreamTlsFiles};
 pub struct ProxyConfig {
     /// Where requests may go. Names are unique. Default none.
     pub upstreams: Vec<UpstreamConfig>,
-    /// Which requests go where; the first that matches counts. Default none, and then every request is answered 404.
+    /// Which requests go where; the first that matches counts. Default none, and then every request
+    /// is answered 404.
     pub routes: Vec<RouteConfig>,
-    /// How many requests may wait at a time for limits or permits, on all routes. Default 1024; 0 lets none wait. Above
-    /// it a request is refused at once.
+    /// How many requests may wait at a time for limits or permits, on all routes. Default 1024; 0
+    /// lets none wait. Above it a request is refused at once. Each namespace whose routes let
+    /// requests wait has an equal share, which no other namespace can take.
     pub waiting: usize,
-    /// Bytes of the heads of all requests that wait. Default 16 MiB. Above it a request is refused at once.
+    /// Bytes of the heads of all requests that wait, shared likewise. Default 16 MiB. Above it a
+    /// request is refused at once.
     pub waiting_bytes: usize,
     /// Whose word about the client's address counts. Default nobody's.
     pub client_address: ClientAddress,
@@ -37,6 +40,9 @@ pub struct ProxyConfig {
     pub tokens: Option<TokenReader>,
     /// How paths are read. Default: what has two readings is rejected.
     pub paths: PathRules,
+    /// Headers that pass from peers that are not trusted although they are what only a proxy may
+    /// say. Default none. Danger: any client may write them.
+    pub keep_headers: Vec<HeaderName>,
     /// Whether every request gets a line in the log, of target `tidegate::access`. Default no.
     pub access_log: bool,
 }
@@ -51,14 +57,15 @@ impl Default for ProxyConfig {
             client_address: ClientAddress::default(),
             tokens: None,
             paths: PathRules::default(),
+            keep_headers: Vec::new(),
             access_log: false,
         }
     }
 }
 
 impl ProxyConfig {
-    /// Every request goes to the one server at `url` if the limits of `namespace` admit it. Attributes are `method`,
-    /// `path`, `host` and `ip`.
+    /// Every request goes to the one server at `url` if the limits of `namespace` admit it.
+    /// Attributes are `method`, `path`, `host` and `ip`.
     ///
     /// An address with https is connected to with TLS, and what the machine trusts.
     pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
@@ -85,17 +92,20 @@ pub struct UpstreamConfig {
     pub name: String,
     /// The servers, taken in turn. At least one.
     pub servers: Vec<ServerUrl>,
-    /// TLS to the servers whose address says https. Default none, and then these cannot be connected to.
+    /// TLS to the servers whose address says https. Default none, and then these cannot be
+    /// connected to.
     pub tls: Option<UpstreamTls>,
-    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is offered. Default no:
-    /// HTTP/1.1.
+    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is
+    /// offered. Default no: HTTP/1.1.
     pub http2: bool,
-    /// How long connecting may take, from the look-up of the name to the end of the TLS handshake. Default 5 s. After it
-    /// another server is tried, once.
+    /// How long connecting may take, from the look-up of the name to the end of the TLS handshake.
+    /// Default 5 s. After it another server is tried, once.
     pub connect_timeout: Duration,
-    /// How many idle connections are kept to each server. Default 64; 0 keeps none. Above it the oldest is closed.
+    /// How many idle connections are kept to each server. Default 64; 0 keeps none. Above it the
+    /// oldest is closed.
     pub idle_connections: usize,
-    /// How many requests have to fail in a row for a server to be left out. Default 3; 0 never leaves one out.
+    /// How many requests have to fail in a row for a server to be left out. Default 3; 0 never
+    /// leaves one out.
     pub failures: u32,
     /// How long it is left out; then it is tried again. Default 10 s.
     pub out_for: Duration,
@@ -208,8 +218,8 @@ pub struct RouteConfig {
     pub upstream: String,
     /// The namespace whose limits apply. Default none, and then every request is forwarded.
     pub namespace: Option<String>,
-    /// The attributes, where each is found, and which of them says who pays. One that is not found is absent. Default
-    /// none.
+    /// The attributes, where each is found, and which of them says who pays. One that is not found
+    /// is absent. Default none.
     pub attributes: RequestAttributes,
     /// Where the class of a request is found, and the class of one that names none.
     pub class: ClassSource,
@@ -225,6 +235,10 @@ pub struct RouteConfig {
     pub timeouts: Timeouts,
     /// Whether a request that failed is sent again, once. Default [`Retries::Idempotent`].
     pub retries: Retries,
+    /// The protocols that a connection may change to, compared without regard to case. Default
+    /// `websocket`. Offers of others are left out of the request, which is then served as any
+    /// other.
+    pub upgrades: Vec<String>,
     /// What refusals say instead of the usual body. Default none.
     pub refusal_page: Option<RefusalPage>,
 }
@@ -247,6 +261,7 @@ impl RouteConfig {
             wait: Duration::ZERO,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
+            upgrades: vec!["websocket".to_owned()],
             refusal_page: None,
         }
     }
@@ -258,11 +273,11 @@ impl RouteConfig {
 pub struct RouteCost {
     /// Units of every request. Default 1.
     pub units: Cost,
-    /// Bytes of body that weigh one unit more, rounded up. Default none. A body that does not say its length is charged
-    /// when it has passed.
+    /// Bytes of body that weigh one unit more, rounded up. Default none. A body that does not say
+    /// its length is charged when it has passed.
     pub body_bytes: Option<NonZeroU64>,
-    /// The header of an answer that names the true cost as a whole number, charged instead when the answer has ended. It is
-    /// not passed on. Default none.
+    /// The header of an answer that names the true cost as a whole number, charged instead when the
+    /// answer has ended. It is not passed on. Default none.
     pub from_response: Option<HeaderName>,
 }
 
@@ -276,13 +291,16 @@ impl Default for RouteCost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// From the last of the request that was sent to the first of the answer. Default 60 s. After it: 504.
+    /// From the last of the request that was sent to the first of the answer. Default 60 s. After
+    /// it: 504.
     pub first_byte: Duration,
-    /// Between two pieces of a body, either way. Default 60 s. After it the request: 408; the answer breaks off. It is also
-    /// how long a client may take nothing of its answer; after that the stream is reset, or without HTTP/2 the connection
-    /// closed, when connections are next looked at, which is once a second or more often.
+    /// Between two pieces of a body, either way. Default 60 s. After it the request: 408; the
+    /// answer breaks off. It is also how long a client may take nothing of its answer; after that
+    /// the stream is reset, or without HTTP/2 the connection closed, when connections are next
+    /// looked at, which is once a second or more often.
     pub idle: Duration,
-    /// From the head of the request to the end of the answer. Default none. After it: 504, or the answer breaks off.
+    /// From the head of the request to the end of the answer. Default none. After it: 504, or the
+    /// answer breaks off.
     pub total: Option<Duration>,
 }
 

@@ -49,6 +49,11 @@ impl Deadline {
         Self { header_ms, unreadable }
     }
 
+    /// The header that is read beside `grpc-timeout`.
+    pub(crate) fn header(&self) -> Option<&HeaderName> {
+        self.header_ms.as_ref()
+    }
+
     /// How long the caller waits who sent these headers. A header that stands twice is unreadable.
     pub fn read(&self, headers: &HeaderMap) -> Result<Wait, Rejection> {
         let mut wait = Wait::default();

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use super::answer::{Origin, Unforwarded, reply_to, whole};
 use super::body::{AnswerBody, Broke, ProxiedBody, RequestBody};
 use super::config::{Retries, Timeouts};
-use super::headers::{self, Sender};
+use super::headers::{self, HeaderRules, Sender};
 use super::routes::Route;
 use super::tunnel;
-use super::upstream::{Turn, Upstream, turned_away};
+use super::upstream::{Turn, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 use super::visit::{Ending, Visit};
 use crate::daemon::Daemon;
 
@@ -30,8 +30,9 @@ pub(super) struct Errand {
     timeouts: Timeouts,
     retries: Retries,
     cost_header: Option<HeaderName>,
-    /// The protocol the client wants to change to, with its side of the connection.
-    upgrade: Option<(HeaderValue, OnUpgrade)>,
+    /// The protocol that the client wants to change to and the route allows, with the client's side
+    /// of the connection.
+    upgrade: Option<(String, OnUpgrade)>,
     /// The version that the client speaks.
     version: Version,
 }
@@ -42,6 +43,8 @@ enum Failure {
     Unreachable(String),
     /// It broke off, or did not answer in HTTP.
     Broken(String),
+    /// A kept connection, which had answered before, was closed before it answered this request.
+    Closed(String),
     /// It did not answer in time.
     Late,
     /// The body of the request broke off.
@@ -55,6 +58,7 @@ impl Errand {
         mut head: Parts,
         origin: Origin,
         upload: RequestBody,
+        rules: &HeaderRules,
     ) -> Self {
         let version = head.version;
         let host = head.headers.get(http::header::HOST).cloned();
@@ -65,7 +69,8 @@ impl Errand {
             host: host.as_ref(),
             version,
         };
-        let protocol = headers::request(&mut head.headers, sender);
+        let protocol = headers::offered_protocol(&head.headers, &route.config.upgrades).map(str::to_owned);
+        headers::request(&mut head.headers, sender, rules);
         let upstream = Arc::clone(&route.upstream);
         // A body and a change of protocol do not go together, and HTTP/2 has no such change.
         let may_upgrade = matches!(upload, RequestBody::Empty)
@@ -81,8 +86,15 @@ impl Errand {
         } else {
             head.version = Version::HTTP_11;
         }
-        if let Some((protocol, _)) = &upgrade {
-            head.headers.insert(http::header::UPGRADE, protocol.clone());
+        if head.version == Version::HTTP_11 && upload.length().is_none() {
+            // The HTTP client sends no body for GET and HEAD unless the head says that there is
+            // one.
+            head.headers.insert(http::header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        if let Some(protocol) =
+            upgrade.as_ref().and_then(|(protocol, _)| HeaderValue::from_str(protocol).ok())
+        {
+            head.headers.insert(http::header::UPGRADE, protocol);
             head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         let config = &route.config;
@@ -98,12 +110,12 @@ impl Errand {
         }
     }
 
-    /// Whether a request that nobody answered may be sent again.
-    fn may_repeat(&self) -> bool {
-        let is_safe =
-            [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE]
-                .contains(&self.head.method);
-        self.retries == Retries::Idempotent && is_safe && matches!(self.upload, RequestBody::Empty)
+    /// Whether a request that was not answered may be sent again without doing twice what it asks
+    /// for: its method is idempotent, and it has no body, of which a part may be gone.
+    fn is_repeatable(&self) -> bool {
+        let is_idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE]
+            .contains(&self.head.method);
+        is_idempotent && matches!(self.upload, RequestBody::Empty)
     }
 
     /// The request for one server. The head is kept only if it may be needed again.
@@ -165,7 +177,7 @@ fn fault(failure: &Failure, errand: &Errand) -> Fault {
                 .fix("nothing was charged; try again")
                 .retry_after(1)
         }
-        Failure::Broken(why) => {
+        Failure::Broken(why) | Failure::Closed(why) => {
             Fault::new(FaultCode::UpstreamBroken, format_args!("upstream {name} gave no answer: {why}"))
         }
         Failure::Late => {
@@ -181,6 +193,10 @@ fn fault(failure: &Failure, errand: &Errand) -> Fault {
 }
 
 /// Sends a request to one server, and to one more where that is safe.
+///
+/// Whatever `retry` says, a repeatable request whose kept connection was closed is sent once more
+/// to the same server, over a new connection: the server has ended an idle connection and has not
+/// failed.
 async fn send(
     daemon: &Daemon,
     errand: &mut Errand,
@@ -193,37 +209,58 @@ async fn send(
     let other = (errand.retries != Retries::Off && errand.upgrade.is_none())
         .then(|| upstream.other_than(turn))
         .flatten();
-    let first = attempt(daemon, errand, turn, until, other.is_none()).await;
-    let failure = match first {
+    let is_repeatable = errand.is_repeatable();
+    let may_reconnect = is_repeatable && !upstream.config.http2;
+    let is_late = || until.is_some_and(|until| until <= Instant::now());
+    let is_last = other.is_none() && !may_reconnect;
+    let first = Attempt { turn, over: &upstream.client, until, may_reconnect, is_last };
+    let mut outcome = attempt(daemon, errand, first).await;
+    if may_reconnect && matches!(outcome, Err(Failure::Closed(_))) && !is_late() {
+        let is_last = other.is_none();
+        let again = Attempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
+        outcome = attempt(daemon, errand, again).await;
+    }
+    let failure = match outcome {
         Ok(response) => return Ok(response),
         Err(failure) => failure,
     };
     let is_safe = match &failure {
         // Nothing was sent, unless the body was asked for, of which then a part is gone.
         Failure::Unreachable(_) => errand.upload.seen().is_none_or(|seen| !seen.is_begun),
-        Failure::Broken(_) => errand.may_repeat(),
+        Failure::Broken(_) | Failure::Closed(_) => errand.retries == Retries::Idempotent && is_repeatable,
         Failure::Late | Failure::Upload(_) => false,
     };
-    let is_late = until.is_some_and(|until| until <= Instant::now());
     match other {
-        Some(other) if is_safe && !is_late => {
+        Some(turn) if is_safe && !is_late() => {
             daemon.metrics.proxy.upstream_failed(&upstream.config.name, "retried");
-            attempt(daemon, errand, other, until, true).await
+            let last = Attempt { turn, may_reconnect: false, is_last: true, ..first };
+            attempt(daemon, errand, last).await
         }
         _ => Err(failure),
     }
 }
 
+/// How a request is sent to one server.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    turn: Turn,
+    over: &'a UpstreamClient,
+    until: Option<Instant>,
+    /// Whether it is sent again if its connection was a kept one that was closed.
+    may_reconnect: bool,
+    /// Whether it is not sent again whatever happens, so that nothing of it must be kept.
+    is_last: bool,
+}
+
 async fn attempt(
     daemon: &Daemon,
     errand: &mut Errand,
-    turn: Turn,
-    until: Option<Instant>,
-    is_last: bool,
+    attempt: Attempt<'_>,
 ) -> Result<Response<Incoming>, Failure> {
-    let request = errand.request(turn, is_last);
+    let turn = attempt.turn;
+    let request = errand.request(turn, attempt.is_last);
     let upstream = &*errand.upstream;
-    let outcome = exchange(errand, request, until).await;
+    let outcome = exchange(errand, attempt.over, request, attempt.until).await;
     let failed = |failure| {
         daemon.metrics.proxy.upstream_failed(&upstream.config.name, failure);
         upstream.failed(turn);
@@ -231,17 +268,19 @@ async fn attempt(
     match &outcome {
         Ok(_) => upstream.succeeded(turn),
         Err(Failure::Unreachable(_)) => failed("connect"),
-        Err(Failure::Broken(_)) => failed("broken"),
+        // No fault of the server, which may end a connection that is idle.
+        Err(Failure::Closed(_)) if attempt.may_reconnect => {}
+        Err(Failure::Broken(_) | Failure::Closed(_)) => failed("broken"),
         Err(Failure::Late) => failed("late"),
-        // That is no fault of the server.
+        // No fault of the server either.
         Err(Failure::Upload(_)) => {}
     }
-    if let Err(Failure::Unreachable(why) | Failure::Broken(why)) = &outcome {
+    if let Err(Failure::Unreachable(why) | Failure::Broken(why) | Failure::Closed(why)) = &outcome {
         tracing::debug!(
             upstream = upstream.config.name,
             server = upstream.server(turn),
             why,
-            "a server failed"
+            "a request was not answered"
         );
     }
     outcome
@@ -249,16 +288,20 @@ async fn attempt(
 
 async fn exchange(
     errand: &Errand,
+    over: &UpstreamClient,
     request: Request<RequestBody>,
     until: Option<Instant>,
 ) -> Result<Response<Incoming>, Failure> {
-    let mut answer = core::pin::pin!(errand.upstream.client.request(request));
+    let mut answer = core::pin::pin!(over.request(request));
     let mut quiet_since = Instant::now();
     let error = loop {
         let patience = quiet_since + errand.timeouts.first_byte;
         let patience = until.map_or(patience, |until| until.min(patience));
         match tokio::time::timeout_at(patience, &mut answer).await {
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(answer)) => {
+                note_answer(&answer);
+                return Ok(answer);
+            }
             Ok(Err(error)) => break error,
             Err(_) => {
                 if until.is_some_and(|until| until <= Instant::now()) {
@@ -277,8 +320,13 @@ async fn exchange(
         return Err(Failure::Upload(broke));
     }
     let why = causes(&error);
-    let is_unsent = error.is_connect() || turned_away(&error);
-    Err(if is_unsent { Failure::Unreachable(why) } else { Failure::Broken(why) })
+    Err(if error.is_connect() || turned_away(&error) {
+        Failure::Unreachable(why)
+    } else if was_kept_and_closed(&error) {
+        Failure::Closed(why)
+    } else {
+        Failure::Broken(why)
+    })
 }
 
 /// An error with what caused it, the outermost first.
@@ -305,7 +353,8 @@ fn pass_on(
     visit.told.status = head.status.as_u16();
     let server_side = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let protocol = headers::response(&mut head.headers, head.version);
+    let asked = errand.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
+    headers::response(&mut head.headers, head.version);
     if let Some(name) = &errand.cost_header
         && let Some(cost) = head.headers.remove(name)
     {
@@ -315,13 +364,13 @@ fn pass_on(
     // Each connection has a version of its own.
     head.version = Version::HTTP_11;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        let (Some((_, client_side)), Some(server_side)) = (errand.upgrade, server_side) else {
+        let (Some((protocol, client_side)), Some(server_side)) = (asked, server_side) else {
             visit.told.status = 502;
-            let detail = "the upstream changed the protocol unasked";
+            let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
             return whole(reply_to(daemon, Unforwarded::Fault(fault)));
         };
-        if let Some(protocol) = protocol {
+        if let Ok(protocol) = HeaderValue::from_str(&protocol) {
             head.headers.insert(http::header::UPGRADE, protocol);
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));

@@ -68,6 +68,7 @@ pub(crate) fn proxy_config(
         waiting: policy.waiting,
         access_log: policy.access_log,
         tokens: policy.jwt.as_ref().map(tokens).transpose()?,
+        keep_headers: policy.keep_headers.iter().map(parse_header).collect::<Result<_, _>>()?,
         ..ProxyConfig::default()
     };
     if policy.normalise {
@@ -153,6 +154,7 @@ fn route(policy: &policy::Route, attribute_bytes: usize) -> Result<RouteConfig, 
         policy::Retry::Connect => Retries::Connect,
         policy::Retry::Idempotent => Retries::Idempotent,
     };
+    config.upgrades.clone_from(&policy.upgrades);
     if let Some((media, body)) = &policy.refusal {
         let content_type = HeaderValue::from_str(media).map_err(|_| ProxyError::Header(media.clone()))?;
         config.refusal_page = Some(RefusalPage { content_type, body: body.clone().into() });
@@ -161,6 +163,9 @@ fn route(policy: &policy::Route, attribute_bytes: usize) -> Result<RouteConfig, 
 }
 
 fn header(name: Option<&String>) -> Result<Option<HeaderName>, ProxyError> {
-    let parse = |name: &String| HeaderName::try_from(name).map_err(|_| ProxyError::Header(name.clone()));
-    name.map(parse).transpose()
+    name.map(parse_header).transpose()
+}
+
+fn parse_header(name: &String) -> Result<HeaderName, ProxyError> {
+    HeaderName::try_from(name).map_err(|_| ProxyError::Header(name.clone()))
 }

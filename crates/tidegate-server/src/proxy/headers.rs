@@ -1,18 +1,23 @@
-//! The headers of a request and of an answer as they go on: without what concerns one connection only, and with what
-//! the next one has to know.
+//! The headers of a request and of an answer as they go on: without what concerns one connection
+//! only or only a trusted proxy may say, and with what the upstream has to know.
 
 use core::fmt::Write;
 use std::net::IpAddr;
 
 use bytes::BytesMut;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderValue, Version};
 
+mod rules;
+
+pub(crate) use rules::{HeaderRules, is_refused_method};
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -21,8 +26,10 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const PSEUDONYM: &str = "tidegate";
 
 /// What concerns one connection only (RFC 9110, 7.6.1), whether or not `Connection` says so.
-const HOP_BY_HOP: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
+    // Part of an upgrade to HTTP/2, which is never passed on.
+    HTTP2_SETTINGS,
     KEEP_ALIVE,
     PROXY_CONNECTION,
     PROXY_AUTHENTICATE,
@@ -46,23 +53,20 @@ pub(crate) struct Sender<'a> {
     pub(crate) version: Version,
 }
 
-/// Takes out what concerns one connection. Answers the protocol the sender wants to change to, if it does.
-pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
-    let mut wants_upgrade = false;
+/// Takes out what concerns one connection. A request is held against
+/// [`HeaderRules::check_connection`] before.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let mut named: smallvec::SmallVec<[HeaderName; 4]> = smallvec::SmallVec::new();
     for value in headers.get_all(CONNECTION) {
-        for option in value.to_str().unwrap_or_default().split(',').map(str::trim) {
-            wants_upgrade |= option.eq_ignore_ascii_case("upgrade");
-            // What the message cannot do without is no matter of the connection, whatever its sender says: taking it out
-            // would hide it from the server behind.
-            if let Ok(name) = HeaderName::try_from(option)
+        for option in value.as_bytes().split(|byte| *byte == b',') {
+            // An answer cannot do without these, whatever its sender says.
+            if let Ok(name) = HeaderName::from_bytes(option.trim_ascii())
                 && ![HOST, CONTENT_LENGTH, VIA, FORWARDED].contains(&name)
             {
                 named.push(name);
             }
         }
     }
-    let upgrade = headers.remove(UPGRADE).filter(|_| wants_upgrade);
     let takes_trailers = headers.get_all(TE).iter().any(|value| {
         value.to_str().unwrap_or_default().split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers"))
     });
@@ -72,20 +76,59 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Option<HeaderValue> 
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    upgrade
 }
 
-/// Makes the headers of a request what the next server gets.
-pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>) -> Option<HeaderValue> {
-    let upgrade = remove_hop_by_hop(headers);
+/// The first protocol of `Upgrade` that is among `allowed`, as it is written there; `None` if
+/// `Connection` does not ask for a change.
+pub(crate) fn offered_protocol<'a>(headers: &HeaderMap, allowed: &'a [String]) -> Option<&'a str> {
+    let mut options = headers.get_all(CONNECTION).iter().flat_map(tokens);
+    if !options.any(|option| option.eq_ignore_ascii_case(b"upgrade")) {
+        return None;
+    }
+    let mut offered = headers.get_all(UPGRADE).iter().flat_map(tokens);
+    offered
+        .find_map(|one| allowed.iter().find(|known| one.eq_ignore_ascii_case(known.as_bytes())))
+        .map(String::as_str)
+}
+
+/// Whether an answer changes to this protocol, and to no other beside it.
+pub(crate) fn changes_to(headers: &HeaderMap, protocol: &str) -> bool {
+    let mut chosen = headers.get_all(UPGRADE).iter().flat_map(tokens);
+    chosen.next().is_some_and(|one| one.eq_ignore_ascii_case(protocol.as_bytes())) && chosen.next().is_none()
+}
+
+fn tokens(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// Joins the lines of `Cookie` into one. HTTP/2 lets a client split them (RFC 9113, section 8.2.3);
+/// a server of HTTP/1.1 that reads the first line only would see another cookie than the one that
+/// was counted.
+pub(crate) fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let mut all = BytesMut::with_capacity(256);
+    for line in headers.get_all(COOKIE) {
+        if !all.is_empty() {
+            all.extend_from_slice(b"; ");
+        }
+        all.extend_from_slice(line.as_bytes());
+    }
+    insert(headers, COOKIE, all);
+}
+
+/// Makes the headers of a request what the upstream gets.
+pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>, rules: &HeaderRules) {
+    remove_hop_by_hop(headers);
     // Answered here; the body goes on when it comes.
     headers.remove(EXPECT);
     // The length follows from the body as it is sent.
     headers.remove(CONTENT_LENGTH);
-    if !sender.is_trusted {
-        for name in [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST, FORWARDED] {
-            headers.remove(name);
-        }
+    let stopped: smallvec::SmallVec<[HeaderName; 4]> =
+        headers.keys().filter(|name| !rules.passes(name, sender.is_trusted)).cloned().collect();
+    for name in &stopped {
+        headers.remove(name);
     }
     if let Some(peer) = sender.peer {
         let mut value = joined(headers, &X_FORWARDED_FOR);
@@ -98,14 +141,12 @@ pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>) -> Option<Hea
         headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
     }
     via(headers, sender.version);
-    upgrade
 }
 
 /// Makes the headers of an answer what the client gets.
-pub(crate) fn response(headers: &mut HeaderMap, version: Version) -> Option<HeaderValue> {
-    let upgrade = remove_hop_by_hop(headers);
+pub(crate) fn response(headers: &mut HeaderMap, version: Version) {
+    remove_hop_by_hop(headers);
     via(headers, version);
-    upgrade
 }
 
 fn via(headers: &mut HeaderMap, version: Version) {
@@ -184,15 +225,16 @@ mod tests {
             ("te", "gzip, trailers"),
             ("transfer-encoding", "chunked"),
             ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABkAAQAAP__"),
             ("x-mine", "1"),
             ("x-yours", "2"),
         ]);
-        assert_eq!(remove_hop_by_hop(&mut headers), None, "not asked for in Connection");
+        remove_hop_by_hop(&mut headers);
         assert_eq!(shown(&headers), ["te: trailers", "x-yours: 2"]);
     }
 
     #[test]
-    fn a_client_cannot_have_what_identifies_it_taken_out_by_naming_it_in_connection() {
+    fn an_answer_keeps_what_it_cannot_do_without() {
         let mut headers = map(&[("connection", "host, via, close"), ("host", "a"), ("via", "1.1 x")]);
         remove_hop_by_hop(&mut headers);
         assert_eq!(shown(&headers), ["host: a", "via: 1.1 x"]);
@@ -202,19 +244,38 @@ mod tests {
     fn earlier_senders_count_only_if_the_peer_is_trusted() {
         let given = [("x-forwarded-for", "1.2.3.4"), ("x-forwarded-for", "5.6.7.8"), ("via", "1.0 old")];
         let mut headers = map(&given);
-        request(&mut headers, sender(true));
+        request(&mut headers, sender(true), &HeaderRules::default());
         assert_eq!(headers["x-forwarded-for"], "1.2.3.4, 5.6.7.8, 10.0.0.9");
         assert_eq!(headers["via"], "1.0 old, 1.1 tidegate");
         let mut headers = map(&given);
-        request(&mut headers, sender(false));
+        request(&mut headers, sender(false), &HeaderRules::default());
         assert_eq!(headers["x-forwarded-for"], "10.0.0.9");
         assert_eq!(headers["x-forwarded-proto"], "http");
     }
 
     #[test]
-    fn an_upgrade_is_known_by_both_of_its_headers() {
-        let mut headers = map(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
-        assert_eq!(remove_hop_by_hop(&mut headers).unwrap(), "websocket");
-        assert_eq!(shown(&headers), Vec::<String>::new());
+    fn a_protocol_is_offered_by_both_of_its_headers_and_only_if_it_is_allowed() {
+        let allowed = ["websocket".to_owned()];
+        for (pairs, offered) in [
+            (&[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")][..], Some("websocket")),
+            (&[("connection", "close"), ("upgrade", "websocket")], None),
+            (&[("connection", "upgrade"), ("upgrade", "h2c")], None),
+            (&[("connection", "upgrade"), ("upgrade", "h2c, websocket")], Some("websocket")),
+            (&[("connection", "upgrade"), ("upgrade", "h2c"), ("upgrade", " websocket ")], Some("websocket")),
+            (&[("connection", "upgrade"), ("upgrade", "websocket/13")], None),
+            (&[("connection", "upgrade")], None),
+        ] {
+            assert_eq!(offered_protocol(&map(pairs), &allowed), offered, "{pairs:?}");
+        }
+        assert!(changes_to(&map(&[("upgrade", "WebSocket")]), "websocket"));
+        assert!(!changes_to(&map(&[("upgrade", "websocket, h2c")]), "websocket"));
+        assert!(!changes_to(&map(&[]), "websocket"));
+    }
+
+    #[test]
+    fn cookies_in_several_lines_become_one() {
+        let mut headers = map(&[("cookie", "a=1"), ("x-a", "1"), ("cookie", "b=2; c=3")]);
+        join_cookies(&mut headers);
+        assert_eq!(shown(&headers), ["cookie: a=1; b=2; c=3", "x-a: 1"]);
     }
 }

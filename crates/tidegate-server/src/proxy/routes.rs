@@ -6,6 +6,7 @@ use http::Method;
 
 use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
 use super::counts::{ProxyMetrics, RouteCounts};
+use super::headers::HeaderRules;
 use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTls};
 use crate::renewed::Look;
@@ -14,6 +15,10 @@ use crate::renewed::Look;
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) config: ProxyConfig,
+    /// Which headers of requests pass.
+    pub(crate) headers: Arc<HeaderRules>,
+    /// The namespaces in which some route lets requests wait.
+    pub(crate) waiting_namespaces: Box<[Box<str>]>,
     all: Box<[Route]>,
     upstreams: Vec<Arc<Upstream>>,
     /// What is counted of requests that no route takes.
@@ -51,7 +56,19 @@ impl Routes {
         };
         let all = config.routes.iter().map(route).collect();
         let other = Arc::new(metrics.route(""));
-        Self { config: config.clone(), all, upstreams, other }
+        let headers = Arc::new(HeaderRules::new(config));
+        let waiting = config.routes.iter().filter(|route| !route.wait.is_zero());
+        let mut waiting_namespaces: Vec<Box<str>> =
+            waiting.filter_map(|route| route.namespace.as_deref().map(Box::from)).collect();
+        waiting_namespaces.sort_unstable();
+        waiting_namespaces.dedup();
+        let waiting_namespaces = waiting_namespaces.into();
+        Self { config: config.clone(), headers, waiting_namespaces, all, upstreams, other }
+    }
+
+    /// Whether requests in a namespace may wait.
+    pub(crate) fn lets_wait(&self, namespace: &str) -> bool {
+        self.waiting_namespaces.binary_search_by(|known| (**known).cmp(namespace)).is_ok()
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {

@@ -14,9 +14,11 @@ use tokio::time::Instant;
 use super::body::RequestBody;
 use super::config::{Probe, ServerUrl, UpstreamConfig};
 
+mod connection;
 mod connector;
 mod tls;
 
+pub(crate) use connection::{note_answer, was_kept_and_closed};
 use connector::Connector;
 pub(crate) use connector::turned_away;
 pub use tls::{Identity, UpstreamTls, UpstreamTlsFiles};
@@ -24,11 +26,17 @@ pub use tls::{Identity, UpstreamTls, UpstreamTlsFiles};
 /// How long an idle connection is kept: shorter than most servers keep theirs, so that few are found closed.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(50);
 
+/// Sends requests to servers.
+pub(crate) type UpstreamClient = Client<Connector, RequestBody>;
+
 /// An upstream as it runs.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) config: UpstreamConfig,
-    pub(crate) client: Client<Connector, RequestBody>,
+    /// Sends requests over connections that are kept.
+    pub(crate) client: UpstreamClient,
+    /// Sends each request over a connection of its own.
+    pub(crate) fresh: UpstreamClient,
     servers: Arc<[Backend]>,
     turn: AtomicUsize,
     born: Instant,
@@ -63,7 +71,9 @@ impl Upstream {
             .pool_idle_timeout(IDLE_CONNECTION_MAX)
             .pool_max_idle_per_host(config.idle_connections)
             .http2_only(config.http2);
-        let client = builder.build(Connector::new(&config));
+        let connector = Connector::new(&config);
+        let client = builder.build(connector.clone());
+        let fresh = builder.pool_max_idle_per_host(0).build(connector);
         let backend = |url: &ServerUrl| Backend {
             url: url.clone(),
             failed: AtomicU32::new(0),
@@ -74,7 +84,15 @@ impl Upstream {
         let probing = config.probe.clone().map(|probe| {
             tokio::spawn(ask(Arc::clone(&servers), client.clone(), probe, config.name.clone())).abort_handle()
         });
-        Arc::new(Self { config, client, servers, turn: AtomicUsize::new(0), born: Instant::now(), probing })
+        Arc::new(Self {
+            config,
+            client,
+            fresh,
+            servers,
+            turn: AtomicUsize::new(0),
+            born: Instant::now(),
+            probing,
+        })
     }
 
     /// The server whose turn it is: the next that is well, or the next one if none is, since one of them must be tried.
@@ -171,7 +189,7 @@ fn address(server: &ServerUrl, target: Option<&PathAndQuery>) -> Uri {
 }
 
 /// Asks every server how it is, again and again.
-async fn ask(servers: Arc<[Backend]>, client: Client<Connector, RequestBody>, probe: Probe, name: String) {
+async fn ask(servers: Arc<[Backend]>, client: UpstreamClient, probe: Probe, name: String) {
     let Ok(target) = probe.path.parse::<PathAndQuery>() else { return };
     let mut interval = tokio::time::interval(probe.interval);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

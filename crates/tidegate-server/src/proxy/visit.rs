@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::body::RequestBody;
 use super::counts::RouteCounts;
+use super::waiting::Counters;
 use crate::connections::Line;
 use crate::daemon::{Daemon, Desk};
 use crate::in_force::InForce;
@@ -77,14 +78,23 @@ pub(crate) struct Held {
     in_force: Arc<InForce>,
     namespace: Box<str>,
     admitted_at: Timestamp,
+    /// For requests that wait for the same counters.
+    counters: Counters,
     permit: Option<Permit>,
 }
 
 impl Held {
-    pub(crate) fn new(daemon: Arc<Daemon>, in_force: Arc<InForce>, namespace: &str, permit: Permit) -> Self {
+    pub(crate) fn new(
+        daemon: Arc<Daemon>,
+        in_force: Arc<InForce>,
+        request: &tidegate_engine::Request<'_>,
+        permit: Permit,
+    ) -> Self {
         daemon.proxy.in_flight.fetch_add(1, Ordering::Relaxed);
         let admitted_at = permit.admitted_at();
-        Self { daemon, in_force, namespace: namespace.into(), admitted_at, permit: Some(permit) }
+        let counters = daemon.proxy.waiting.counters_of(request, &in_force);
+        let namespace = request.namespace.into();
+        Self { daemon, in_force, namespace, admitted_at, counters, permit: Some(permit) }
     }
 
     /// Settles the permit; the second time nothing happens.
@@ -94,21 +104,23 @@ impl Held {
         let lends = permit.must_be_settled();
         let settled = self.in_force.engine.settle(permit, outcome, self.daemon.clock.now());
         if settled.batch.is_some() {
-            self.tell_store(settled, lends);
+            self.tell_store(settled, lends, outcome);
         } else if lends || outcome == Outcome::Cancelled {
-            self.daemon.proxy.waiting.somebody_left();
+            self.daemon.proxy.waiting.gave_back(&self.counters, outcome == Outcome::Cancelled);
         }
     }
 
     /// The store hears of it apart from the request, which may be gone.
-    fn tell_store(&self, settled: tidegate_engine::Settled, lends: bool) {
+    fn tell_store(&self, settled: tidegate_engine::Settled, lends: bool, outcome: Outcome) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (daemon, in_force) = (Arc::clone(&self.daemon), Arc::clone(&self.in_force));
+        let counters = self.counters.clone();
+        let is_all = outcome == Outcome::Cancelled;
         runtime.spawn(async move {
             // An error leaves the charge, or the permit until it expires: less is admitted, never more.
             let _ = Desk { daemon: &daemon, in_force: &in_force }.finish(settled).await;
-            if lends {
-                daemon.proxy.waiting.somebody_left();
+            if lends || is_all {
+                daemon.proxy.waiting.gave_back(&counters, is_all);
             }
         });
     }

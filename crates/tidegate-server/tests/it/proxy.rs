@@ -1,17 +1,24 @@
 //! The reverse proxy, before servers that behave and servers that do not. Bytes are compared where they matter.
 
 mod answers;
+mod bodies;
+mod connection_header;
 mod deaf;
 mod forwarding;
 mod hostile;
+mod hosts;
 mod http2;
 mod introduced;
+mod ipv6;
 pub(crate) mod log;
 mod policy;
+mod reused_connections;
 mod store;
 mod tls;
 mod tokens;
 mod unix;
+mod untrusted_headers;
+mod upgrades;
 pub(crate) mod upstream;
 mod waiting;
 

@@ -19,7 +19,7 @@ pub const SOURCE_BYTES_MAX: usize = 256;
 /// | `path` | the whole path, decoded |
 /// | `path.0` | a segment of the path, decoded and counted from 0 |
 /// | `method` | the method |
-/// | `host` | the host that was asked for, in lower case and without a port |
+/// | `host` | the host that was asked for, in lower case, without a port and without a dot at its end |
 /// | `jwt.sub`, `jwt.org.id`, `jwt."https://example.com/tenant"` | a claim of the token, or one inside of it |
 /// | `client_ip` | the address of the client behind the proxies that are trusted |
 /// | `"text"` | that text for every request |

@@ -11,13 +11,12 @@ use http::Uri;
 use http::uri::Scheme;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
 use rustls::AlertDescription;
 use tidegate::display::HumanDuration;
-use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::super::config::UpstreamConfig;
+use super::connection::ServerConnection;
 use super::tls::UpstreamTls;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -61,7 +60,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = ServerConnection;
     type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
@@ -83,22 +82,19 @@ async fn connect(
     tls: Option<UpstreamTls>,
     http2: bool,
     server: Uri,
-) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
+) -> Result<ServerConnection, ConnectError> {
     if server.scheme() != Some(&Scheme::HTTPS) {
         let stream = http.call(server).await.map_err(|error| ConnectError::Tcp(error.into()))?;
-        return Ok(MaybeHttpsStream::Http(stream));
+        return Ok(ServerConnection::new(MaybeHttpsStream::Http(stream)));
     }
     let tls = tls.ok_or(ConnectError::NoTls)?;
     // Made for each connection, so that it is made with what the files hold by now.
     let mut secured = HttpsConnector::new(http, tls.config(http2), true, tls.names());
-    let stream = secured.call(server).await.map_err(why)?;
-    if let MaybeHttpsStream::Https(stream) = &stream
-        && http2
-        && stream.inner().get_ref().1.alpn_protocol() != Some(b"h2")
-    {
+    let connection = ServerConnection::new(secured.call(server).await.map_err(why)?);
+    if http2 && connection.alpn_protocol() != Some(b"h2") {
         return Err(ConnectError::NoHttp2);
     }
-    Ok(stream)
+    Ok(connection)
 }
 
 /// Errors of TLS come as those of the system do; those of TCP are of a type of their own.

@@ -1,5 +1,6 @@
 //! Clients that mean ill.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -132,6 +133,35 @@ pub(super) fn head(stream: u32) -> Vec<u8> {
     frame(1, 5, stream, &block)
 }
 
+/// A literal header field that no table remembers. Lengths below 127 take one byte.
+pub(super) fn literal(name: &str, value: &[u8]) -> Vec<u8> {
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
+    [&[0, length(name.as_bytes())], name.as_bytes(), &[length(value)], value].concat()
+}
+
+/// Sends one HTTP/2 request with this header block and reads the kind of the first frame that answers it.
+pub(super) async fn answered_with(proxy: SocketAddr, block: &[u8]) -> u8 {
+    let mut stream = TcpStream::connect(proxy).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    stream.write_all(&frame(1, 5, 1, block)).await.unwrap();
+    let mut all = Vec::new();
+    loop {
+        let mut at = 0;
+        while at + 9 <= all.len() {
+            let length =
+                usize::from(all[at]) << 16 | usize::from(all[at + 1]) << 8 | usize::from(all[at + 2]);
+            if matches!(all[at + 3], 1 | 3 | 7) {
+                return all[at + 3];
+            }
+            at += 9 + length;
+        }
+        if stream.read_buf(&mut all).await.unwrap_or(0) == 0 {
+            return 7;
+        }
+    }
+}
+
 async fn http2(world: &World) -> TcpStream {
     let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
     stream.write_all(PREFACE).await.unwrap();
@@ -213,4 +243,50 @@ async fn pings_without_end_take_no_memory_and_stop_nobody_else() {
     };
     let _ = tokio::time::timeout(Duration::from_millis(300), flood).await;
     assert_eq!(world.through("/", "x-user: b\r\n").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_unique_keys_makes_no_series_holds_nothing_and_leaves_others_their_limit() {
+    const KEYS: usize = 4000;
+    let (server, _) = well().await;
+    let world = World::with(namespaces(), {
+        let mut config = loopback();
+        config.proxy = Some("127.0.0.1:0".parse().unwrap());
+        config.proxying = to(&[server], route("api"));
+        config
+    })
+    .await;
+    for _ in 0..3 {
+        assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200);
+    }
+    let series = |page: String| page.lines().filter(|line| !line.starts_with('#')).count();
+    let before = series(world.client().await.get("/metrics").await.body);
+    let flood = (0..4).map(|part| {
+        let proxy = world.proxy();
+        tokio::spawn(async move {
+            let mut client = crate::client::Client::connect(proxy).await;
+            for key in 0..KEYS / 4 {
+                let unique = format!("{part}-{key}");
+                client
+                    .send(format!(
+                        "GET /{unique}?q={unique} HTTP/1.1\r\nhost: {unique}.example\r\nx-user: {unique}\r\n\r\n"
+                    ))
+                    .await;
+                assert_eq!(client.answer().await.unwrap().status, 200);
+            }
+        })
+    });
+    for client in flood.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    world.settled().await;
+    let after = series(world.client().await.get("/metrics").await.body);
+    assert!(after <= before + 8, "{before} series before {KEYS} keys, {after} after");
+    assert_eq!(
+        world.through("/", "x-user: ada\r\n").await.status,
+        429,
+        "what was counted before is not forgotten"
+    );
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200, "and what it may do, it may");
 }

@@ -236,3 +236,118 @@ async fn killing_the_client_or_the_server_at_any_moment_leaves_no_permit_held() 
         assert!(world.is_free("ada").await, "moment {moment}");
     }
 }
+
+/// How long `count` requests of one client take, one after the other.
+async fn time_of(world: &World, count: usize) -> Duration {
+    let mut client = world.proxied().await;
+    let started = std::time::Instant::now();
+    for _ in 0..count {
+        client.send(get("/quick", "x-user: other\r\n")).await;
+        assert_eq!(client.answer().await.unwrap().status, 200);
+    }
+    started.elapsed()
+}
+
+/// A server that answers `/quick` at once and keeps all other requests until the test ends.
+async fn keeping() -> std::net::SocketAddr {
+    serve(|mut connection| async move {
+        while let Some(request) = connection.request().await {
+            if !request.starts_with("GET /quick ") {
+                connection.until(b"never").await;
+            }
+            connection.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn issue_16_requests_that_wait_take_no_throughput_from_others() {
+    const WAITING: usize = 500;
+    const COUNT: usize = 2000;
+    let world = world(to(&[keeping().await], patient("parallel"))).await;
+    time_of(&world, COUNT).await;
+    let without = time_of(&world, COUNT).await.min(time_of(&world, COUNT).await);
+    let mut clients = Vec::new();
+    for user in 0..WAITING {
+        // The first has the permit of its user, the second waits for it, at the head of a line of
+        // its own.
+        for _ in 0..2 {
+            clients.push(world.asked("/", &format!("x-user: u{user}\r\n")).await);
+        }
+    }
+    world.until_waiting(WAITING).await;
+    let with = time_of(&world, COUNT).await.min(time_of(&world, COUNT).await);
+    eprintln!("{COUNT} requests: {without:?} alone, {with:?} beside {WAITING} that wait");
+    assert!(with < without * 3, "{COUNT} requests took {without:?} alone and {with:?} beside {WAITING}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_many_lines_are_all_admitted_in_order_of_arrival_whatever_leaves_meanwhile() {
+    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let notes = std::sync::Arc::clone(&order);
+    let server = serve(move |mut connection| {
+        let notes = std::sync::Arc::clone(&notes);
+        async move {
+            while let Some(request) = connection.request().await {
+                let target = request.split(' ').nth(1).unwrap().to_owned();
+                notes.lock().unwrap().push(target);
+                tokio::task::yield_now().await;
+                connection.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+            }
+        }
+    })
+    .await;
+    // The clock stands still, so that nothing is asked again by time: a wake-up that is lost is
+    // never made up for.
+    let world = world(to(&[server], patient("parallel"))).await;
+    let mut clients = Vec::new();
+    for round in 0..40 {
+        for user in 0..5 {
+            clients.push((
+                user,
+                round,
+                world.asked(&format!("/{user}/{round}"), &format!("x-user: u{user}\r\n")).await,
+            ));
+        }
+    }
+    // Every seventh goes away at some moment; all others are answered.
+    let (leaving, staying): (Vec<_>, Vec<_>) =
+        clients.into_iter().partition(|(user, round, _)| (user + round) % 7 == 3);
+    drop(leaving);
+    for (user, round, mut client) in staying {
+        let answer = tokio::time::timeout(Duration::from_secs(20), client.answer()).await;
+        assert_eq!(answer.unwrap().map(|answer| answer.status), Some(200), "/{user}/{round}");
+    }
+    world.settled().await;
+}
+
+#[tokio::test]
+async fn one_namespace_cannot_take_the_places_in_which_another_waits() {
+    let (server, mut at_work) = handed().await;
+    let mut config: ProxyConfig = to(&[server], patient("parallel"));
+    let mut other = patient("api");
+    other.name = "other".to_owned();
+    other.path = Some(tidegate_server::proxy::path::PathPattern::parse("/api/*").unwrap());
+    config.routes.insert(0, other);
+    config.waiting = 4;
+    let world = world(config).await;
+    let _first = world.asked("/", "x-user: ada\r\n").await;
+    let _working = at_work.recv().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.push(world.asked("/", "x-user: ada\r\n").await);
+    }
+    world.until_waiting(2).await;
+    assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 429, "half of the places is its share");
+    for _ in 0..3 {
+        let mut client = world.asked("/api/x", "x-user: ada\r\n").await;
+        at_work.recv().await.unwrap().1.send(OK).await;
+        assert_eq!(client.answer().await.unwrap().status, 200);
+    }
+    for count in [3, 4] {
+        waiting.push(world.asked("/api/x", "x-user: ada\r\n").await);
+        world.until_waiting(count).await;
+    }
+    assert_eq!(world.through("/api/x", "x-user: ada\r\n").await.status, 429);
+}
