@@ -30,7 +30,7 @@ pub struct Attack {
     pub run: fn(&AttackContext) -> AttackResult,
 }
 
-/// What an attack has seen: a text when the daemon held, otherwise why not.
+/// The observation of an attack that the daemon withstood, otherwise the reason why it did not.
 pub type AttackResult = Result<String, Failure>;
 
 /// Why an attack does not count as held.

@@ -59,7 +59,7 @@ impl Drop for Folder {
     }
 }
 
-/// What the daemon wrote to its log.
+/// The log lines of the daemon.
 #[derive(Debug, Default)]
 struct DaemonLog {
     text: String,

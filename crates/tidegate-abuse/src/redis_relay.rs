@@ -78,7 +78,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// What the relay does.
+/// The behaviour of the relay.
 #[derive(Clone, Debug)]
 pub enum RelayMode {
     /// Passes bytes on.

@@ -144,7 +144,7 @@ pub const ATTACKS: &[Attack] = attacks! {
     "guessed-tokens" Brief authorization::guessed_tokens:
         "a RESP connection gets answers to at most 100 guesses in 3 s";
     "unlogged-changes" Brief authorization::unlogged_changes:
-        "the log names the grant of each change and tells of failed logins";
+        "the log names the grant of each change and reports failed logins";
     "pipes-for-files" Long secrets::pipes_for_files:
         "a pipe in place of a file does not hang the start";
     "huge-files" Brief secrets::huge_files:

@@ -155,7 +155,7 @@ pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
     Ok(seen)
 }
 
-/// The log names the grant of each change, and tells of failed logins.
+/// The log names the grant of each change and reports failed logins.
 pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
     let folder = Folder::new()?;
     let policy =
@@ -202,5 +202,5 @@ pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
         unnamed.push("a failed login without a line".to_owned());
     }
     require(unnamed.is_empty(), || format!("in the log: {}", unnamed.join(", ")))?;
-    Ok("the log names the grant of a reset, a block and an override, and tells of a failed login".to_owned())
+    Ok("the log names the grant of a reset, a block and an override, and reports a failed login".to_owned())
 }

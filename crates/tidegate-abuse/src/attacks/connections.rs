@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 use crate::upstream::{Manner, Upstream};
 use crate::{http1, resp};
 
-/// How many connections the daemon is told to take, and how many silent ones are opened at one listener.
+/// The configured bound of connections, and the silent connections that are opened at one listener.
 const CONNECTIONS: usize = 256;
 const SILENT: usize = 400;
 /// Connections at each of the other listeners. The first ones may have been accepted ahead.

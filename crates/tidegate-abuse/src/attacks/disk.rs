@@ -1,4 +1,4 @@
-//! Attacks on the embedded store: who reads its files, how large they grow, and what a full disk does.
+//! Attacks on the embedded store: the permissions of its files, their size, and a full disk.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,8 +14,8 @@ use crate::{http1, resp};
 /// Commands with keys as long as a store takes: [`LONG_KEYS`] times [`KEY_BYTES`] are 84 MB.
 const LONG_KEYS: u64 = 60_000;
 const KEY_BYTES: usize = 1_400;
-/// What the store is told that counters may take on disk, and the most that its files may have after them: pages are half full at
-/// worst, and a commit needs room beside what it replaces.
+/// The configured bound of the store on disk, and the largest size of its files: pages are half full at worst, and a commit
+/// needs room beside the pages that it replaces.
 const STORE_MIB: u64 = 16;
 const STORE_MIB_MAX: u64 = 64;
 /// The size at which the store's file can grow no more.
@@ -117,7 +117,7 @@ fn full_disk(context: &AttackContext, durability: &str) -> AttackResult {
     require(is_logged, || {
         let lines = daemon.log_lines();
         format!(
-            "after {sent} checks ({refused} refused) the disk is full, and none of {lines} lines of the log tells of it"
+            "after {sent} checks ({refused} refused) the disk is full, and none of {lines} lines of the log reports it"
         )
     })?;
     daemon.allow_large_files()?;
@@ -138,6 +138,6 @@ fn full_disk(context: &AttackContext, durability: &str) -> AttackResult {
     }
     let took = began.elapsed().as_secs_f64();
     Ok(format!(
-        "{sent} checks filled the disk ({refused} refused), the log tells of it, and {took:.1} s after there is room a check is admitted"
+        "{sent} checks filled the disk ({refused} refused), the log reports it, and {took:.1} s after there is room a check is admitted"
     ))
 }

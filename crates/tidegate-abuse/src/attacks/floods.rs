@@ -1,4 +1,4 @@
-//! Floods: many keys, many streams, replies that nobody reads. The daemon stays within its memory and goes on serving.
+//! Floods: many keys, many streams, unread replies. The daemon stays within its memory and goes on serving.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ pub(crate) fn unique_keys_through_the_proxy(context: &AttackContext) -> AttackRe
     Ok(format!("{count} requests with unique keys passed"))
 }
 
-/// Replies that nobody reads, and commands that do not end, on many connections.
+/// Unread replies and unfinished commands on many connections.
 pub(crate) fn unread_replies_and_half_commands(context: &AttackContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let text = "a".repeat(60_000);
@@ -106,7 +106,7 @@ pub(crate) fn unread_replies_and_half_commands(context: &AttackContext) -> Attac
         let _ = connection.send(&half);
         open.push(connection);
     }
-    require_honest_check(&daemon, "ada", "beside replies that nobody reads")?;
+    require_honest_check(&daemon, "ada", "beside unread replies")?;
     let used = daemon.memory_above_idle() >> 20;
     require(used <= 256, || format!("{} connections that do not read took {used} MiB", open.len()))?;
     Ok(format!("{} connections took {used} MiB, and the honest namespace is admitted", open.len()))

@@ -117,7 +117,7 @@ struct ListenerAddresses {
     proxy: SocketAddr,
 }
 
-/// What the honest namespace met at one listener.
+/// Latencies and refusals of the honest namespace at one listener.
 #[derive(Debug, Default)]
 struct HonestMeasurement {
     latencies_ms: Vec<f64>,
@@ -260,7 +260,7 @@ fn honest_through_proxy(address: SocketAddr) -> Result<HonestClient, Failure> {
     }))
 }
 
-/// What the hostile namespace does.
+/// A kind of operation of the hostile namespace.
 #[derive(Clone, Copy, Debug)]
 enum HostileOperation {
     UniqueKeys,
@@ -306,7 +306,7 @@ fn attack(
     let mut held = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         let began = Instant::now();
-        // What a hostile caller is told does not matter here.
+        // The answers to the hostile namespace do not matter here.
         let _ = attack_once(kind, addresses, number..number + batch, &mut held);
         number += batch;
         // A statistic; joining the thread publishes it.

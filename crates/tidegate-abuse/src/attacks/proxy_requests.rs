@@ -164,7 +164,7 @@ pub(crate) fn cookie_crumbs(context: &AttackContext) -> AttackResult {
     Ok(format!("the service receives {cookies:?}"))
 }
 
-/// Headers that say who the client is do not pass from peers that are not trusted.
+/// Headers that identify the client do not pass from untrusted peers.
 pub(crate) fn headers_of_identity(context: &AttackContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;

@@ -212,7 +212,7 @@ pub(crate) fn endless_replies(context: &AttackContext) -> AttackResult {
     Ok(seen)
 }
 
-/// A server without memory is told as what it is.
+/// A server without memory is reported as an unavailable store.
 pub(crate) fn servers_out_of_memory(context: &AttackContext) -> AttackResult {
     let server = RedisServer::start()?;
     let relay = RedisRelay::start(&server)?;
