@@ -3,6 +3,7 @@
 //! `test` is the whole gate: it checks the tools it needs, runs every check there is, goes on after a failure so
 //! that one run shows all of them, and ends with one line that counts. CI runs the same command and nothing else.
 
+mod acceptance;
 mod cargo;
 mod feature_sets;
 mod gate;
@@ -16,9 +17,10 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test      set up what the tests need, run every check and test, count them on the last line
-  ci        the same, and refuse a checkout that has uncommitted changes before or after
-  layering  check only which crate may depend on which
+  test        set up what the tests need, run every check and test, count them on the last line
+  ci          the same, and refuse a checkout that has uncommitted changes before or after
+  layering    check only which crate may depend on which
+  acceptance  run the suite of the next argument against a release build of the daemon; without one, list the suites
 
 exit code: 0 when everything passed, 1 when something failed or no test ran, 2 when the command is not known";
 
@@ -29,6 +31,13 @@ fn main() -> ExitCode {
         ["test"] => gate::run(),
         ["ci"] => gate::run_on_clean_checkout(),
         ["layering"] => layering::run(),
+        ["acceptance", arguments @ ..] => {
+            let Some(passed) = acceptance::run(arguments) else {
+                eprintln!("no suite is called {:?}; list them with `cargo xtask acceptance`", arguments[0]);
+                return ExitCode::from(2);
+            };
+            passed
+        }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             true

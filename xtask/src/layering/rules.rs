@@ -86,6 +86,7 @@ pub(crate) const CRATES: &[Rule] = &[
         kind: Edge,
         may_use: &["tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
     },
+    Rule { name: "tidegate-abuse", kind: Apart, may_use: &[] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },

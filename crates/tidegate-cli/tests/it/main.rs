@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
+mod abuse;
 mod against;
 mod asking;
 mod command;

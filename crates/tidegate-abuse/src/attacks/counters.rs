@@ -1,0 +1,146 @@
+//! Attacks on the tables of counters: keys, rings, spec numbers and series.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attacks::permits::counts;
+use crate::attacks::require_honest_check;
+use crate::daemon::{Daemon, Folder};
+use crate::grpc::{self, Descriptor};
+use crate::http2_frames::{self, post_fields};
+use crate::{http1, resp};
+
+/// More keys than a table of 1 MiB has places.
+const KEYS: u64 = 80_000;
+/// More checks of [`RING_COST`] than the pool of rings has room for.
+const RING_CHECKS: u64 = 64;
+const RING_COST: u64 = 1_000_000;
+/// More values than the metrics of Envoy's rules name.
+const METRIC_VALUES: u64 = 1_200;
+/// More changes than a word of the table has spec numbers.
+const OVERRIDE_CHANGES: u64 = 1_100_000;
+const OVERRIDE_TIME_MAX: Duration = Duration::from_secs(100);
+const YEAR_SECONDS: &str = "31536000";
+
+const POLICY: &str = r"
+listen: { http: '127.0.0.1:0', resp: '127.0.0.1:0', grpc: '127.0.0.1:0' }
+memory: { keys: 1MiB }
+namespaces:
+  hostile: { limits: [{ name: rolling, key: [user], missing: group, rolling: { limit: 1048576, window: 50m } }] }
+  honest: { limits: [{ name: rolling, key: [user], missing: group, rolling: { limit: 1048576, window: 50m } }] }
+";
+
+/// `CL.THROTTLE` with a period of a year fills no table for others.
+pub(crate) fn year_long_throttle(context: &AttackContext) -> AttackResult {
+    let daemon = Daemon::start(context, POLICY)?;
+    let throttle =
+        |number: u64| resp::command(&["CL.THROTTLE", &format!("key-{number}"), "0", "1", YEAR_SECONDS]);
+    let errors = resp::flood(daemon.resp()?, KEYS, 4, throttle, |_| {})?;
+    let after = format!("after {KEYS} keys of CL.THROTTLE with a period of a year ({errors} refused)");
+    require_honest_check(&daemon, "ada", &after)?;
+    Ok(format!("{after}, a new key of the honest namespace is admitted"))
+}
+
+/// Envoy's limits of a year that come with the request fill no table for others.
+pub(crate) fn year_long_descriptors(context: &AttackContext) -> AttackResult {
+    let daemon = Daemon::start(context, POLICY)?;
+    let body = |number: u64| {
+        let value = number.to_string();
+        grpc::request("hostile", Descriptor { key: "user", value: &value, limit: Some((1, grpc::YEAR)) })
+    };
+    let fields = post_fields(grpc::PATH, "application/grpc");
+    let ended = http2_frames::flood(daemon.grpc()?, KEYS, 100, &fields, body)?;
+    let after = format!("after {ended} descriptors with a limit of a year each");
+    require_honest_check(&daemon, "ada", &after)?;
+    Ok(format!("{after}, a new key of the honest namespace is admitted"))
+}
+
+/// Large costs on rolling limits leave rings for others.
+pub(crate) fn large_costs(context: &AttackContext) -> AttackResult {
+    // The pool of rings belongs to the table of keys, so a small table has none for such costs at all.
+    let daemon = Daemon::start(context, &POLICY.replace("keys: 1MiB", "keys: 256MiB"))?;
+    let check = |namespace: &str, number: u64| {
+        let user = format!(r#""attributes":{{"user":"{number}"}}"#);
+        http1::post("/v1/check", &format!(r#"{{"namespace":"{namespace}",{user},"cost":{RING_COST}}}"#))
+    };
+    let statuses = http1::flood(daemon.http()?, RING_CHECKS, 1, |number| check("hostile", number), |_| {})?;
+    let after = format!("after checks of cost {RING_COST} with {}", counts(&statuses));
+    let answer = http1::ask(daemon.http()?, &check("honest", 1))?;
+    require(answer.status == 200, || {
+        format!("{after}, the honest namespace gets {} {} for its first one", answer.status, answer.reason())
+    })?;
+    Ok(format!("{after}, the first one of the honest namespace is admitted"))
+}
+
+/// The values of one domain leave places in the metrics for those of another.
+pub(crate) fn metric_values(context: &AttackContext) -> AttackResult {
+    let folder = Folder::new()?;
+    for domain in ["hostile", "honest"] {
+        let rule =
+            "{ key: user, detailed_metric: true, rate_limit: { unit: second, requests_per_unit: 100000 } }";
+        folder.write(&format!("{domain}.yaml"), &format!("domain: {domain}\ndescriptors:\n  - {rule}\n"))?;
+    }
+    let files = folder.path().display();
+    let policy = format!(
+        "listen: {{ http: '127.0.0.1:0', grpc: '127.0.0.1:0' }}\nenvoy_ratelimit: {{ path: '{files}' }}\n"
+    );
+    let daemon = Daemon::start(context, &policy)?;
+    let names = |value: &str| -> Result<bool, Failure> {
+        grpc::ask(daemon.grpc()?, "honest", Descriptor { key: "user", value, limit: None })?;
+        Ok(http1::ask(daemon.admin()?, &http1::get("/metrics"))?.text().contains(&format!("user_{value}")))
+    };
+    if !names("grace")? {
+        return Err(Failure::Unfinished("the metrics do not name the first value".to_owned()));
+    }
+    let body = |number: u64| {
+        grpc::request("hostile", Descriptor { key: "user", value: &format!("value{number}"), limit: None })
+    };
+    let fields = post_fields(grpc::PATH, "application/grpc");
+    let ended = http2_frames::flood(daemon.grpc()?, METRIC_VALUES, 100, &fields, body)?;
+    require(names("ada")?, || {
+        format!("after {ended} values of one domain, the metrics do not name the value of another")
+    })?;
+    Ok(format!("after {ended} values of one domain, the metrics name the value of another"))
+}
+
+/// Any number of override changes leaves reloads in force.
+pub(crate) fn override_changes(context: &AttackContext) -> AttackResult {
+    // The windows differ, so that no reload finds its numbers among those of the overrides.
+    let policy = |limit: u32| {
+        format!(
+            "listen: {{ http: '127.0.0.1:0' }}\n\
+             namespaces:\n  hostile: {{ limits: [{{ name: window, key: [user], missing: group, fixed: {{ limit: 10, window: 1m }} }}] }}\n  \
+             honest: {{ limits: [{{ name: window, key: [user], missing: group, fixed: {{ limit: {limit}, window: 40s }} }}] }}\n"
+        )
+    };
+    let daemon = Daemon::start(context, &policy(1000))?;
+    let change = |number: u64| {
+        let body = format!(r#"{{"numbers":{{"limit":{}}},"reason":"flood","by":"eve"}}"#, number + 1);
+        http1::with_body("PUT", "/v1/overrides/hostile/window?user=eve", "", &body)
+    };
+    let began = Instant::now();
+    let (mut sent, mut done, step) = (0, 0, 20_000);
+    while sent < OVERRIDE_CHANGES && began.elapsed() < OVERRIDE_TIME_MAX {
+        let statuses = http1::flood(daemon.admin()?, step, 1, |number| change(sent + number), |_| {})?;
+        sent += step;
+        done += statuses.get(&200).copied().unwrap_or(0);
+    }
+    let took = began.elapsed().as_secs_f64();
+    daemon.rewrite_policy(&policy(777))?;
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let answer = http1::ask(daemon.http()?, &http1::check("honest", "ada"))?;
+        if answer.header("ratelimit-policy").is_some_and(|policy| policy.contains("q=777;")) {
+            return Ok(format!(
+                "after {done} of {sent} changes in {took:.0} s, a reload with new numbers is in force"
+            ));
+        }
+        require(Instant::now() < deadline, || {
+            format!(
+                "after {done} of {sent} changes in {took:.0} s, a reload with new numbers is not in force after 5 s"
+            )
+        })?;
+        thread::sleep(Duration::from_millis(100));
+    }
+}

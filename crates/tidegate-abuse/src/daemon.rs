@@ -1,0 +1,368 @@
+//! The daemon under attack: a process with a policy file, its addresses, its log and its memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::attack::{AttackContext, Failure};
+
+/// How long a daemon may take to start.
+pub const START_MAX: Duration = Duration::from_secs(10);
+
+/// How often a starting daemon is looked at.
+const START_LOOK: Duration = Duration::from_millis(10);
+
+/// How long after a printed address the list of addresses counts as complete.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The most bytes of the daemon's log that are kept. Later lines are only counted.
+const LOG_BYTES_MAX: usize = 4 << 20;
+
+/// A folder that is removed with everything in it when the value is dropped.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A new folder in the directory for temporary files.
+    pub fn new() -> std::io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tidegate-abuse-{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file and returns its path as text.
+    pub fn write(&self, name: &str, content: &str) -> std::io::Result<String> {
+        let path = self.0.join(name);
+        fs::write(&path, content)?;
+        Ok(path.display().to_string())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The log lines of the daemon.
+#[derive(Debug, Default)]
+struct DaemonLog {
+    text: String,
+    lines: u64,
+}
+
+/// A daemon that is stopped, by its id, when the value is dropped.
+#[derive(Debug)]
+pub struct Daemon<'context> {
+    context: &'context AttackContext,
+    child: Child,
+    folder: Folder,
+    addresses: BTreeMap<String, SocketAddr>,
+    log: Arc<Mutex<DaemonLog>>,
+    start_peak_bytes: u64,
+    idle_bytes: u64,
+}
+
+/// A daemon that did not start.
+#[derive(Debug)]
+pub struct StartFailure {
+    /// Its exit status; nothing if it was still starting after [`START_MAX`] and had to be stopped.
+    pub status: Option<ExitStatus>,
+    /// What it wrote.
+    pub log: String,
+    /// The most memory it had, in bytes.
+    pub peak_bytes: u64,
+}
+
+impl<'context> Daemon<'context> {
+    /// Starts the daemon with the policy `config`.
+    pub fn start(context: &'context AttackContext, config: &str) -> Result<Self, Failure> {
+        Self::start_in(context, Folder::new()?, config)
+    }
+
+    /// As [`Daemon::start`], in a folder that may hold files the policy refers to.
+    pub fn start_in(context: &'context AttackContext, folder: Folder, config: &str) -> Result<Self, Failure> {
+        let command = Command::new(context.binary());
+        Self::spawn(context, folder, config, command)?.map_err(|failure| {
+            let status = failure.status.map_or("still starting".to_owned(), |status| status.to_string());
+            Failure::Unfinished(format!("the daemon did not start ({status}): {}", failure.log.trim()))
+        })
+    }
+
+    /// As [`Daemon::start_in`], with files of at most `kib` KiB until [`Daemon::allow_large_files`]. A write beyond fails as
+    /// on a full disk.
+    pub fn start_on_small_disk(
+        context: &'context AttackContext,
+        config: &str,
+        kib: u32,
+    ) -> Result<Result<Self, StartFailure>, Failure> {
+        let mut shell = Command::new("sh");
+        // An ignored signal stays ignored in the daemon, whose writes then fail with EFBIG. The soft limit may be raised again.
+        // POSIX leaves the unit of `ulimit -f` at 512 bytes; `prlimit` has no such doubt.
+        let script =
+            format!("trap '' XFSZ; prlimit --pid $$ --fsize={}: && exec \"$0\" \"$@\"", u64::from(kib) << 10);
+        shell.arg("-c").arg(script).arg(context.binary());
+        Self::spawn(context, Folder::new()?, config, shell)
+    }
+
+    /// Starts the daemon and tells apart that it serves and that it does not start.
+    pub fn try_start(
+        context: &'context AttackContext,
+        folder: Folder,
+        config: &str,
+    ) -> Result<Result<Self, StartFailure>, Failure> {
+        Self::spawn(context, folder, config, Command::new(context.binary()))
+    }
+
+    fn spawn(
+        context: &'context AttackContext,
+        folder: Folder,
+        config: &str,
+        mut command: Command,
+    ) -> Result<Result<Self, StartFailure>, Failure> {
+        let policy = folder.write("policy.yaml", config)?;
+        command.arg("serve").arg("--config").arg(policy).current_dir(folder.path());
+        // The suite may itself run as a service.
+        command.env_remove("TIDEGATE_LOG").env_remove("STATE_DIRECTORY").env("NO_COLOR", "1");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let printed = child.stdout.take().map(lines_of).ok_or_else(|| no_pipe("standard output"))?;
+        let log = Arc::new(Mutex::new(DaemonLog::default()));
+        let errors = child.stderr.take().ok_or_else(|| no_pipe("standard error"))?;
+        let reader = keep_log(errors, Arc::clone(&log));
+        let mut daemon = Self {
+            context,
+            child,
+            folder,
+            addresses: BTreeMap::new(),
+            log,
+            start_peak_bytes: 0,
+            idle_bytes: 0,
+        };
+        if let Err(status) = daemon.read_addresses(&printed) {
+            daemon.stop();
+            // The pipe ends with the process, so the reader ends too.
+            let _ = reader.join();
+            let (log, peak_bytes) = (daemon.log(), daemon.start_peak_bytes);
+            return Ok(Err(StartFailure { status, log, peak_bytes }));
+        }
+        daemon.find_grpc();
+        daemon.idle_bytes = daemon.memory("VmRSS:").unwrap_or(0);
+        // 5 resets the peak, so that what starting took does not count.
+        let _ = fs::write(format!("/proc/{}/clear_refs", daemon.child.id()), "5");
+        Ok(Ok(daemon))
+    }
+
+    /// Reads the addresses that the daemon prints when it serves. The error is its exit status, if it has ended.
+    fn read_addresses(&mut self, printed: &Receiver<String>) -> Result<(), Option<ExitStatus>> {
+        let deadline = Instant::now() + START_MAX;
+        let mut since_line = Instant::now();
+        loop {
+            // The peak of a process that has ended cannot be read any more.
+            self.start_peak_bytes = self.start_peak_bytes.max(self.memory("VmHWM:").unwrap_or(0));
+            match printed.recv_timeout(START_LOOK) {
+                Ok(line) if line.is_empty() => return Ok(()),
+                Ok(line) => {
+                    self.note_address(&line);
+                    since_line = Instant::now();
+                }
+                // The addresses are written at once; not every policy has an empty line and an example behind them.
+                Err(RecvTimeoutError::Timeout)
+                    if !self.addresses.is_empty() && since_line.elapsed() > QUIET =>
+                {
+                    return Ok(());
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Disconnected) if self.addresses.is_empty() => {
+                    return Err(self.child.wait().ok());
+                }
+                Err(_) if self.addresses.is_empty() => return Err(None),
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn note_address(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        let (Some(listener), Some(text)) = (words.next(), words.next()) else { return };
+        let text = text.rsplit("//").next().unwrap_or(text);
+        let Ok(mut address) = text.parse::<SocketAddr>() else { return };
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+        self.addresses.insert(listener.to_owned(), address);
+    }
+
+    /// The gRPC address is not printed: it is the listening port of the process that none of the printed ones is.
+    fn find_grpc(&mut self) {
+        let process = format!("/proc/{}", self.child.id());
+        let Ok(files) = fs::read_dir(format!("{process}/fd")) else { return };
+        let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        let sockets: Vec<String> = links
+            .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+            .collect();
+        for (table, host) in [("tcp", "127.0.0.1"), ("tcp6", "[::1]")] {
+            let table = fs::read_to_string(format!("{process}/net/{table}")).unwrap_or_default();
+            for line in table.lines().skip(1) {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                let [_, local, _, "0A", ..] = fields.as_slice() else { continue };
+                let inode = fields.get(9).copied().unwrap_or_default();
+                let port = local.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+                let Some(port) = port else { continue };
+                let is_printed = self.addresses.values().any(|address| address.port() == port);
+                if sockets.iter().any(|socket| socket == inode)
+                    && !is_printed
+                    && let Ok(address) = format!("{host}:{port}").parse()
+                {
+                    self.addresses.insert("grpc".to_owned(), address);
+                }
+            }
+        }
+    }
+
+    fn address(&self, listener: &str) -> Result<SocketAddr, Failure> {
+        let found = self.addresses.get(listener).copied();
+        found.ok_or_else(|| Failure::Unfinished(format!("the daemon printed no address for `{listener}`")))
+    }
+
+    /// The listener for `/v1/check` and the others.
+    pub fn http(&self) -> Result<SocketAddr, Failure> {
+        self.address("callers")
+    }
+
+    /// The listener for metrics and changes.
+    pub fn admin(&self) -> Result<SocketAddr, Failure> {
+        self.address("operators").or_else(|_| self.http())
+    }
+
+    /// The reverse proxy.
+    pub fn proxy(&self) -> Result<SocketAddr, Failure> {
+        self.address("proxy")
+    }
+
+    /// The listener for Redis clients.
+    pub fn resp(&self) -> Result<SocketAddr, Failure> {
+        self.address("redis")
+    }
+
+    /// The listener for Envoy's rate limit service.
+    pub fn grpc(&self) -> Result<SocketAddr, Failure> {
+        self.address("grpc")
+    }
+
+    /// The folder it runs in.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Replaces its policy file, which it follows.
+    pub fn rewrite_policy(&self, config: &str) -> std::io::Result<()> {
+        let path = self.folder.write("policy.yaml.new", config)?;
+        fs::rename(path, self.folder.path().join("policy.yaml"))
+    }
+
+    /// What it has written to its log, as far as that is kept.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
+    }
+
+    /// How many lines it has written to its log.
+    pub fn log_lines(&self) -> u64 {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).lines
+    }
+
+    /// Waits until the log contains `word`, at most `for_at_most`.
+    pub fn logs(&self, word: &str, for_at_most: Duration) -> bool {
+        let deadline = Instant::now() + for_at_most;
+        while Instant::now() < deadline {
+            if self.log.lock().unwrap_or_else(PoisonError::into_inner).text.contains(word) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+
+    /// Lets it write files of any size again.
+    pub fn allow_large_files(&self) -> Result<(), Failure> {
+        let id = self.child.id().to_string();
+        let status = Command::new("prlimit").args(["--pid", &id, "--fsize=unlimited:"]).status()?;
+        if status.success() { Ok(()) } else { Err(Failure::Unfinished(format!("prlimit failed: {status}"))) }
+    }
+
+    /// The most memory it had while it started, in bytes.
+    pub fn start_peak_bytes(&self) -> u64 {
+        self.start_peak_bytes
+    }
+
+    /// Whether the process is still there.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The most memory it has had since it was idle, above what it had then, in bytes.
+    pub fn memory_above_idle(&self) -> u64 {
+        self.memory("VmHWM:").unwrap_or(0).saturating_sub(self.idle_bytes)
+    }
+
+    /// A field of the process's status that the kernel counts in KiB, in bytes.
+    fn memory(&self, field: &str) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        self.context.note_memory(self.memory_above_idle());
+        self.stop();
+    }
+}
+
+fn no_pipe(name: &str) -> Failure {
+    Failure::Unfinished(format!("the daemon's {name} is not piped"))
+}
+
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // A daemon that was dropped has no receiver any more; the rest is read so that it never blocks on a full pipe.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+fn keep_log(output: impl Read + Send + 'static, log: Arc<Mutex<DaemonLog>>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            log.lines += 1;
+            if log.text.len() + line.len() < LOG_BYTES_MAX {
+                log.text.push_str(&line);
+                log.text.push('\n');
+            }
+        }
+    })
+}

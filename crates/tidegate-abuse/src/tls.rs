@@ -1,0 +1,119 @@
+//! TLS from the client's side: an authority, certificates that expire, and clients that resume sessions.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+use crate::attack::Failure;
+use crate::daemon::Folder;
+use crate::http1::{self, Http1Connection, READ_TIMEOUT};
+
+/// A certificate authority.
+#[derive(Debug)]
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, in PEM.
+#[derive(Debug)]
+pub struct IssuedCertificate {
+    cert: String,
+    key: String,
+}
+
+impl Authority {
+    /// A new authority.
+    pub fn new() -> Result<Self, Failure> {
+        let mut params = CertificateParams::new(Vec::new()).map_err(unfinished)?;
+        params.distinguished_name.push(DnType::CommonName, "the suite's authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().map_err(unfinished)?;
+        CertifiedIssuer::self_signed(params, key).map(Self).map_err(unfinished)
+    }
+
+    /// A certificate for localhost that a server shows.
+    pub fn issue_to_server(&self) -> Result<IssuedCertificate, Failure> {
+        self.issue(ExtendedKeyUsagePurpose::ServerAuth, None)
+    }
+
+    /// A certificate that a client shows, valid for `duration` from now on.
+    pub fn issue_to_client(&self, duration: Duration) -> Result<IssuedCertificate, Failure> {
+        self.issue(ExtendedKeyUsagePurpose::ClientAuth, Some(duration))
+    }
+
+    fn issue(
+        &self,
+        purpose: ExtendedKeyUsagePurpose,
+        duration: Option<Duration>,
+    ) -> Result<IssuedCertificate, Failure> {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).map_err(unfinished)?;
+        params.extended_key_usages = vec![purpose];
+        if let Some(duration) = duration {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(unfinished)?;
+            params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since + duration;
+        }
+        let key = KeyPair::generate().map_err(unfinished)?;
+        let cert = params.signed_by(&key, &self.0).map_err(unfinished)?;
+        Ok(IssuedCertificate { cert: cert.pem(), key: key.serialize_pem() })
+    }
+
+    /// Writes what a listener needs to `folder` and returns its `tls` setting. With `asks_clients` clients need a certificate of
+    /// this authority.
+    pub fn listener_setting(&self, folder: &Folder, asks_clients: bool) -> Result<String, Failure> {
+        let server = self.issue_to_server()?;
+        let cert = folder.write("server.pem", &server.cert)?;
+        let key = folder.write("server.key", &server.key)?;
+        let authority = folder.write("clients.pem", &self.0.pem())?;
+        let clients = if asks_clients { format!(", client_ca: {authority}") } else { String::new() };
+        Ok(format!("{{ cert: {cert}, key: {key}{clients} }}"))
+    }
+
+    /// A client's settings. Sessions are kept in them, so that a second connection with the same settings resumes the first.
+    pub fn client(
+        &self,
+        issued: &IssuedCertificate,
+        version: &'static SupportedProtocolVersion,
+    ) -> Result<Arc<ClientConfig>, Failure> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).map_err(unfinished)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[version]).map_err(unfinished)?;
+        let chain = vec![CertificateDer::from_pem_slice(issued.cert.as_bytes()).map_err(unfinished)?];
+        let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).map_err(unfinished)?;
+        let builder = builder.with_root_certificates(roots);
+        builder.with_client_auth_cert(chain, key).map(Arc::new).map_err(unfinished)
+    }
+}
+
+/// A request over TLS: the answer's status, or why there is none, and whether the session was a resumed one.
+#[derive(Debug)]
+pub struct TlsExchange {
+    /// The status, or why there is none.
+    pub status: Result<u16, String>,
+    /// Whether the handshake resumed an earlier session.
+    pub is_resumed: bool,
+}
+
+/// Asks for `/healthz` over TLS.
+pub fn ask(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<TlsExchange, Failure> {
+    let name = ServerName::try_from("localhost").map_err(unfinished)?;
+    let client = ClientConnection::new(Arc::clone(config), name).map_err(unfinished)?;
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    let mut stream = StreamOwned::new(client, stream);
+    let status = Http1Connection::over(&mut stream).ask(&http1::get("/healthz")).map(|answer| answer.status);
+    let is_resumed = stream.conn.handshake_kind() == Some(HandshakeKind::Resumed);
+    Ok(TlsExchange { status: status.map_err(|error| error.to_string()), is_resumed })
+}
+
+fn unfinished(error: impl core::fmt::Display) -> Failure {
+    Failure::Unfinished(format!("TLS: {error}"))
+}

@@ -1,0 +1,97 @@
+//! The service behind the reverse proxy: it records what reaches it, and may misbehave.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crate::http1::{Http1Connection, header_in};
+
+/// The most requests that are recorded. Later ones are only answered.
+const RECORDED_MAX: usize = 1024;
+
+/// A request that reached the service.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its request line and header lines.
+    pub head: String,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// How the service behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// It answers every request with 200.
+    Plain,
+    /// It agrees to every `Upgrade`, as a stock server that speaks HTTP/2 without TLS does.
+    Upgrades,
+    /// It closes the connection after about one answer in eight, without saying so before.
+    ClosesAtTimes,
+}
+
+/// A service. Its threads end with the process.
+#[derive(Debug)]
+pub struct Upstream {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+impl Upstream {
+    /// Starts a service on a free port of loopback.
+    pub fn start(manner: Manner) -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&received);
+        let answered = Arc::new(AtomicU64::new(0));
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (recorded, answered) = (Arc::clone(&recorded), Arc::clone(&answered));
+                thread::spawn(move || serve(stream, manner, &recorded, &answered));
+            }
+        });
+        Ok(Self { address, received })
+    }
+
+    /// Its address as `http://HOST:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Forgets what has reached it, and returns that.
+    pub fn take_received(&self) -> Vec<Received> {
+        core::mem::take(&mut self.received.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Serves one connection to its end, which may come at any time.
+fn serve(stream: TcpStream, manner: Manner, received: &Mutex<Vec<Received>>, answered: &AtomicU64) {
+    let _ = stream.set_nodelay(true);
+    let mut connection = Http1Connection::over(stream);
+    loop {
+        let Ok(head) = connection.head() else { return };
+        let Ok(body) = connection.body(&head) else { return };
+        let upgrade = header_in(&head, "upgrade").map(str::to_owned);
+        {
+            let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+            if received.len() < RECORDED_MAX {
+                received.push(Received { head, body });
+            }
+        }
+        if let (Manner::Upgrades, Some(protocol)) = (manner, upgrade) {
+            let agreed = format!(
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
+            );
+            let _ = connection.send(agreed.as_bytes());
+            return;
+        }
+        if connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").is_err() {
+            return;
+        }
+        // A counter that chooses connections; nothing is ordered by it.
+        if manner == Manner::ClosesAtTimes && answered.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
+            return;
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The brief attacks of the abuse suite, against the debug build. `cargo xtask acceptance abuse` runs all of them against a release.
+
+use std::io::Write;
+use std::path::Path;
+
+use tidegate_abuse::attack::{AttackContext, Failure, Pace};
+use tidegate_abuse::{report, suite};
+
+#[test]
+fn the_daemon_withstands_the_brief_attacks() {
+    let context = AttackContext::new(Path::new(env!("CARGO_BIN_EXE_tidegate")), 0.1);
+    let mut failures = Vec::new();
+    for attack in suite::gated() {
+        let outcome = attack.run_in(&context);
+        if let Err(Failure::Skipped(reason)) = &outcome.seen {
+            let _ = writeln!(std::io::stdout(), "skipped: {}: {reason}", attack.name);
+        } else if outcome.is_failure() {
+            failures.push(report::paragraph(&outcome));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_attack_that_is_left_out_of_the_gate_is_a_brief_one() {
+    for name in suite::NOT_YET_HELD {
+        let attack = suite::ATTACKS.iter().find(|attack| attack.name == *name);
+        assert!(attack.is_some_and(|attack| attack.pace == Pace::Brief), "{name} is no brief attack");
+    }
+}
