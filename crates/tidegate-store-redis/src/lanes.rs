@@ -48,8 +48,9 @@ pub(crate) struct Lanes {
 
 #[derive(Debug, Default)]
 struct Lane {
-    /// What waits, by namespace; none that has nothing.
-    queues: HashMap<Arc<[u8]>, VecDeque<Waiting>>,
+    /// What waits, by namespace; none that has nothing. Boxed, since a queue grows anew whenever its namespace waits again, and a
+    /// batch is large.
+    queues: HashMap<Arc<[u8]>, VecDeque<Box<Waiting>>>,
     /// Whose turn is next. Each namespace that waits stands here once.
     turns: VecDeque<Arc<[u8]>>,
     under_way: usize,
@@ -104,7 +105,7 @@ impl Lanes {
         if waits.is_empty() {
             lane.turns.push_back(namespace);
         }
-        waits.push_back(next);
+        waits.push_back(Box::new(next));
         let starts = lane.under_way < calls.max(1);
         lane.under_way += usize::from(starts);
         Some(starts)
@@ -130,7 +131,7 @@ impl Lanes {
                 && next.sent.becomes(Sent::SENT)
             {
                 weight += more;
-                group.push(next);
+                group.push(*next);
             }
             self.waiting -= more;
             if let Some(of) = self.waiting_of.get_mut(&namespace) {

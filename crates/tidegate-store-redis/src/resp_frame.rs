@@ -53,7 +53,7 @@ pub(crate) struct Frames {
 /// Follows a stream of RESP values.
 #[derive(Debug)]
 pub(crate) struct FrameScanner {
-    part: Part,
+    part: FramePart,
     /// How many values are still to come in each array that is open, the innermost last.
     open: Vec<u64>,
     /// Bytes of this reply so far.
@@ -65,7 +65,7 @@ pub(crate) struct FrameScanner {
 
 /// The part of a value that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum FramePart {
     /// The byte that says what kind of value it is.
     Kind,
     /// A line that says nothing about what follows.
@@ -78,7 +78,7 @@ enum Part {
 
 impl FrameScanner {
     pub(crate) fn new() -> Self {
-        Self { part: Part::Kind, open: Vec::new(), bytes: 0, values: 0, is_push: false }
+        Self { part: FramePart::Kind, open: Vec::new(), bytes: 0, values: 0, is_push: false }
     }
 
     /// Follows the next piece of the stream.
@@ -88,8 +88,8 @@ impl FrameScanner {
         while let Some((&byte, after)) = rest.split_first() {
             let mut taken = 1;
             match &mut self.part {
-                Part::Kind => self.begin(byte, rest)?,
-                Part::Line { length, ends } => {
+                FramePart::Kind => self.begin(byte, rest)?,
+                FramePart::Line { length, ends } => {
                     *length += 1;
                     if *ends && byte == b'\n' {
                         self.end_value(&mut frames);
@@ -99,7 +99,7 @@ impl FrameScanner {
                         *ends = byte == b'\r';
                     }
                 }
-                Part::Length { kind, digits, value, is_negative, ends } => match byte {
+                FramePart::Length { kind, digits, value, is_negative, ends } => match byte {
                     b'\n' if *ends => {
                         let (kind, value, is_negative) = (*kind, *value, *is_negative);
                         self.follow(kind, value, is_negative, bounds, &mut frames)?;
@@ -112,7 +112,7 @@ impl FrameScanner {
                     }
                     _ => return Err(not_resp(rest)),
                 },
-                Part::Content { left } => {
+                FramePart::Content { left } => {
                     let available = u64::try_from(rest.len()).unwrap_or(u64::MAX);
                     let step = available.min(*left);
                     *left -= step;
@@ -123,10 +123,10 @@ impl FrameScanner {
                 }
             }
             self.bytes = self.bytes.saturating_add(taken);
-            if self.bytes > bounds.bytes && (self.part != Part::Kind || !self.open.is_empty()) {
+            if self.bytes > bounds.bytes && (self.part != FramePart::Kind || !self.open.is_empty()) {
                 return Err(FrameError::TooLong { max: bounds.bytes });
             }
-            if self.part == Part::Kind && self.open.is_empty() {
+            if self.part == FramePart::Kind && self.open.is_empty() {
                 self.bytes = 0;
             }
             rest = if taken == 1 { after } else { &rest[taken..] };
@@ -141,9 +141,9 @@ impl FrameScanner {
             self.is_push = kind == b'>';
         }
         self.part = match kind {
-            b'+' | b'-' | b':' | b',' | b'#' | b'_' | b'(' => Part::Line { length: 0, ends: false },
+            b'+' | b'-' | b':' | b',' | b'#' | b'_' | b'(' => FramePart::Line { length: 0, ends: false },
             b'$' | b'*' | b'%' | b'~' | b'>' | b'|' | b'=' | b'!' => {
-                Part::Length { kind, digits: 0, value: 0, is_negative: false, ends: false }
+                FramePart::Length { kind, digits: 0, value: 0, is_negative: false, ends: false }
             }
             _ => return Err(not_resp(rest)),
         };
@@ -175,7 +175,7 @@ impl FrameScanner {
             if left.is_none_or(|bytes| bytes > bounds.bytes) {
                 return Err(FrameError::TooLong { max: bounds.bytes });
             }
-            self.part = Part::Content { left: value + 2 };
+            self.part = FramePart::Content { left: value + 2 };
             return Ok(());
         }
         let values = match kind {
@@ -196,13 +196,13 @@ impl FrameScanner {
             return Err(FrameError::TooDeep { max: bounds.depth });
         }
         self.open.push(values);
-        self.part = Part::Kind;
+        self.part = FramePart::Kind;
         Ok(())
     }
 
     /// A value has ended, and with it every array of which it was the last.
     fn end_value(&mut self, frames: &mut Frames) {
-        self.part = Part::Kind;
+        self.part = FramePart::Kind;
         while let Some(left) = self.open.last_mut() {
             *left -= 1;
             if *left > 0 {
