@@ -166,8 +166,9 @@ pub(crate) fn advisory_database() -> Result<(), String> {
     let by_hand = "cargo deny fetch db";
     let mut fetch = cargo(&["deny", "fetch", "db"]);
     let mut child = fetch.spawn().map_err(|error| format!("cargo could not be started: {error}"))?;
-    let status = end_within(ADVISORY_DATABASE_DEADLINE, &mut child)
-        .map_err(|error| format!("the database of advisories could not be fetched: {error}; run `{by_hand}`"))?;
+    let status = end_within(ADVISORY_DATABASE_DEADLINE, &mut child).map_err(|error| {
+        format!("the database of advisories could not be fetched: {error}; run `{by_hand}`")
+    })?;
     if status.success() {
         Ok(())
     } else {
