@@ -126,18 +126,18 @@ impl Authorization {
 
     /// Whoever shows this token, and these names in a certificate. An error is a token that nobody has, or nothing shown.
     pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
-        self.caller_of(names, token.map(shown_hash))
+        let token = token.map(|token| shown_hash(token).ok_or(Unknown::Token)).transpose()?;
+        self.caller_of(names, token)
     }
 
-    /// As [`Authorization::caller`], by the hash of what was shown as a token; `Some(None)` for something that is no token.
-    fn caller_of(&self, names: &[String], token: Option<Option<Hash>>) -> Result<Caller, Unknown> {
+    /// As [`Authorization::caller`], by the hash of the token.
+    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, Unknown> {
         let granted = &*self.0;
         let mut places = Places::new();
         for name in names {
             places.extend(granted.certificates.get(name).into_iter().flatten().copied());
         }
         if let Some(hash) = token {
-            let hash = hash.ok_or(Unknown::Token)?;
             let before = places.len();
             places.extend(granted.tokens.get(&hash).into_iter().flatten().copied());
             places.extend(granted.files.get().get(&hash).into_iter().flatten().copied());
@@ -221,13 +221,13 @@ impl Shown {
     /// Who that is now.
     pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, Unknown> {
         let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
-        authorization.caller_of(&self.names, self.token.as_ref().map(|token| Some(token.0)))
+        authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
     }
 
     /// Takes a token; one that nobody has changes nothing.
     pub(crate) fn take(&mut self, token: &[u8], authorization: &Authorization) -> Result<Caller, Unknown> {
         let hash = shown_hash(token).ok_or(Unknown::Token)?;
-        let caller = authorization.caller_of(&self.names, Some(Some(hash)))?;
+        let caller = authorization.caller_of(&self.names, Some(hash))?;
         self.token = Some(Token(hash));
         Ok(caller)
     }

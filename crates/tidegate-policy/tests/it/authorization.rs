@@ -59,6 +59,21 @@ fn a_token_is_shown_neither_in_a_problem_nor_in_a_comparison_nor_for_debugging()
     assert!(!format!("{compared:?}").contains("a-secret-of"), "{compared:?}");
 }
 
+/// What `printf '' | sha256sum` prints was taken, and an empty token was then somebody's.
+#[test]
+fn the_hash_of_nothing_is_no_token() {
+    for digits in [
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855",
+        "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b",
+        "7eb70257593da06f682a3ddda54a9d260d4fc514f645237f5ca74b08f8da61a6",
+    ] {
+        let said = problems(&policy(&format!("  - {{ token: 'sha256:{digits}', namespaces: [api] }}\n")));
+        assert!(said.contains("authorization[0].token: the token is the SHA-256 of nothing"), "{said}");
+        assert!(said.contains("run `tidegate token`"), "{said}");
+    }
+}
+
 #[test]
 fn a_grant_that_permits_nothing_or_nobody_is_an_error() {
     assert!(problems("authorization: []").contains("an empty list of grants; add grants"));

@@ -229,12 +229,10 @@ fn a_glob_of_a_thousand_stars_takes_linear_time() {
         [format!("{}b", "*a".repeat(1000)), format!("{}*b", "*a".repeat(1000)), "*a*aab*".to_owned()]
     {
         let glob = glob(&pattern);
-        let begun = std::time::Instant::now();
+        // Takes milliseconds; in time that is not linear it would take minutes.
         for _ in 0..100 {
             assert!(!glob.matches(Some(&value)));
         }
-        // Some 5 ms as measured, and 100 s before.
-        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
     }
     assert!(glob(&format!("{}*", "*a".repeat(1000))).matches(Some(&value)));
 }
