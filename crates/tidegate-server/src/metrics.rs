@@ -45,7 +45,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name as it stands on the page, and what it says. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 66] = [
+pub const TABLE: [(&str, &str); 69] = [
     (
         "tidegate_decisions",
         "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",
