@@ -111,7 +111,7 @@ pub(crate) struct Memory {
     /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes 16 to 24 bytes.
     /// Default: `256MiB`.
     pub(crate) keys: Option<String>,
-    /// What happens to a new key when the table is full. Default: `refuse`.
+    /// What happens to a new key when the table, or the disk of the store in files, is full. Default: `refuse`.
     pub(crate) when_full: Option<WhenFullConfig>,
 }
 

@@ -52,7 +52,7 @@ impl KeyTable {
     /// Looks at the next part of the table for numbers of specs that no gate uses any more, and frees them when all of it
     /// was looked at. `true` if there is more to do: call again soon, some ten milliseconds later.
     ///
-    /// Without calls a table tells [`super::Specs::MAX`] sets of numbers apart in its life. A call that finds nothing to do
+    /// Without calls a table tells 1 048 575 sets of numbers apart in its life. A call that finds nothing to do
     /// takes a lock and nothing else; a pass begins after 16 384 new sets of numbers, or when there are no numbers left.
     pub fn reclaim_spec_numbers(&self, now: Timestamp) -> bool {
         let mut running = lock(&self.reclaimer.0);
