@@ -145,19 +145,20 @@ impl Acceptor {
                     None => return,
                 }
             }
+            // In boxes, so that a connection takes the memory of its own kind and not that of the largest.
             match (stream, tls) {
-                (Stream::Tcp(stream), None) => serve(daemon, serves, peer, stream, open).await,
-                (Stream::Unix(stream), None) => serve(daemon, serves, peer, stream, open).await,
+                (Stream::Tcp(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
+                (Stream::Unix(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
                 (Stream::Tcp(stream), Some(tls)) => {
-                    if let Some(stream) = shake_hands(&daemon, &tls, &open.line, stream).await {
+                    if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
                         open.names = names_shown(&stream);
-                        serve(daemon, serves, peer, stream, open).await;
+                        Box::pin(serve(daemon, serves, peer, stream, open)).await;
                     }
                 }
                 (Stream::Unix(stream), Some(tls)) => {
-                    if let Some(stream) = shake_hands(&daemon, &tls, &open.line, stream).await {
+                    if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
                         open.names = names_shown(&stream);
-                        serve(daemon, serves, peer, stream, open).await;
+                        Box::pin(serve(daemon, serves, peer, stream, open)).await;
                     }
                 }
             }

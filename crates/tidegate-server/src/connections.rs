@@ -28,6 +28,7 @@ mod linger;
 mod peers;
 mod places;
 mod together;
+mod unfinished_head;
 
 pub(crate) use buffered::{BufferBudget, Buffered, NoRoom, STREAM_BYTES};
 pub(crate) use flow::{Flowing, Streams};
@@ -36,6 +37,7 @@ pub(crate) use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
 pub(crate) use places::{Place, Places};
 pub(crate) use together::Together;
+use unfinished_head::UnfinishedHead;
 
 /// What part of its connections a full listener closes at once to make room, if they are idle: one in so many.
 const EVICTED_PART: usize = 32;
@@ -112,6 +114,8 @@ pub(crate) struct Line {
     freed: AtomicU64,
     /// Requests that wait in line, with their bodies unread.
     held: AtomicU64,
+    /// Whether it reads no more of a head until there is room for it.
+    waits_for_room: AtomicBool,
     /// Answers that are on their way.
     flows: flow::Flows,
     /// What is held for all connections, for those of this peer, and for this connection.
@@ -467,7 +471,7 @@ impl Watched {
 
     /// Looks at one connection; whether it was told to end.
     fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
-        if self.line.held.load(Ordering::Relaxed) > 0 {
+        if self.line.held.load(Ordering::Relaxed) > 0 || self.line.waits_for_room.load(Ordering::Relaxed) {
             self.line.poke();
         }
         if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
@@ -519,18 +523,21 @@ pub(crate) struct NotingStream<S> {
     line: Arc<Line>,
     /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where it is not spoken.
     preface_read: Option<usize>,
+    /// What has come of a head of HTTP/1 that is not whole; `None` where heads are not read.
+    head: Option<UnfinishedHead>,
     linger: Linger,
 }
 
 impl<S> NotingStream<S> {
     /// A stream of HTTP, of either version.
     pub(crate) fn http(stream: S, line: Arc<Line>, linger: Duration) -> Self {
-        Self { stream, line, preface_read: Some(0), linger: Linger::new(linger) }
+        let head = Some(UnfinishedHead::default());
+        Self { stream, line, preface_read: Some(0), head, linger: Linger::new(linger) }
     }
 
     /// A stream of another protocol, which lingers by itself.
     pub(crate) fn plain(stream: S, line: Arc<Line>) -> Self {
-        Self { stream, line, preface_read: None, linger: Linger::new(Duration::ZERO) }
+        Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
     }
 
     /// Notes bytes that were read. Only the whole preface makes a connection one of HTTP/2: its requests have no time-out
@@ -545,6 +552,7 @@ impl<S> NotingStream<S> {
             self.preface_read = None;
         } else if length == expected.len() {
             self.preface_read = None;
+            self.head = None;
             self.line.is_http2.store(true, Ordering::Relaxed);
         } else {
             self.preface_read = Some(known + length);
@@ -559,10 +567,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let Self { stream, line, head, .. } = &mut *self;
+        if let Some(head) = head
+            && !head.has_room(line)
+        {
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let result = Pin::new(stream).poll_read(cx, buffer);
         let read = &buffer.filled()[before..];
         if !read.is_empty() {
+            if let Some(head) = head {
+                head.bytes += read.len();
+            }
             self.note_read(read);
         }
         result

@@ -440,7 +440,7 @@ where
     S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
 {
     if serves.speaks == Speaks::Resp {
-        return resp::serve(&daemon, stream, peer.address, &open).await;
+        return Box::pin(resp::serve(&daemon, stream, peer.address, &open)).await;
     }
     let line = Arc::clone(&open.line);
     if serves.speaks == Speaks::Proxy {
@@ -450,7 +450,7 @@ where
             let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));
             async move { Ok::<_, Infallible>(proxy::answer(&daemon, &line, peer, request).await) }
         });
-        return run(&daemon, &builder, None, service, stream, &open.line).await;
+        return Box::pin(run(&daemon, &builder, None, service, stream, &open.line)).await;
     }
     let together = Together::default();
     let builder = http(together.begun(), &daemon.config.bounds, false);
@@ -463,10 +463,12 @@ where
                 let (daemon, line, names) = &*shared;
                 line.request_started();
                 let _finished = Finished(line);
-                Ok::<_, Infallible>(grpc::answer(daemon, line, names, request).await)
+                // In a box that is made when the call has its turn: a connection begins hundreds of streams at once, and
+                // the answer of a stream that stays open needs none of it.
+                Ok::<_, Infallible>(Box::pin(grpc::answer(daemon, line, names, request)).await)
             }
         });
-        return run(&daemon, &builder, Some(together), service, stream, &line).await;
+        return Box::pin(run(&daemon, &builder, Some(together), service, stream, &line)).await;
     }
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
@@ -477,7 +479,7 @@ where
             Ok::<_, Infallible>(answer(daemon, serves, line, names, request).await)
         }
     });
-    run(&daemon, &builder, Some(together), service, stream, &line).await;
+    Box::pin(run(&daemon, &builder, Some(together), service, stream, &line)).await;
 }
 
 /// How connections are spoken on, whose streams are run by `streams`.

@@ -14,9 +14,9 @@ use super::Line;
 /// with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that does not read its replies is closed.
 pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// What a waiting request, or a stream that stays open, is charged beside its bytes: its task and its entry in the
-/// connection.
-pub(crate) const STREAM_BYTES: usize = 4 << 10;
+/// What a waiting request, or a stream that stays open, is charged beside its bytes: its future, its entry in the
+/// connection and the buffer of its answer. So at most 4096 of them wait or stay open at a time.
+pub(crate) const STREAM_BYTES: usize = 16 << 10;
 
 /// The bytes that all connections of a daemon hold.
 #[derive(Debug, Default)]
@@ -129,11 +129,11 @@ mod tests {
         let connections = Arc::new(Connections::default());
         let open: Vec<_> = (0..200).map(|peer| connection(&connections, peer)).collect();
         let mut held: Vec<_> = open.iter().map(greedy).collect();
-        // Whoever came first took more; a second turn shows that the budget stays within its bound.
+        // The first ones took more; a second turn shows that the budget stays within its bound.
         held.extend(open.iter().map(greedy));
         assert!(connections.buffers().held() <= BUFFERED_BYTES_MAX);
         let other = connection(&connections, 250);
-        assert_eq!(Buffered::of(Arc::clone(&other.line)).resize(16 << 10), Ok(()));
+        assert_eq!(Buffered::of(Arc::clone(&other.line)).resize(STREAM_BYTES), Ok(()));
     }
 
     #[test]

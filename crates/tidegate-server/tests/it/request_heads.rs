@@ -112,6 +112,39 @@ async fn a_connection_that_was_answered_early_is_not_read_for_ever() {
     tokio::time::timeout(Duration::from_secs(20), trickle).await.expect("the connection is closed");
 }
 
+#[tokio::test]
+async fn heads_that_are_not_whole_are_bounded_together_and_go_on_when_there_is_room() {
+    let mut config = config();
+    config.bounds.header_timeout = Duration::from_mins(5);
+    let world = World::with([api()], config).await;
+    // A head of 15 KB is charged twice its size: one peer gets a third of 64 MiB, which is 716 of them.
+    let begun = format!("GET /healthz HTTP/1.1\r\nhost: t\r\nx-filler: {}", "x".repeat(15_000));
+    let mut open = Vec::new();
+    for _ in 0..900 {
+        let mut client = world.client().await;
+        client.send(&begun).await;
+        open.push(client);
+    }
+    let admin = listeners(&world)[1];
+    let held = async || {
+        let page = Client::connect(admin).await.get("/metrics").await.body;
+        let line = page.lines().find_map(|line| line.strip_prefix("tidegate_buffered_bytes "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let most = held().await;
+    assert!((10 << 20..=22 << 20).contains(&most), "{most} bytes are held");
+    // A head that fits into the first buffer is read all the same.
+    assert_eq!(status(listeners(&world)[0], "GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await, 200);
+    // The others are read once the first ones are answered.
+    for mut client in open {
+        client.send("\r\n\r\n").await;
+        assert_eq!(client.answer().await.unwrap().status, 200);
+    }
+    while held().await > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// A request to the API with these headers.
 async fn ask(world: &World, line: &str, headers: &str) -> (u16, String) {
     let mut client = world.client().await;

@@ -130,7 +130,7 @@ async fn unfinished_bodies_of_one_peer_are_bounded_together_and_others_are_serve
     let mut config = config();
     config.bounds.body_timeout = Duration::from_mins(5);
     let world = World::with([api()], config).await;
-    // A third of 64 MiB is what one peer gets: 85 bodies of 256 KiB.
+    // A third of 64 MiB is what one peer gets: 80 bodies of 256 KiB, with 16 KiB each for what waits for them.
     let (open, refused) = unfinished_bodies(world.address(), 3, 110).await;
     let held = value(&page(&world).await, "tidegate_buffered_bytes");
     assert!(refused >= 20, "{refused} of 110 were refused");

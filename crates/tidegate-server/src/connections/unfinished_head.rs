@@ -1,0 +1,58 @@
+//! Heads of HTTP/1 requests that are not whole: what has come of them is held until the rest does.
+//!
+//! A head that fits into the first buffer of a connection costs nothing more. A larger one is charged to the budget for slow
+//! peers while it is unfinished. Where that has no room, nothing more of the head is read until it has, or until the time
+//! for a head is over; the sweep has the connection try again.
+
+use core::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Buffered, Line};
+
+/// What every connection may hold of a head: the first buffer that is read into.
+const FREE_HEAD_BYTES: usize = 8 << 10;
+
+/// What a head is charged for at most. What comes beyond it is the rest of a body that was refused, which is not kept.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// The head that a connection is in the middle of.
+#[derive(Default)]
+pub(super) struct UnfinishedHead {
+    /// Bytes that were read since the last request was noticed.
+    pub(super) bytes: usize,
+    /// How many requests had begun by then.
+    started: u64,
+    buffered: Option<Buffered>,
+}
+
+impl UnfinishedHead {
+    /// Whether more may be read.
+    #[inline]
+    pub(super) fn has_room(&mut self, line: &Arc<Line>) -> bool {
+        if self.bytes < FREE_HEAD_BYTES {
+            return true;
+        }
+        self.has_room_beyond_the_first_buffer(line)
+    }
+
+    fn has_room_beyond_the_first_buffer(&mut self, line: &Arc<Line>) -> bool {
+        let started = line.started.load(Ordering::Relaxed);
+        // While a request is under way, what comes is its body, which has bounds of its own.
+        if line.in_flight() > 0 || started != self.started {
+            *self = Self { bytes: 0, started, buffered: None };
+            return true;
+        }
+        // The buffer is enlarged by doubling, and the old one is still there while it is copied.
+        let buffered = self.buffered.get_or_insert_with(|| Buffered::of(Arc::clone(line)));
+        let has_room = buffered.resize(2 * self.bytes.min(HEAD_BYTES_MAX)).is_ok();
+        line.waits_for_room.store(!has_room, Ordering::Relaxed);
+        has_room
+    }
+}
+
+impl fmt::Debug for UnfinishedHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnfinishedHead").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
