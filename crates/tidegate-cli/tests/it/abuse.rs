@@ -9,16 +9,21 @@ use tidegate_abuse::{report, suite};
 #[test]
 fn the_daemon_withstands_the_brief_attacks() {
     let context = AttackContext::new(Path::new(env!("CARGO_BIN_EXE_tidegate")), 0.1);
-    let mut failures = Vec::new();
+    let (mut failures, mut skipped) = (Vec::new(), Vec::new());
     for attack in suite::gated() {
         let outcome = attack.run_in(&context);
         if let Err(Failure::Skipped(reason)) = &outcome.seen {
-            let _ = writeln!(std::io::stdout(), "skipped: {}: {reason}", attack.name);
+            skipped.push(format!("{} ({reason})", attack.name));
         } else if outcome.is_failure() {
             failures.push(report::paragraph(&outcome));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+    // One line, since the gate counts a line as a test.
+    if !skipped.is_empty() {
+        let skipped = skipped.join(", ");
+        let _ = writeln!(std::io::stdout(), "skipped: the_daemon_withstands_the_brief_attacks: {skipped}");
+    }
 }
 
 #[test]
