@@ -31,12 +31,12 @@ fn grants(folder: &Folder) -> Result<String, Failure> {
     ))
 }
 
-/// No reload opens a listener that asks for tokens.
+/// No reload opens a listener that asks for tokens, unless its new policy says `insecure: true`.
 pub(crate) fn reloads_without_authorization(context: &AttackContext) -> AttackResult {
     let authority = Authority::new()?;
     let mut opened = Vec::new();
     let mut tried = Vec::new();
-    for change in ["client_ca instead", "loopback addresses", "no listen", "insecure addresses"] {
+    for change in ["client_ca instead", "loopback addresses", "no listen"] {
         let folder = Folder::new()?;
         let grants = grants(&folder)?;
         let tls = authority.listener_setting(&folder, true)?;
@@ -49,7 +49,6 @@ pub(crate) fn reloads_without_authorization(context: &AttackContext) -> AttackRe
         let after = match change {
             "client_ca instead" => format!("{}{NAMESPACES}", listen("0.0.0.0", &format!(", tls: {tls}"))),
             "loopback addresses" => format!("{}{NAMESPACES}", listen("127.0.0.1", "")),
-            "insecure addresses" => format!("{}{NAMESPACES}", listen("0.0.0.0", ", insecure: true")),
             _ => NAMESPACES.to_owned(),
         };
         let daemon = Daemon::start_in(context, folder, &before)?;
