@@ -107,13 +107,8 @@ pub enum EngineError {
     #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
     UnknownPermit(crate::PermitId),
     /// The namespace keeps as many permits as it may: its share of all.
-    #[error("the namespace keeps as many permits as its share of {max} allows; settle or release some")]
-    TooManyPermits {
-        /// How many permits all namespaces may keep together.
-        max: usize,
-        /// When the next of all kept permits expires. A place may come back before that: a permit may be settled.
-        until: Option<Timestamp>,
-    },
+    #[error("the namespace keeps as many permits as its share of {0} allows; settle or release some")]
+    TooManyPermits(usize),
     /// The namespace has as many refund keys remembered as it may: its share of all.
     #[error("no room to remember another refund before {until}; nothing was given back, repeat it then")]
     RefundKeysFull {

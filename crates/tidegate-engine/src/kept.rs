@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::SipHasher24;
 use tidegate::shares::{Owner, Shares};
-use tidegate::{Cost, Gate, Timestamp};
+use tidegate::{Cost, Timestamp};
 use tidegate_store::Operation;
 
 use crate::decision::Permit;
@@ -69,11 +69,13 @@ pub(crate) struct Kept {
 /// Where a kept permit comes from.
 #[derive(Debug)]
 pub(crate) enum KeptSource {
-    /// It was given by this process: by this gate, which knows the names of its limits, and kept at
-    /// this instant.
+    /// It was given by this process, in this namespace.
     Given {
-        /// `None` if the gate that gave it is not in force any more.
-        gate: Option<Arc<Gate>>,
+        /// Empty if the gate that gave it is not in force any more.
+        namespace: Arc<str>,
+        /// The limits of its gate that it was charged to. Not the gate: each change of an override
+        /// makes another one, and permits would keep them all.
+        limits: Box<[Box<str>]>,
         /// When it was kept.
         at: Timestamp,
     },
@@ -84,7 +86,7 @@ pub(crate) enum KeptSource {
 impl KeptSource {
     pub(crate) fn namespace(&self) -> &str {
         match self {
-            Self::Given { gate, .. } => gate.as_ref().map_or("", |gate| gate.namespace()),
+            Self::Given { namespace, .. } => namespace,
             Self::Before(namespace) => namespace,
         }
     }
@@ -149,14 +151,6 @@ pub(crate) struct KeptPermits {
     held: Mutex<Held>,
 }
 
-/// No place for another permit of that namespace.
-#[derive(Debug)]
-pub(crate) struct NoPlace {
-    pub(crate) permit: Box<Permit>,
-    /// When the next permit expires, at the latest.
-    pub(crate) until: Option<Timestamp>,
-}
-
 #[derive(Debug)]
 struct Held {
     issued: u64,
@@ -205,11 +199,10 @@ impl KeptPermits {
         source: KeptSource,
         owner: Owner,
         expires: Timestamp,
-    ) -> Result<PermitId, NoPlace> {
+    ) -> Result<PermitId, Box<Permit>> {
         let mut held = self.held();
         if held.permits.len() >= self.max || !self.shares.take(owner, 1) {
-            let until = held.expiries.first().map(|(expires, _)| *expires);
-            return Err(NoPlace { permit, until });
+            return Err(permit);
         }
         held.issued += 1;
         let id = PermitId(self.names.hash(&held.issued.to_le_bytes()).as_u128());

@@ -91,7 +91,7 @@ pub(crate) struct RefundNote {
 
 impl RefundNote {
     /// So much of a key is written for people.
-    pub(crate) const KEY_CHARS_MAX: usize = 256;
+    pub(crate) const KEY_CHARS_MAX: usize = 64;
 }
 
 /// A charge in the store.

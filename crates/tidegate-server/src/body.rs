@@ -1,6 +1,5 @@
 //! Reading the body of a request, within its bounds.
 
-use core::future::Future;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -131,23 +130,21 @@ impl Collected {
     }
 
     /// Waits for the rest, while `held` bytes beside what has come are held in `buffered`.
-    fn wait<'a>(
-        &'a mut self,
-        body: &'a mut Incoming,
+    async fn wait(
+        &mut self,
+        body: &mut Incoming,
         max: usize,
         held: usize,
-        buffered: &'a mut Buffered,
-    ) -> impl Future<Output = Result<(), Incomplete>> + 'a {
-        async move {
-            loop {
-                buffered.resize(held + self.len()).map_err(|_| Incomplete::NoRoom)?;
-                let frame = body.frame().await;
-                if !self.take(frame, max)? || body.is_end_stream() {
-                    return Ok(());
-                }
-                if let Some(done) = self.take_ready(body, max) {
-                    return done;
-                }
+        buffered: &mut Buffered,
+    ) -> Result<(), Incomplete> {
+        loop {
+            buffered.resize(held + self.len()).map_err(|_| Incomplete::NoRoom)?;
+            let frame = body.frame().await;
+            if !self.take(frame, max)? || body.is_end_stream() {
+                return Ok(());
+            }
+            if let Some(done) = self.take_ready(body, max) {
+                return done;
             }
         }
     }

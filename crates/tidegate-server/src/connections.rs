@@ -420,7 +420,7 @@ impl Connections {
         let mut held = 0;
         for (id, watched) in &open.connections {
             let is_own = watched.listener == listener;
-            if !is_own && !(are_shared && watched.is_shared) {
+            if !(is_own || are_shared && watched.is_shared) {
                 continue;
             }
             held += usize::from(is_own);

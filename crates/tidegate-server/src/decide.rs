@@ -401,7 +401,7 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
             (FaultCode::UnknownLimit, "see GET /v1/limits for the limits there are and what they count by")
         }
         EngineError::UnknownPermit(_) => (FaultCode::UnknownPermit, "settle or release each permit once"),
-        EngineError::TooManyPermits { .. } => {
+        EngineError::TooManyPermits(_) => {
             (FaultCode::TooManyKept, "settle or release permits when work is done")
         }
         EngineError::RefundKeysFull { .. } => {
@@ -428,22 +428,15 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
     };
     let fault = Fault::new(code, error).fix(fix);
     match error {
-        EngineError::Store(_) | EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => {
-            fault.retry_after(1)
-        }
-        EngineError::TooManyPermits { until, .. } => {
-            // Permits are settled long before they expire, so nobody need wait for the expiry of one.
-            let seconds = until.map_or(1, |until| wait_seconds(until, now));
-            fault.retry_after(seconds.min(KEPT_RETRY_SECONDS_MAX))
-        }
+        // A place comes back with the next permit that is settled, which may be at any time.
+        EngineError::TooManyPermits(_)
+        | EngineError::Store(_)
+        | EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => fault.retry_after(1),
         EngineError::RefundKeysFull { until } => fault.retry_after(wait_seconds(*until, now)),
         EngineError::TableFull(full) => fault.retry_after(wait_seconds(full.until, now)),
         _ => fault,
     }
 }
-
-/// The longest wait told to a caller whose permit found no place.
-const KEPT_RETRY_SECONDS_MAX: u64 = 5;
 
 fn wait_seconds(until: Timestamp, now: Timestamp) -> u64 {
     retry_after::seconds_up(until.saturating_since(now)).max(1)

@@ -85,7 +85,7 @@ pub(crate) async fn answer(
         }
         Err(Unanswered::Method(reply)) => {
             daemon.metrics.fault(FaultCode::MethodNotAllowed);
-            reply
+            *reply
         }
     };
     daemon.metrics.answered(route, reply.status().as_u16());
@@ -98,7 +98,7 @@ pub(crate) async fn answer(
 
 enum Unanswered {
     Fault(Fault),
-    Method(Reply),
+    Method(Box<Reply>),
 }
 
 impl From<Fault> for Unanswered {
@@ -199,7 +199,8 @@ fn taken(
     check_head(head, bounds)?;
     let route = route.ok_or_else(|| unknown_route(head.uri.path()))?;
     if let Err(allowed) = route.takes(&head.method) {
-        return Err(Unanswered::Method(reply::method_not_allowed(&head.method, route.path(), allowed)));
+        let reply = reply::method_not_allowed(&head.method, route.path(), allowed);
+        return Err(Unanswered::Method(Box::new(reply)));
     }
     if config.authorization.is_none() && !route.takes_any_origin() {
         check_site(&head.headers)?;

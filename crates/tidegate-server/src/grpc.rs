@@ -155,37 +155,37 @@ async fn answer_to(
     daemon: &Daemon,
     line: &Arc<Line>,
     names: &[String],
-    called: Called,
-    head: Parts,
+    method: Called,
+    parts: Parts,
     incoming: Incoming,
 ) -> Result<Response<Body>, Fault> {
     let bounds = &daemon.config.bounds;
-    check_head(&head, bounds)?;
+    check_head(&parts, bounds)?;
     let in_force = daemon.in_force.load_full();
     if in_force.config.authorization.is_none() {
-        check_site(&head.headers)?;
+        check_site(&parts.headers)?;
     }
-    match called {
+    match method {
         Called::RateLimit => {
-            let caller = authenticate(daemon, &in_force, line, names, &head.headers)?;
-            let request = read(head, incoming, bounds, line).await?;
+            let caller = authenticate(daemon, &in_force, line, names, &parts.headers)?;
+            let request = read(parts, incoming, bounds, line).await?;
             Ok(should_rate_limit(daemon, &in_force, &caller, request).await)
         }
         Called::Health => {
-            let request = read(head, incoming, bounds, line).await?;
+            let request = read(parts, incoming, bounds, line).await?;
             let held = hold_stream(line)?;
             Ok(kept_open(daemon.services.health.answer(request).await, held))
         }
         Called::Reflection => {
-            authenticate(daemon, &in_force, line, names, &head.headers)?;
+            authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let held = hold_stream(line)?;
             let reflections = &daemon.services.reflection;
-            let found = reflections.iter().find(|(paths, _)| head.uri.path().starts_with(paths));
-            let (_, reflection) = found.ok_or_else(|| unknown_method(head.uri.path()))?;
-            let request = Request::from_parts(head, incoming);
+            let found = reflections.iter().find(|(paths, _)| parts.uri.path().starts_with(paths));
+            let (_, reflection) = found.ok_or_else(|| unknown_method(parts.uri.path()))?;
+            let request = Request::from_parts(parts, incoming);
             Ok(kept_open(never_fails(reflection(request).await), held))
         }
-        Called::Other => Err(unknown_method(head.uri.path())),
+        Called::Other => Err(unknown_method(parts.uri.path())),
     }
 }
 

@@ -211,26 +211,32 @@ impl Server {
             tokio::spawn(acceptor.run(stop.subscribe()))
         };
         let acceptors = doors.opened.into_iter().enumerate().map(accept).collect();
-        let mut tasks = vec![
-            tokio::spawn(tick(Arc::clone(&daemon))),
-            tokio::spawn(sweep(Arc::clone(&daemon))),
-            tokio::spawn(watch_clock(Arc::clone(&daemon))),
-            tokio::spawn(look_at({
-                let daemon = Arc::clone(&daemon);
-                let listeners = doors.tls;
-                move || {
-                    let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
-                    let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Look>);
-                    listeners.chain(daemon.in_force.load().files()).chain(domains).collect()
-                }
-            })),
-        ];
-        if daemon.shared.is_some() {
-            tasks.push(tokio::spawn(keep_joined(Arc::clone(&daemon))));
-            tasks.push(tokio::spawn(carry_leases(Arc::clone(&daemon))));
-        }
+        let tasks = spawn_tasks(&daemon, doors.tls);
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }
+}
+
+/// Starts what a daemon does without being asked.
+fn spawn_tasks<L: Look + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>>) -> Vec<JoinHandle<()>> {
+    let files = {
+        let daemon = Arc::clone(daemon);
+        move || {
+            let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
+            let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Look>);
+            listeners.chain(daemon.in_force.load().files()).chain(domains).collect()
+        }
+    };
+    let mut tasks = vec![
+        tokio::spawn(tick(Arc::clone(daemon))),
+        tokio::spawn(sweep(Arc::clone(daemon))),
+        tokio::spawn(watch_clock(Arc::clone(daemon))),
+        tokio::spawn(look_at(files)),
+    ];
+    if daemon.shared.is_some() {
+        tasks.push(tokio::spawn(keep_joined(Arc::clone(daemon))));
+        tasks.push(tokio::spawn(carry_leases(Arc::clone(daemon))));
+    }
+    tasks
 }
 
 /// Gives shares of the engine's tables to namespaces whose limits arrive with requests.

@@ -45,7 +45,7 @@ pub struct RedbConfig {
     pub answers: usize,
     /// As [`MemoryConfig::answers_kept`]. Default 10 minutes.
     pub answers_kept: Duration,
-    /// As [`MemoryConfig::notes`]: all notes are in memory as well. Default 262 144.
+    /// As [`MemoryConfig::notes`]: all notes are in memory as well. Default 524 288.
     pub notes: usize,
     /// As [`MemoryConfig::note_bytes`]. Default 64 MiB.
     pub note_bytes: usize,

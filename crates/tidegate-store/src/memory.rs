@@ -31,10 +31,10 @@ pub struct MemoryConfig {
     pub answers: usize,
     /// How long an answered batch is remembered at most. Default 10 minutes.
     pub answers_kept: Duration,
-    /// How many notes there may be. Default 262 144. At the bound expired ones make room; a batch that would add one more
+    /// How many notes there may be. Default 524 288: refund keys and kept permits, which have shares of their own, and others. At the bound expired ones make room; a batch that would add one more
     /// is [`StoreError::Full`] and changes nothing, whatever [`MemoryConfig::when_full`] says.
     pub notes: usize,
-    /// Bytes for all notes, with their names and what it takes to find them. Default 64 MiB; at the bound as for
+    /// Bytes for all notes, with their names and what it takes to find them. Default 96 MiB; at the bound as for
     /// [`MemoryConfig::notes`].
     pub note_bytes: usize,
     /// Where keys and ids fall in the tables. Draw it at random, so that nobody can choose keys that collide.
@@ -52,8 +52,8 @@ impl MemoryConfig {
             when_full: WhenFull::Refuse,
             answers: 1 << 16,
             answers_kept: Duration::from_mins(10),
-            notes: 1 << 18,
-            note_bytes: 64 << 20,
+            notes: 1 << 19,
+            note_bytes: 96 << 20,
             seed,
         }
     }

@@ -1,5 +1,7 @@
 //! Permits kept for callers that settle by name, also over a restart.
 
+use std::sync::Arc;
+
 use tidegate::shares::Owner;
 use tidegate::{Cost, Timestamp};
 use tidegate_store::{Batch, Note, NoteKind};
@@ -8,7 +10,7 @@ use super::order::settling;
 use super::{Engine, EngineError};
 use crate::asking::Progress;
 use crate::decision::{Outcome, Permit, Settled};
-use crate::kept::{Holds, Kept, KeptSource, NoPlace, PermitId, PermitPage, PermitReport};
+use crate::kept::{Holds, Kept, KeptSource, PermitId, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
 
 impl Engine {
@@ -29,14 +31,19 @@ impl Engine {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
         };
-        let gate = self.home_gate(&permit).cloned();
-        let owner = gate.as_ref().map_or(Owner::NONE, |gate| gate.owner());
-        let source = KeptSource::Given { gate, at: now };
+        let gate = self.home_gate(&permit);
+        let owner = gate.map_or(Owner::NONE, |gate| gate.owner());
+        let source = KeptSource::Given {
+            namespace: gate.map_or_else(|| Arc::from(""), |gate| gate.shared_namespace()),
+            limits: gate
+                .iter()
+                .flat_map(|gate| gate.statuses(&permit.limits))
+                .map(|status| status.name.into())
+                .collect(),
+            at: now,
+        };
         match self.shared.kept.keep(Box::new(permit), value.is_some(), source, owner, expires) {
-            Err(NoPlace { permit, until }) => {
-                let max = self.shared.kept.max();
-                self.cancel(*permit, EngineError::TooManyPermits { max, until }, now)
-            }
+            Err(permit) => self.cancel(*permit, EngineError::TooManyPermits(self.shared.kept.max()), now),
             Ok(id) => Ok(match value {
                 None => Progress::Done(id),
                 Some(value) => {
@@ -123,10 +130,9 @@ impl Engine {
             let mut kept_at = None;
             let cost = match &kept.holds {
                 Holds::All(permit) => {
-                    if let KeptSource::Given { gate, at } = &kept.source {
+                    if let KeptSource::Given { limits: local, at, .. } = &kept.source {
                         kept_at = Some(*at);
-                        let local = gate.iter().flat_map(|gate| gate.statuses(&permit.limits));
-                        limits.extend(local.map(|status| status.name.to_owned()));
+                        limits.extend(local.iter().map(ToString::to_string));
                     }
                     limits.extend(Self::leased_reports(&permit.leased, now).map(|report| report.name));
                     let remote = permit.remote.iter().flat_map(|remote| &remote.reports);
@@ -158,7 +164,7 @@ impl Engine {
         if self.shared.kept.restore(id, source, owner, cost, operations?, note.until) {
             Ok(())
         } else {
-            Err(EngineError::TooManyPermits { max: self.shared.kept.max(), until: None })
+            Err(EngineError::TooManyPermits(self.shared.kept.max()))
         }
     }
 }

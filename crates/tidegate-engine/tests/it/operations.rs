@@ -83,7 +83,7 @@ fn one_permit_too_many_is_cancelled_and_leaves_nothing_charged() {
     let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     let before = engine.fingerprint();
     let error = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap_err();
-    assert!(matches!(error, EngineError::TooManyPermits { max: 1, .. }), "{error}");
+    assert!(matches!(error, EngineError::TooManyPermits(1)), "{error}");
     assert_eq!(engine.fingerprint(), before);
     assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).is_ok());
 }

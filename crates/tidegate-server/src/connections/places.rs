@@ -99,7 +99,7 @@ mod tests {
     fn a_single_listener_has_all_places_and_each_of_many_at_least_one() {
         assert_eq!(all(&Places::divide(2, 1)[0]).len(), 2);
         let places = Places::divide(1, 3);
-        let held: Vec<_> = places.iter().map(|one| all(one)).collect();
+        let held: Vec<_> = places.iter().map(all).collect();
         assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
         assert!(Places::divide(10, 0).is_empty());
     }

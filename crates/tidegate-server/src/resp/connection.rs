@@ -71,6 +71,10 @@ impl Answering {
     }
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other, and none is passed anywhere"
+)]
 struct Connection<S> {
     stream: NotingStream<S>,
     input: BytesMut,

@@ -242,7 +242,8 @@ async fn a_file_that_the_policy_names_must_be_a_regular_one() {
         let mut said = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(error) = source {
-            said += &format!(": {error}");
+            said.push_str(": ");
+            said.push_str(&error.to_string());
             source = error.source();
         }
         assert!(

@@ -91,8 +91,8 @@ async fn everywhere(files: &TlsFiles, idle_timeout: Duration) -> (World, [Socket
 /// A certificate that has expired since would be good for as long as its client resumes.
 #[tokio::test]
 async fn with_a_ca_for_clients_no_session_is_resumed_on_any_listener() {
-    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
     const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
     let certificate = clients.issue(ExtendedKeyUsagePurpose::ClientAuth);
     let (_open, open) = everywhere(&files(&folder, &server, None), IDLE_TIMEOUT).await;
     let (_guarded, guarded) = everywhere(&files(&folder, &server, Some(&clients)), IDLE_TIMEOUT).await;
