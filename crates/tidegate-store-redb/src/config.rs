@@ -47,7 +47,7 @@ pub struct RedbConfig {
     pub answers_kept: Duration,
     /// As [`MemoryConfig::notes`]: all notes are in memory as well. Default 524 288.
     pub notes: usize,
-    /// As [`MemoryConfig::note_bytes`]. Default 64 MiB.
+    /// As [`MemoryConfig::note_bytes`]. Default 96 MiB.
     pub note_bytes: usize,
     /// As [`MemoryConfig::seed`]. Draw it at random each time: a new store takes its epoch from it.
     pub seed: [u64; 4],
