@@ -1,5 +1,8 @@
 //! One line for a refusal, and at most so many a second: a flood of refusals must not become a flood of lines.
+//!
+//! A flood in one namespace leaves the others at least one line of each reason in a span.
 
+use core::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Rate, Reason, Refusal, Timestamp};
@@ -14,25 +17,43 @@ pub(crate) struct RefusalLog {
     /// The most lines for each reason. Refusals above it are only counted; the next line says how many.
     lines: Option<Rate>,
     reasons: [Sampling; Reason::ALL.len()],
+    hasher: ahash::RandomState,
 }
 
-#[derive(Debug, Default)]
+/// How many groups of namespaces have a line of their own. Namespaces are spread over them by a random hash.
+const NAMESPACE_GROUPS: usize = 64;
+
+#[derive(Debug)]
 struct Sampling {
     /// The span of time the count belongs to, by its number.
     span: AtomicU64,
     lines: AtomicU64,
     suppressed: AtomicU64,
+    /// The last span in which each group of namespaces had a line.
+    last_spans: [AtomicU64; NAMESPACE_GROUPS],
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            span: AtomicU64::new(0),
+            lines: AtomicU64::new(0),
+            suppressed: AtomicU64::new(0),
+            last_spans: [const { AtomicU64::new(0) }; NAMESPACE_GROUPS],
+        }
+    }
 }
 
 impl RefusalLog {
     pub(crate) fn new(lines: Option<Rate>) -> Self {
-        Self { lines, reasons: core::array::from_fn(|_| Sampling::default()) }
+        let reasons = core::array::from_fn(|_| Sampling::default());
+        Self { lines, reasons, hasher: ahash::RandomState::new() }
     }
 
     /// Writes a line for this refusal, unless its reason had all that it may have in this span; `false` if not.
     pub(crate) fn write(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) -> bool {
         let reason = refusal.reason();
-        let Some(suppressed) = self.take_line(reason, now) else { return false };
+        let Some(suppressed) = self.take_line(reason, &refusal.namespace, now) else { return false };
         tracing::info!(
             target: "tidegate::refusal",
             reason = reason.as_str(),
@@ -51,7 +72,7 @@ impl RefusalLog {
     }
 
     /// How many lines were suppressed since the last one, or `None` if this one is.
-    fn take_line(&self, reason: Reason, now: Timestamp) -> Option<u64> {
+    fn take_line(&self, reason: Reason, namespace: &str, now: Timestamp) -> Option<u64> {
         let position = Reason::ALL.iter().position(|known| *known == reason)?;
         let sampling = &self.reasons[position];
         let rate = self.lines?;
@@ -61,7 +82,9 @@ impl RefusalLog {
         if sampling.span.swap(span, Ordering::Relaxed) != span {
             sampling.lines.store(0, Ordering::Relaxed);
         }
-        if sampling.lines.fetch_add(1, Ordering::Relaxed) < rate.units() {
+        let group = self.hasher.hash_one(namespace) as usize % NAMESPACE_GROUPS;
+        let is_first = sampling.last_spans[group].swap(span, Ordering::Relaxed) != span;
+        if sampling.lines.fetch_add(1, Ordering::Relaxed) < rate.units() || is_first {
             return Some(sampling.suppressed.swap(0, Ordering::Relaxed));
         }
         sampling.suppressed.fetch_add(1, Ordering::Relaxed);
@@ -83,20 +106,32 @@ mod tests {
         let log = RefusalLog::new(Rate::per_second(3).ok());
         let now = Timestamp::from_secs(100);
         for _ in 0..3 {
-            assert_eq!(log.take_line(Reason::RateExceeded, now), Some(0));
+            assert_eq!(log.take_line(Reason::RateExceeded, "api", now), Some(0));
         }
         for _ in 0..7 {
-            assert_eq!(log.take_line(Reason::RateExceeded, now), None);
+            assert_eq!(log.take_line(Reason::RateExceeded, "api", now), None);
         }
-        assert_eq!(log.take_line(Reason::Blocked, now), Some(0), "another reason has its own lines");
-        assert_eq!(log.take_line(Reason::RateExceeded, Timestamp::from_secs(101)), Some(7));
-        assert_eq!(log.take_line(Reason::RateExceeded, Timestamp::from_secs(101)), Some(0));
+        assert_eq!(log.take_line(Reason::Blocked, "api", now), Some(0), "another reason has its own lines");
+        assert_eq!(log.take_line(Reason::RateExceeded, "api", Timestamp::from_secs(101)), Some(7));
+        assert_eq!(log.take_line(Reason::RateExceeded, "api", Timestamp::from_secs(101)), Some(0));
+    }
+
+    #[test]
+    fn a_flood_in_one_namespace_leaves_another_a_line() {
+        let log = RefusalLog::new(Rate::per_second(3).ok());
+        let now = Timestamp::from_secs(100);
+        let hostile =
+            (0..1000).filter(|_| log.take_line(Reason::RateExceeded, "hostile", now).is_some()).count();
+        assert_eq!(hostile, 3);
+        // Some of these may be in the group of the hostile one, not all of them.
+        let told = ["a", "b", "c", "d", "e", "f"].map(|one| log.take_line(Reason::RateExceeded, one, now));
+        assert!(told.iter().any(Option::is_some), "{told:?}");
     }
 
     #[test]
     fn a_log_that_shall_have_no_such_lines_has_none() {
         let log = RefusalLog::new(None);
-        assert_eq!(log.take_line(Reason::RateExceeded, Timestamp::from_secs(1)), None);
+        assert_eq!(log.take_line(Reason::RateExceeded, "api", Timestamp::from_secs(1)), None);
     }
 
     #[test]

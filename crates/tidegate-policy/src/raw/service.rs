@@ -196,8 +196,8 @@ pub(crate) struct Log {
     pub(crate) level: Option<LevelConfig>,
     /// How lines are written. Default: `text`.
     pub(crate) format: Option<FormatConfig>,
-    /// At most so many lines about refusals for each reason, as lines/span; further ones are only counted. `off` writes none. Default:
-    /// `10/s`.
+    /// At most so many lines about refusals for each reason, as lines/span; further ones are only counted, but for one of each
+    /// namespace. `off` writes none. Default: `10/s`.
     pub(crate) refusals: Option<String>,
     /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none, which writes none.
     /// Danger: it holds the attributes of requests, which may name people or be secrets.
