@@ -9,44 +9,7 @@ use crate::attacks::{
 
 /// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An attack that is fixed is taken out
 /// of this list; a test fails while a name here is no brief attack.
-pub const NOT_YET_HELD: &[&str] = &[
-    "arrays-for-objects",
-    "bodies-before-authentication",
-    "bodies-of-get",
-    "cookie-crumbs",
-    "doubled-parameters",
-    "empty-tokens",
-    "file-modes",
-    "guessed-tokens",
-    "headers-named-by-connection",
-    "headers-of-identity",
-    "heads-that-begin-as-the-preface",
-    "held-permits-of-many-keys",
-    "held-permits-of-one-key",
-    "hostile-neighbour-brief",
-    "hosts-missing-or-doubled",
-    "huge-files",
-    "large-costs",
-    "large-heads",
-    "long-keys",
-    "metadata-entries",
-    "metric-values",
-    "refusals-in-html",
-    "reloads-without-authorization",
-    "requests-of-other-sites",
-    "resumed-sessions",
-    "settled-permits-of-many-keys",
-    "settled-permits-of-one-key",
-    "silent-connections",
-    "spellings-of-a-host",
-    "stream-resets",
-    "trace",
-    "unfinished-bodies-over-http2",
-    "unlogged-changes",
-    "upgrades-to-h2c",
-    "year-long-descriptors",
-    "year-long-throttle",
-];
+pub const NOT_YET_HELD: &[&str] = &[];
 
 /// The attacks that the gate runs: the brief ones without [`NOT_YET_HELD`].
 pub fn gated() -> impl Iterator<Item = &'static Attack> {

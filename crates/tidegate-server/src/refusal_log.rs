@@ -2,7 +2,6 @@
 //!
 //! A flood in one namespace leaves the others at least one line of each reason in a span.
 
-use core::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Rate, Reason, Refusal, Timestamp};

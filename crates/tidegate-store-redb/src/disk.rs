@@ -12,6 +12,7 @@ use tidegate_store::{Key, Note};
 
 use crate::error::{Failure, OpenError};
 use crate::format::{self, COUNTERS, FORMAT, FormatError, Meta, Migration, NOTES};
+use crate::stored_key::stored;
 
 /// How many counters on disk a commit looks at, to remove those that have drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl Disk {
             let table = transaction.open_table(COUNTERS)?;
             let mut found = Vec::new();
             for key in keys {
-                if let Some(bytes) = table.get(key.as_bytes())? {
+                if let Some(bytes) = table.get(&*stored(key.as_bytes()))? {
                     found.push((key.as_bytes().to_vec(), bytes.value().to_vec()));
                 }
             }
@@ -172,6 +173,7 @@ impl Disk {
                     }
                 }
                 for (key, written) in changes.counters() {
+                    let key = &*stored(key);
                     let before = match written {
                         Some(bytes) => {
                             space.add(key, Space::bytes_of(key.len(), bytes.len()));

@@ -1,18 +1,53 @@
 //! What stands in the database: its tables, the number of its format, and the ways from one to the next.
 
-use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 use tidegate::Timestamp;
 use tidegate_store::{Note, NoteKind};
 
 use crate::error::Failure;
+use crate::stored_key;
 
 /// The format this version writes. A change of the tables or of what stands in them is a new number; not another layout of one
 /// counter, as each begins with the number of its own. Ledgers came as such: an older version opens the file and says of them, and
 /// of nothing else, that it cannot read them.
-pub(crate) const FORMAT: u32 = 1;
+///
+/// 1: keys of any length. 2: [long keys are hashed](crate::stored_key).
+pub(crate) const FORMAT: u32 = 2;
 
 /// Ways from older formats, each to the next number.
-pub(crate) const MIGRATIONS: &[Migration] = &[];
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration { from: 1, run: hash_long_keys }];
+
+/// How many keys a migration holds in memory at a time.
+const MIGRATED_AT_A_TIME: usize = 4096;
+
+/// Stores the counters of long keys under their hashes.
+fn hash_long_keys(transaction: &WriteTransaction) -> Result<(), Failure> {
+    let mut counters = transaction.open_table(COUNTERS)?;
+    let mut after: Vec<u8> = Vec::new();
+    loop {
+        let mut long = Vec::new();
+        let mut looked_at = 0;
+        for entry in counters.range(after.as_slice()..)? {
+            let (key, bytes) = entry?;
+            key.value().clone_into(&mut after);
+            looked_at += 1;
+            if !stored_key::is_stored(key.value()) {
+                long.push((key.value().to_vec(), bytes.value().to_vec()));
+            }
+            if long.len() == MIGRATED_AT_A_TIME {
+                break;
+            }
+        }
+        let is_last = long.len() < MIGRATED_AT_A_TIME;
+        for (key, bytes) in long {
+            counters.remove(&*key)?;
+            counters.insert(&*stored_key::stored(&key), &*bytes)?;
+        }
+        if is_last || looked_at == 0 {
+            return Ok(());
+        }
+    }
+}
 
 /// A way from one format to the next. It runs in one transaction with the change of the number.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +57,7 @@ pub(crate) struct Migration {
     pub(crate) run: fn(&WriteTransaction) -> Result<(), Failure>,
 }
 
-/// Counters by the bytes of their keys.
+/// Counters by the bytes of their keys, [as the file has them](crate::stored_key).
 pub(crate) const COUNTERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("counters");
 type NoteTable = TableDefinition<'static, (u8, &'static [u8]), (u64, &'static [u8])>;
 
@@ -122,8 +157,6 @@ pub(crate) fn bring_up(database: &Database, migrations: &[Migration]) -> Result<
 
 /// All notes. Those of a kind that this version does not know stay where they are.
 pub(crate) fn read_notes(database: &Database) -> Result<Vec<Note>, Failure> {
-    use redb::ReadableTable;
-
     let transaction = database.begin_read()?;
     let table = transaction.open_table(NOTES)?;
     let mut notes = Vec::new();

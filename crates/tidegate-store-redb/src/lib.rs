@@ -42,6 +42,7 @@ mod directory_user;
 mod disk;
 mod format;
 mod shared;
+mod stored_key;
 mod writer;
 
 #[cfg(test)]

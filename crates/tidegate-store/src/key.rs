@@ -85,6 +85,14 @@ impl Key {
         length.and_then(|length| rest.get(..length)).unwrap_or_default()
     }
 
+    /// The first part of a key with these bytes as it is written, with its length, and the bytes after it.
+    pub fn split_first_part(bytes: &[u8]) -> (&[u8], &[u8]) {
+        let mut rest = bytes;
+        let length = take_length(&mut rest).and_then(|length| length.checked_sub(1)).unwrap_or(0);
+        let end = bytes.len() - rest.len() + length;
+        bytes.split_at_checked(end).unwrap_or((bytes, &[]))
+    }
+
     /// The parts it was made of.
     pub fn parts(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let mut rest = self.as_bytes();

@@ -22,6 +22,7 @@ const METRIC_VALUES: u64 = 1_200;
 const OVERRIDE_CHANGES: u64 = 1_100_000;
 const OVERRIDE_TIME_MAX: Duration = Duration::from_secs(100);
 const YEAR_SECONDS: &str = "31536000";
+const MONTH_SECONDS: &str = "2678400";
 
 const POLICY: &str = r"
 listen: { http: '127.0.0.1:0', resp: '127.0.0.1:0', grpc: '127.0.0.1:0' }
@@ -34,10 +35,14 @@ namespaces:
 /// `CL.THROTTLE` with a period of a year fills no table for others.
 pub(crate) fn year_long_throttle(context: &AttackContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
-    let throttle =
-        |number: u64| resp::command(&["CL.THROTTLE", &format!("key-{number}"), "0", "1", YEAR_SECONDS]);
-    let errors = resp::flood(daemon.resp()?, KEYS, 4, throttle, |_| {})?;
-    let after = format!("after {KEYS} keys of CL.THROTTLE with a period of a year ({errors} refused)");
+    let throttle = |period: &'static str| {
+        move |number: u64| resp::command(&["CL.THROTTLE", &format!("key-{number}"), "0", "1", period])
+    };
+    let years = resp::flood(daemon.resp()?, 100, 4, throttle(YEAR_SECONDS), |_| {})?;
+    let months = resp::flood(daemon.resp()?, KEYS, 4, throttle(MONTH_SECONDS), |_| {})?;
+    let after = format!(
+        "after 100 keys of CL.THROTTLE with a period of a year ({years} errors) and {KEYS} of 31 days ({months} errors)"
+    );
     require_honest_check(&daemon, "ada", &after)?;
     Ok(format!("{after}, a new key of the honest namespace is admitted"))
 }

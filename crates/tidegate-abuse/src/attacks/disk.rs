@@ -71,7 +71,7 @@ pub(crate) fn long_keys(context: &AttackContext) -> AttackResult {
     };
     let filler = "k".repeat(KEY_BYTES);
     let throttle =
-        |number: u64| resp::command(&["CL.THROTTLE", &format!("{number}-{filler}"), "0", "1", "31536000"]);
+        |number: u64| resp::command(&["CL.THROTTLE", &format!("{number}-{filler}"), "0", "1", "2678400"]);
     let errors = resp::flood(daemon.resp()?, LONG_KEYS, 2, throttle, |_| {})?;
     thread::sleep(Duration::from_millis(500));
     let mut bytes = 0;

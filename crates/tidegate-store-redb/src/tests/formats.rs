@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redb::{ReadableDatabase, ReadableTableMetadata};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata};
 use tidegate::algorithm::{Fixed, WindowStart};
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Batch, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
@@ -12,6 +12,7 @@ use super::{START, config, wait};
 use crate::error::{Failure, OpenError};
 use crate::format::{COUNTERS, FORMAT, META, MIGRATIONS, Migration, NOTES};
 use crate::store::RedbStore;
+use crate::stored_key::stored;
 
 fn open(disk: &SimulatedDisk, migrations: &[Migration]) -> Result<RedbStore, OpenError> {
     RedbStore::open_on(Box::new(disk.clone()), &config(), migrations, || START)
@@ -47,7 +48,7 @@ fn a_newer_format_is_an_error_that_names_both_and_changes_nothing() {
     assert!(matches!(error, OpenError::Newer { found, known: FORMAT, .. } if found == FORMAT + 1));
     assert_eq!(
         error.to_string(),
-        "simulated has format 2, and this version knows 1; run the version that wrote it or a later one, or name another \
+        "simulated has format 3, and this version knows 2; run the version that wrote it or a later one, or name another \
          directory to count anew"
     );
     assert_eq!(format_of(&disk), u128::from(FORMAT + 1));
@@ -60,7 +61,7 @@ fn an_older_format_without_a_way_here_is_an_error_that_says_what_to_do() {
     assert!(matches!(error, OpenError::Older { known: FORMAT, .. }));
     assert_eq!(
         error.to_string(),
-        "simulated has format 0, and this version knows 1 and no way from one to the other; open it once with a version in \
+        "simulated has format 1, and this version knows 2 and no way from one to the other; open it once with a version in \
          between, or name another directory to count anew"
     );
 }
@@ -85,6 +86,53 @@ fn an_older_format_is_brought_up_in_one_transaction() {
     store.close().unwrap();
     assert_eq!(format_of(&disk), u128::from(FORMAT));
     assert_eq!(wait(open(&disk, &[]).unwrap().notes(NoteKind::Block)).unwrap().len(), 1);
+}
+
+#[test]
+fn counters_of_long_keys_of_the_first_format_keep_their_usage_under_hashed_keys() {
+    let long = |name: u32| {
+        let mut value = vec![b'x'; 1000];
+        value.extend(name.to_be_bytes());
+        Key::new("api", b"limit", &value).unwrap()
+    };
+    let charge = |store: &RedbStore, name: u32, turn: u32| {
+        let ten = Algorithm::Fixed(Fixed::new(10, Duration::from_hours(1), WindowStart::FirstHit).unwrap());
+        let operation = Operation::new(long(name), ten, Kind::Check { cost: Cost::ONE });
+        let id = RequestId(u128::from(name) << 8 | u128::from(turn));
+        wait(store.run(&Batch::all_or_nothing(id, [operation]))).unwrap().outcomes[0].used
+    };
+    let disk = SimulatedDisk::formatted();
+    let store = open(&disk, MIGRATIONS).unwrap();
+    for name in 0..40 {
+        assert_eq!(charge(&store, name, 1), 1);
+    }
+    store.close().unwrap();
+    // As the first format had them.
+    let database = disk.database();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut counters = transaction.open_table(COUNTERS).unwrap();
+        for name in 0..40 {
+            let key = long(name);
+            let hashed = stored(key.as_bytes());
+            let bytes = counters.remove(&*hashed).unwrap().unwrap().value().to_vec();
+            counters.insert(key.as_bytes(), &*bytes).unwrap();
+        }
+        transaction.open_table(META).unwrap().insert("format", 1).unwrap();
+    }
+    transaction.commit().unwrap();
+    database.close().unwrap();
+
+    let store = open(&disk, MIGRATIONS).unwrap();
+    for name in 0..40 {
+        assert_eq!(charge(&store, name, 2), 2);
+    }
+    store.close().unwrap();
+    assert_eq!((format_of(&disk), counters(&disk)), (u128::from(FORMAT), 40));
+    let database = disk.database();
+    let transaction = database.begin_read().unwrap();
+    let table = transaction.open_table(COUNTERS).unwrap();
+    assert!(table.iter().unwrap().all(|entry| entry.unwrap().0.value().len() < 64));
 }
 
 #[test]

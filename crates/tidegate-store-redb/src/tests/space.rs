@@ -90,14 +90,16 @@ fn a_caller_that_finds_no_room_is_told_when_the_first_counter_drains_and_finds_s
     let store = world.open(|_| {});
     let drained = world.charge(&store, "api", "0").unwrap().reset_at;
     world.fill(&store, "api");
+    // As much as any that was charged so far: a smaller one may still find room.
+    let new = "n".repeat(400);
     // A few rounds later the writer knows when the first one drains.
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while !matches!(world.charge(&store, "api", "new"), Err(StoreError::Full { until }) if until == drained) {
-        assert!(std::time::Instant::now() < deadline, "{:?}", world.charge(&store, "api", "new"));
+    while !matches!(world.charge(&store, "api", &new), Err(StoreError::Full { until }) if until == drained) {
+        assert!(std::time::Instant::now() < deadline, "{:?}", world.charge(&store, "api", &new));
         std::thread::yield_now();
     }
     world.set_now(drained);
-    while let Err(StoreError::Full { until }) = world.charge(&store, "api", "new") {
+    while let Err(StoreError::Full { until }) = world.charge(&store, "api", &new) {
         assert!(std::time::Instant::now() < deadline);
         assert!(until <= second_later(drained), "{until}");
         std::thread::yield_now();
