@@ -154,6 +154,11 @@ impl Shares {
     /// same.
     pub fn divide(&self, owners: usize) {
         let _only_me = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Counters are made here, so that taking a place allocates nothing.
+        let last = Owner(u16::try_from(owners).unwrap_or(u16::MAX));
+        (0..=last.0).step_by(1 << SEGMENT_BITS).for_each(|owner| {
+            self.counter(Owner(owner));
+        });
         let share = if owners < 2 { 0 } else { self.places / 2 / (owners as u64) };
         let before = self.guaranteed.swap(share, Ordering::Relaxed);
         if before == share {

@@ -130,7 +130,7 @@ fn a_range_that_has_gone_to_another_ring_is_not_read_as_ones_own() {
         let grow = spawn(&rings, move |rings| rings.admit(ring, &limit, Cost::ONE, at(501)).is_ok());
         // Another ring takes the range that the first had before, if it has gone by then, and writes there what
         // would admit. As `Rings::move_to` does it, without the loads that would keep loom from looking closely.
-        if let Some(range) = rings.space.take_range(8) {
+        if let Some(range) = rings.space.take_range(0, 8) {
             fence(Ordering::Release);
             for slot in &rings.space.slots(range)[..3] {
                 slot.store(0, Ordering::Relaxed);
