@@ -454,13 +454,11 @@ impl KeyTable {
             self.has_spilled.store(true, Ordering::Release);
             Some(far)
         });
-        let Some((slot, old)) = choice else {
+        let owner = self.owner_of(word);
+        let Some((slot, old)) = choice.filter(|_| self.take_place(key, owner, now)) else {
             return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
         };
-        let (owner, old_owner) = (self.owner_of(word), self.owner_of(old));
-        if !self.take_place(key, owner, now) {
-            return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
-        }
+        let old_owner = self.owner_of(old);
         // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
         if !self.release_backing(old, now) || self.exchange(slot, old, word).is_err() {
             self.give_back_place(owner);

@@ -236,7 +236,7 @@ impl GateBuilder {
             if compiled.iter().any(|other| other.limit.name == limit.name) {
                 return Err(GateError::DuplicateName(limit.name));
             }
-            let mut limit = Compiled::new(&namespace, limit, members, &beside, &table, &mut names)?;
+            let mut limit = Compiled::new((&namespace, owner), limit, members, &beside, &table, &mut names)?;
             limit.is_elsewhere =
                 (exact_elsewhere && limit.is_exact()) || (leased_elsewhere && limit.is_leased());
             compiled.push(limit);
@@ -314,7 +314,7 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     fn new(
-        namespace: &str,
+        (namespace, owner): (&str, Owner),
         limit: Limit,
         members: u32,
         beside: &Beside,
@@ -324,7 +324,6 @@ impl Compiled {
         check_limit(&limit)?;
         let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
         let algorithm = part(&limit.algorithm);
-        let owner = table.join(namespace);
         let pin = table
             .specs
             .intern(Spec::Algorithm(algorithm.clone()), SpecOwner::policy(owner))
