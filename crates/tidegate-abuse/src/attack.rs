@@ -22,7 +22,7 @@ pub enum Pace {
 pub struct Attack {
     /// Its name, unique in the suite, as `--only` takes it.
     pub name: &'static str,
-    /// What must hold.
+    /// The claim that the attack tests.
     pub expects: &'static str,
     /// How long it runs.
     pub pace: Pace,
@@ -55,7 +55,7 @@ pub fn require(held: bool, seen: impl FnOnce() -> String) -> Result<(), Failure>
     if held { Ok(()) } else { Err(Failure::GotThrough(seen())) }
 }
 
-/// What every attack is given.
+/// The settings that all attacks share.
 #[derive(Debug)]
 pub struct AttackContext {
     binary: PathBuf,
@@ -91,7 +91,7 @@ impl AttackContext {
 pub struct Outcome {
     /// Which attack.
     pub attack: Attack,
-    /// What it has seen.
+    /// The observation that the report shows.
     pub seen: AttackResult,
     /// The most memory of the daemon above idle, in bytes.
     pub memory_above_idle: u64,

@@ -83,7 +83,7 @@ pub struct Daemon<'context> {
 pub struct StartFailure {
     /// Its exit status; nothing if it was still starting after [`START_MAX`] and had to be stopped.
     pub status: Option<ExitStatus>,
-    /// What it wrote.
+    /// The output of the process.
     pub log: String,
     /// The most memory it had, in bytes.
     pub peak_bytes: u64,
@@ -275,7 +275,7 @@ impl<'context> Daemon<'context> {
         fs::rename(path, self.folder.path().join("policy.yaml"))
     }
 
-    /// What it has written to its log, as far as that is kept.
+    /// The part of its log that is kept.
     pub fn log(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
     }

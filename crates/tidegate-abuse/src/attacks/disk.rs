@@ -34,7 +34,7 @@ fn policy(durability: &str) -> String {
     )
 }
 
-/// Nobody else on the machine can read what the store keeps.
+/// The files of the store are readable by their owner only.
 pub(crate) fn file_modes(context: &AttackContext) -> AttackResult {
     let daemon = Daemon::start(context, &policy("durability: sync"))?;
     // The first commits may take longer than a check waits for the store; they write the files all the same.

@@ -1,4 +1,4 @@
-//! What some requests through the reverse proxy cost others.
+//! Attacks in which requests through the reverse proxy slow down or fail others.
 
 use std::net::SocketAddr;
 use std::thread;
