@@ -1,4 +1,5 @@
-//! Acceptance suites: they run a release build of the daemon as its users do, take minutes, and are no part of the gate.
+//! Acceptance suites: they run a release build of the daemon as its users do, take minutes, and are
+//! no part of the gate.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use crate::cargo::{cargo, succeeds, target_directory};
 struct Suite {
     name: &'static str,
     about: &'static str,
-    /// The package whose binary of the same name runs the suite. It takes `--binary PATH` for the daemon's binary.
+    /// The package whose binary of the same name runs the suite. It takes `--binary PATH` for the
+    /// daemon's binary.
     package: &'static str,
 }
 
@@ -19,8 +21,8 @@ const SUITES: &[Suite] = &[Suite {
     package: "tidegate-abuse",
 }];
 
-/// Runs the suite that `arguments` begin with, with the rest of them; without any, lists the suites. `None` when there is no
-/// suite of that name.
+/// Runs the suite that `arguments` begin with, with the rest of them; without any, lists the
+/// suites. `None` when there is no suite of that name.
 pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
     let [name, rest @ ..] = arguments else {
         print!("{}", list());

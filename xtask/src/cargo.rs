@@ -11,8 +11,8 @@ use crate::workspace;
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.args(arguments).current_dir(workspace::root()).stdin(Stdio::null());
-    // `cargo run` describes this crate to us in variables. Passed on, they make some build scripts believe that
-    // their own crate changed, and everything above it is built again.
+    // `cargo run` describes this crate to us in variables. Passed on, they make some build scripts
+    // believe that their own crate changed, and everything above it is built again.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name == "CARGO_MANIFEST_DIR" || name.starts_with("CARGO_PKG_")) {
             command.env_remove(name);
@@ -21,7 +21,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Adds `flag` to the compiler flags that the caller of this program has set in the variable `name`.
+/// Adds `flag` to the compiler flags that the caller of this program has set in the variable
+/// `name`.
 pub(crate) fn add_flags(command: &mut Command, name: &str, flag: &str) {
     let mut flags = std::env::var(name).unwrap_or_default();
     if !flags.is_empty() {

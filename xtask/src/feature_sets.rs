@@ -1,12 +1,13 @@
 //! The sets of features each crate is checked with.
 
-/// Above this many features the sets would double with each further one, so that only the sets most likely to
-/// break are taken: none, each alone, all but each, all.
+/// Above this many features the sets would double with each further one, so that only the sets most
+/// likely to break are taken: none, each alone, all but each, all.
 const FEATURES_TAKEN_IN_EVERY_SET: usize = 4;
 
 /// The sets of `features` to check, each joined by commas, the empty set first.
 ///
-/// All of them up to [`FEATURES_TAKEN_IN_EVERY_SET`]; beyond that a number that grows with twice the features.
+/// All of them up to [`FEATURES_TAKEN_IN_EVERY_SET`]; beyond that a number that grows with twice
+/// the features.
 pub(crate) fn of(features: &[String]) -> Vec<String> {
     let count = features.len();
     let join = |is_in: &dyn Fn(usize) -> bool| {

@@ -1,8 +1,9 @@
 //! The gate: every check a change must pass, in the order in which failures are cheapest to learn.
 //!
-//! Tests run under plain `cargo test` and under nothing else. It is in every toolchain, runs the examples in the
-//! documentation too, and runs a binary's tests in one process, which is how users of `cargo test` will see them.
-//! `cargo nextest run` is faster at the desk, but a second runner here would be a second truth.
+//! Tests run under plain `cargo test` and under nothing else. It is in every toolchain, runs the
+//! examples in the documentation too, and runs a binary's tests in one process, which is how users
+//! of `cargo test` will see them. `cargo nextest run` is faster at the desk, but a second runner
+//! here would be a second truth.
 
 use std::time::{Duration, Instant};
 
@@ -124,7 +125,8 @@ fn set_up() -> (Tally, String) {
 }
 
 fn document() -> (Tally, String) {
-    // Libraries only: the documentation of the binary `tidegate` would be written over that of the library.
+    // Libraries only: the documentation of the binary `tidegate` would be written over that of the
+    // library.
     let mut command = cargo(&["doc", "--workspace", "--lib", "--no-deps", "--locked"]);
     add_flags(&mut command, "RUSTDOCFLAGS", "--deny warnings");
     plain(succeeds(&mut command))
@@ -155,8 +157,8 @@ fn explore_interleavings(members: &[Member]) -> (Tally, String) {
             "--no-fail-fast",
             "loom",
         ]);
-        // Under the flag every dependency is built again, so that without a folder of its own the next ordinary
-        // build would start from nothing.
+        // Under the flag every dependency is built again, so that without a folder of its own the
+        // next ordinary build would start from nothing.
         add_flags(&mut command, "RUSTFLAGS", "--cfg tidegate_loom");
         command.env("CARGO_TARGET_DIR", target_directory().join("loom"));
         let mut output = TestOutput::default();
@@ -166,8 +168,8 @@ fn explore_interleavings(members: &[Member]) -> (Tally, String) {
     (total, String::new())
 }
 
-/// Holds the dependencies against the advisories of today. Skipped where the database cannot be fetched, since a machine without
-/// a network must be able to run the gate.
+/// Holds the dependencies against the advisories of today. Skipped where the database cannot be
+/// fetched, since a machine without a network must be able to run the gate.
 fn advisories() -> (Tally, String) {
     let fetched = prerequisites::cargo_deny().and_then(|()| prerequisites::advisory_database());
     match fetched {
@@ -203,7 +205,8 @@ fn check_feature_sets(members: &[Member]) -> (Tally, String) {
     (total, String::new())
 }
 
-/// Lints differ between versions of Rust. Where one failed under another version than ours, says how to use ours.
+/// Lints differ between versions of Rust. Where one failed under another version than ours, says
+/// how to use ours.
 fn toolchain_hint((tally, note): (Tally, String), members: &[Member]) -> (Tally, String) {
     let ours = members.first().map_or("", |member| &member.rust_version);
     let running = output_of(std::process::Command::new("rustc").arg("--version")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The layers: which crate may depend on which, and what a pure crate must not reach.
 //!
-//! The rules are the table in [`rules`]; here they are compared with what cargo says. Dependencies of tests are
-//! free, since nobody who uses a crate gets them.
+//! The rules are the table in [`rules`]; here they are compared with what cargo says. Dependencies
+//! of tests are free, since nobody who uses a crate gets them.
 
 use std::fs;
 
@@ -58,8 +58,9 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
 
 /// What the crate of that name is built from, each line a depth and a package.
 ///
-/// A tree for each crate rather than one `cargo metadata` for all: the metadata unites the features of the whole
-/// workspace, so that a feature the daemon turns on would be charged to a pure crate that never asked for it.
+/// A tree for each crate rather than one `cargo metadata` for all: the metadata unites the features
+/// of the whole workspace, so that a feature the daemon turns on would be charged to a pure crate
+/// that never asked for it.
 fn tree_of(name: &str) -> Result<String, String> {
     output_of(&mut cargo(&[
         "tree",
@@ -113,7 +114,8 @@ fn broken_arrows(members: &[Member]) -> Vec<String> {
     problems
 }
 
-/// Impure packages in the dependency tree of the pure crate `name`, each with the way that leads to it.
+/// Impure packages in the dependency tree of the pure crate `name`, each with the way that leads to
+/// it.
 fn impure_packages(name: &str, tree: &str) -> Vec<String> {
     let mut way: Vec<&str> = Vec::new();
     let mut problems = Vec::new();

@@ -1,7 +1,8 @@
 //! The project's own commands, run as `cargo xtask COMMAND`.
 //!
-//! `test` is the whole gate: it checks the tools it needs, runs every check there is, goes on after a failure so
-//! that one run shows all of them, and ends with one line that counts. CI runs the same command and nothing else.
+//! `test` is the whole gate: it checks the tools it needs, runs every check there is, goes on after
+//! a failure so that one run shows all of them, and ends with one line that counts. CI runs the
+//! same command and nothing else.
 
 mod acceptance;
 mod cargo;

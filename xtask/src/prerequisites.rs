@@ -1,7 +1,7 @@
 //! What the gate needs beyond Rust, a C compiler and this checkout, and getting it.
 //!
-//! Everything here may be missing and the gate still runs: what cannot be installed is named together with the
-//! command that installs it, and what depends on it is counted as skipped.
+//! Everything here may be missing and the gate still runs: what cannot be installed is named
+//! together with the command that installs it, and what depends on it is counted as skipped.
 
 mod fetched;
 
@@ -18,7 +18,8 @@ use crate::cargo::{cargo, succeeds, target_directory};
 struct Packaged {
     program: &'static str,
     package: &'static str,
-    /// The service that the package would have the system run from now on. The tests start the program themselves.
+    /// The service that the package would have the system run from now on. The tests start the
+    /// program themselves.
     service: Option<&'static str>,
 }
 
@@ -35,8 +36,8 @@ const PACKAGED: &[Packaged] = &[
     Packaged { program: "npm", package: "npm", service: None },
 ];
 
-/// Run as root around `apt-get`: packages that bring a service start it unless this file says that nothing may be
-/// started. Where it is there already, it is somebody else's and stays as it is.
+/// Run as root around `apt-get`: packages that bring a service start it unless this file says that
+/// nothing may be started. Where it is there already, it is somebody else's and stays as it is.
 const WITHOUT_STARTING: &str = "\
 file=/usr/sbin/policy-rc.d
 if [ ! -e $file ]; then
@@ -45,13 +46,16 @@ if [ ! -e $file ]; then
 fi
 \"$@\"";
 
-/// Parts of the toolchain that a minimal installation leaves out: the program, and the component it comes in.
+/// Parts of the toolchain that a minimal installation leaves out: the program, and the component it
+/// comes in.
 const COMPONENTS: &[(&str, &str)] = &[("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")];
 
-/// The version of cargo-deny that is installed where there is none. Any version already there is used.
+/// The version of cargo-deny that is installed where there is none. Any version already there is
+/// used.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given up.
+/// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given
+/// up.
 const CARGO_DENY_DEADLINE: Duration = Duration::from_mins(20);
 
 /// How long the database of advisories may take to fetch: a few megabytes.
@@ -109,7 +113,8 @@ fn missing_programs() -> Vec<String> {
 
 impl Packaged {
     fn is_there(&self) -> bool {
-        // Debian's Python comes without the part that makes folders of its own for what is installed.
+        // Debian's Python comes without the part that makes folders of its own for what is
+        // installed.
         let complete = |python| succeeds(quiet(python).args(["-c", "import venv, ensurepip"]));
         find(self.program).is_some() && (self.program != "python3" || complete(self.program))
     }
@@ -125,7 +130,8 @@ fn install(root: &[&str], packages: &[&str]) {
     }
 }
 
-/// Has the services of packages that were just installed stay off after the next start of the machine, too.
+/// Has the services of packages that were just installed stay off after the next start of the
+/// machine, too.
 fn disable<'a>(root: &[&str], installed: impl Iterator<Item = &'a Packaged>) {
     let services: Vec<&str> = installed.filter_map(|packaged| packaged.service).collect();
     if services.is_empty() || find("systemctl").is_none() {
@@ -136,7 +142,8 @@ fn disable<'a>(root: &[&str], installed: impl Iterator<Item = &'a Packaged>) {
     succeeds(command.args(words));
 }
 
-/// The words before a command that must run as root; none when we are root already, `None` when we cannot be.
+/// The words before a command that must run as root; none when we are root already, `None` when we
+/// cannot be.
 fn root_command() -> Option<Vec<&'static str>> {
     let id = quiet("id").arg("-u").stderr(Stdio::null()).output().ok()?;
     if id.stdout.trim_ascii() == b"0" {

@@ -1,8 +1,8 @@
 //! Counting tests by what the test binaries print.
 //!
-//! The count is taken from the `test result:` line of each binary rather than from its exit code, because a run
-//! in which no test ran also succeeds. A binary that started and never reached its result line died on the way,
-//! and counts as one failure.
+//! The count is taken from the `test result:` line of each binary rather than from its exit code,
+//! because a run in which no test ran also succeeds. A binary that started and never reached its
+//! result line died on the way, and counts as one failure.
 
 use std::fmt;
 
@@ -59,8 +59,9 @@ pub(crate) struct TestOutput {
 impl TestOutput {
     /// Takes the next line.
     ///
-    /// A test that lacks a tool or a server returns early, which the harness calls passing. It writes a line
-    /// that begins with `skipped: ` past the harness, straight to standard output, and is counted by that.
+    /// A test that lacks a tool or a server returns early, which the harness calls passing. It
+    /// writes a line that begins with `skipped: ` past the harness, straight to standard output,
+    /// and is counted by that.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.unfinished = self.unfinished.saturating_sub(1);
@@ -74,7 +75,8 @@ impl TestOutput {
         } else if line.starts_with("skipped: ")
             || (line.starts_with("test ") && line.contains(" ... skipped: "))
         {
-            // With a single thread the harness has already begun the line with the name of the test.
+            // With a single thread the harness has already begun the line with the name of the
+            // test.
             self.said_skipped += 1;
         }
     }

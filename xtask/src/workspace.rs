@@ -21,7 +21,8 @@ pub(crate) struct Member {
     pub(crate) rust_version: String,
     /// The names of its features, `default` excluded.
     pub(crate) features: Vec<String>,
-    /// Packages it needs to be used: normal and build dependencies on any platform, under their real names.
+    /// Packages it needs to be used: normal and build dependencies on any platform, under their
+    /// real names.
     pub(crate) needs: Vec<String>,
 }
 
@@ -36,7 +37,8 @@ pub(crate) fn members() -> Result<Vec<Member>, String> {
     read(&metadata)
 }
 
-/// All crates of the workspace that `metadata`, as printed by `cargo metadata --no-deps`, describes.
+/// All crates of the workspace that `metadata`, as printed by `cargo metadata --no-deps`,
+/// describes.
 pub(crate) fn read(metadata: &str) -> Result<Vec<Member>, String> {
     let metadata: Value =
         serde_json::from_str(metadata).map_err(|error| format!("cargo metadata is not JSON: {error}"))?;

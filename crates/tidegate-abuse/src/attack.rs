@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most memory that the daemon may take above idle in any attack, in bytes. Above it the attack fails, whatever else
-/// it has seen.
+/// The most memory that the daemon may take above idle in any attack, in bytes. Above it the attack
+/// fails, whatever else it has seen.
 pub const MEMORY_ABOVE_IDLE_MAX: u64 = 256 << 20;
 
 /// How long an attack runs.
@@ -60,12 +60,14 @@ pub fn require(held: bool, seen: impl FnOnce() -> String) -> Result<(), Failure>
 pub struct AttackContext {
     binary: PathBuf,
     minutes: f64,
-    // Statistics of one attack: no other memory is published through it, so relaxed order is enough.
+    // Statistics of one attack: no other memory is published through it, so relaxed order is
+    // enough.
     memory_above_idle: AtomicU64,
 }
 
 impl AttackContext {
-    /// An context for the daemon's `binary`. `minutes` is how long the attack of a hostile namespace beside an honest one runs.
+    /// An context for the daemon's `binary`. `minutes` is how long the attack of a hostile
+    /// namespace beside an honest one runs.
     pub fn new(binary: &Path, minutes: f64) -> Self {
         Self { binary: binary.to_owned(), minutes, memory_above_idle: AtomicU64::new(0) }
     }

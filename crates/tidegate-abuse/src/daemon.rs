@@ -104,16 +104,17 @@ impl<'context> Daemon<'context> {
         })
     }
 
-    /// As [`Daemon::start_in`], with files of at most `kib` KiB until [`Daemon::allow_large_files`]. A write beyond fails as
-    /// on a full disk.
+    /// As [`Daemon::start_in`], with files of at most `kib` KiB until
+    /// [`Daemon::allow_large_files`]. A write beyond fails as on a full disk.
     pub fn start_on_small_disk(
         context: &'context AttackContext,
         config: &str,
         kib: u32,
     ) -> Result<Result<Self, StartFailure>, Failure> {
         let mut shell = Command::new("sh");
-        // An ignored signal stays ignored in the daemon, whose writes then fail with EFBIG. The soft limit may be raised again.
-        // POSIX leaves the unit of `ulimit -f` at 512 bytes; `prlimit` has no such doubt.
+        // An ignored signal stays ignored in the daemon, whose writes then fail with EFBIG. The
+        // soft limit may be raised again. POSIX leaves the unit of `ulimit -f` at 512 bytes;
+        // `prlimit` has no such doubt.
         let script =
             format!("trap '' XFSZ; prlimit --pid $$ --fsize={}: && exec \"$0\" \"$@\"", u64::from(kib) << 10);
         shell.arg("-c").arg(script).arg(context.binary());
@@ -167,7 +168,8 @@ impl<'context> Daemon<'context> {
         Ok(Ok(daemon))
     }
 
-    /// Reads the addresses that the daemon prints when it serves. The error is its exit status, if it has ended.
+    /// Reads the addresses that the daemon prints when it serves. The error is its exit status, if
+    /// it has ended.
     fn read_addresses(&mut self, printed: &Receiver<String>) -> Result<(), Option<ExitStatus>> {
         let deadline = Instant::now() + START_MAX;
         let mut since_line = Instant::now();
@@ -180,7 +182,8 @@ impl<'context> Daemon<'context> {
                     self.note_address(&line);
                     since_line = Instant::now();
                 }
-                // The addresses are written at once; not every policy has an empty line and an example behind them.
+                // The addresses are written at once; not every policy has an empty line and an
+                // example behind them.
                 Err(RecvTimeoutError::Timeout)
                     if !self.addresses.is_empty() && since_line.elapsed() > QUIET =>
                 {
@@ -207,7 +210,8 @@ impl<'context> Daemon<'context> {
         self.addresses.insert(listener.to_owned(), address);
     }
 
-    /// The gRPC address is not printed: it is the listening port of the process that none of the printed ones is.
+    /// The gRPC address is not printed: it is the listening port of the process that none of the
+    /// printed ones is.
     fn find_grpc(&mut self) {
         let process = format!("/proc/{}", self.child.id());
         let Ok(files) = fs::read_dir(format!("{process}/fd")) else { return };
@@ -347,7 +351,8 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // A daemon that was dropped has no receiver any more; the rest is read so that it never blocks on a full pipe.
+            // A daemon that was dropped has no receiver any more; the rest is read so that it never
+            // blocks on a full pipe.
             let _ = sender.send(line);
         }
     });

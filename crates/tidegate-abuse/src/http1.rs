@@ -196,8 +196,8 @@ pub fn ask(address: SocketAddr, request: &[u8]) -> Result<Answer> {
     Http1Connection::open(address)?.ask(request)
 }
 
-/// Sends `count` requests, which `request` makes of their number, over `connections` pipelined connections. Returns how many
-/// answers had which status. `answered` sees every answer.
+/// Sends `count` requests, which `request` makes of their number, over `connections` pipelined
+/// connections. Returns how many answers had which status. `answered` sees every answer.
 pub fn flood(
     address: SocketAddr,
     count: u64,

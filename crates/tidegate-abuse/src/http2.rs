@@ -22,8 +22,9 @@ pub struct Http2Answer {
     pub body: Vec<u8>,
 }
 
-/// Sends a request to `authority` with the fields `headers`, which may repeat a name, on a connection of its own. Without `body`
-/// the request ends with its headers; with one it has no `content-length`.
+/// Sends a request to `authority` with the fields `headers`, which may repeat a name, on a
+/// connection of its own. Without `body` the request ends with its headers; with one it has no
+/// `content-length`.
 pub fn ask(
     address: SocketAddr,
     method: &str,

@@ -111,7 +111,8 @@ impl Http2Connection {
         self.bytes_taken_together >= length as u64
     }
 
-    /// Begins a request and sends as much of a body of `length` bytes as the peer takes, without an end. Returns how much.
+    /// Begins a request and sends as much of a body of `length` bytes as the peer takes, without an
+    /// end. Returns how much.
     pub fn send_unfinished(&mut self, fields: &[(&str, &str)], start: &[u8], length: usize) -> Result<usize> {
         let (mut bytes, stream) = self.head(fields);
         let window = self.bytes_taken_by_stream.min(self.bytes_taken_together);
@@ -239,8 +240,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Sends `count` requests, whose bodies `body` makes of their number, over one connection with `at_once` streams at a time.
-/// Returns how many streams the peer has ended.
+/// Sends `count` requests, whose bodies `body` makes of their number, over one connection with
+/// `at_once` streams at a time. Returns how many streams the peer has ended.
 pub fn flood(
     address: SocketAddr,
     count: u64,
@@ -279,7 +280,8 @@ mod tests {
             put_length(&mut bytes, length);
             bytes
         };
-        // 1337 with a prefix of five bits is the example of the RFC; seven bits leave 1210 for the rest.
+        // 1337 with a prefix of five bits is the example of the RFC; seven bits leave 1210 for the
+        // rest.
         assert_eq!(written(10), [10]);
         assert_eq!(written(126), [126]);
         assert_eq!(written(127), [127, 0]);

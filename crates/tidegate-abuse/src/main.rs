@@ -9,14 +9,15 @@ use tidegate_abuse::{report, suite};
 
 /// Attack a daemon on loopback, and report whether it held.
 ///
-/// The daemon is started by the suite and stopped by its id. Exit code: 0 when no attack failed, 1 when one did, 2 when the command
-/// line is wrong.
+/// The daemon is started by the suite and stopped by its id. Exit code: 0 when no attack failed, 1
+/// when one did, 2 when the command line is wrong.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The daemon's binary.
     #[arg(long, value_name = "PATH", required_unless_present = "list")]
     binary: Option<PathBuf>,
-    /// Only the attack of this name, or those whose names begin with it; may be given several times.
+    /// Only the attack of this name, or those whose names begin with it; may be given several
+    /// times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Print the attacks and what each expects, and run none.

@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How much [`RelayMode::Floods`] sends on a connection at most, in bytes.
 const FLOOD_BYTES_MAX: usize = 1 << 30;
 
-/// `redis-server` in a folder of its own, on a Unix socket; stopped, by its id, when the value is dropped.
+/// `redis-server` in a folder of its own, on a Unix socket; stopped, by its id, when the value is
+/// dropped.
 #[derive(Debug)]
 pub struct RedisServer {
     child: Child,
@@ -130,7 +131,8 @@ impl RedisRelay {
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                // SeqCst throughout: the counters are compared with each other, and speed is of no matter here.
+                // SeqCst throughout: the counters are compared with each other, and speed is of no
+                // matter here.
                 let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
                 let state = Arc::clone(&shared);
                 thread::spawn(move || serve(stream, number, &state));
@@ -220,7 +222,8 @@ fn serve(client: TcpStream, number: u64, state: &Arc<RelayState>) {
     });
     copy(client, server, number, state, &is_closed, |bytes, client| match state.mode() {
         RelayMode::Fails(error) => {
-            // The client library sends whole commands, so a chunk holds as many as lines that begin with `*`.
+            // The client library sends whole commands, so a chunk holds as many as lines that begin
+            // with `*`.
             let commands =
                 bytes.windows(2).filter(|pair| pair[0] == b'*' && pair[1].is_ascii_digit()).count();
             let _ = client.write_all(format!("-{error}\r\n").repeat(commands.max(1)).as_bytes());

@@ -110,8 +110,8 @@ pub fn read_value(from: &mut impl BufRead) -> Result<Value> {
 /// How many commands [`flood`] sends before it reads their replies.
 const PIPELINE: u64 = 128;
 
-/// Sends `count` commands, which `command` makes of their number, over `connections` pipelined connections. Returns how many
-/// replies were errors. `replied` sees every reply.
+/// Sends `count` commands, which `command` makes of their number, over `connections` pipelined
+/// connections. Returns how many replies were errors. `replied` sees every reply.
 pub fn flood(
     address: SocketAddr,
     count: u64,

@@ -7,8 +7,9 @@ use crate::attacks::{
     proxy_requests, redis, requests, secrets,
 };
 
-/// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An attack that is fixed is taken out
-/// of this list; a test fails while a name here is no brief attack.
+/// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An
+/// attack that is fixed is taken out of this list; a test fails while a name here is no brief
+/// attack.
 pub const NOT_YET_HELD: &[&str] = &[];
 
 /// The attacks that the gate runs: the brief ones without [`NOT_YET_HELD`].

@@ -1,4 +1,5 @@
-//! TLS from the client's side: an authority, certificates that expire, and clients that resume sessions.
+//! TLS from the client's side: an authority, certificates that expire, and clients that resume
+//! sessions.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -64,8 +65,8 @@ impl Authority {
         Ok(IssuedCertificate { cert: cert.pem(), key: key.serialize_pem() })
     }
 
-    /// Writes what a listener needs to `folder` and returns its `tls` setting. With `asks_clients` clients need a certificate of
-    /// this authority.
+    /// Writes what a listener needs to `folder` and returns its `tls` setting. With `asks_clients`
+    /// clients need a certificate of this authority.
     pub fn listener_setting(&self, folder: &Folder, asks_clients: bool) -> Result<String, Failure> {
         let server = self.issue_to_server()?;
         let cert = folder.write("server.pem", &server.cert)?;
@@ -75,7 +76,8 @@ impl Authority {
         Ok(format!("{{ cert: {cert}, key: {key}{clients} }}"))
     }
 
-    /// A client's settings. Sessions are kept in them, so that a second connection with the same settings resumes the first.
+    /// A client's settings. Sessions are kept in them, so that a second connection with the same
+    /// settings resumes the first.
     pub fn client(
         &self,
         issued: &IssuedCertificate,
@@ -93,7 +95,8 @@ impl Authority {
     }
 }
 
-/// A request over TLS: the answer's status, or why there is none, and whether the session was a resumed one.
+/// A request over TLS: the answer's status, or why there is none, and whether the session was a
+/// resumed one.
 #[derive(Debug)]
 pub struct TlsExchange {
     /// The status, or why there is none.

@@ -1,4 +1,5 @@
-//! One decision of each kind, as small closures that every measurement calls: the timing, criterion and callgrind.
+//! One decision of each kind, as small closures that every measurement calls: the timing, criterion
+//! and callgrind.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

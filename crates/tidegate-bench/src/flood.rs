@@ -1,6 +1,7 @@
 //! A flood of keys that never come again, against a table that is too small for them.
 //!
-//! The table must stay within its bytes, and a key that had used up its quota before must still be refused after.
+//! The table must stay within its bytes, and a key that had used up its quota before must still be
+//! refused after.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::calls::gate;
 use crate::machine::resident_bytes;
 use crate::workload::{SEED, START};
 
-/// What the process may grow by beyond the bytes of the table: stacks, the locks of newcomers, what the
-/// allocator keeps.
+/// What the process may grow by beyond the bytes of the table: stacks, the locks of newcomers, what
+/// the allocator keeps.
 pub const SLACK_BYTES: u64 = 4 << 20;
 
 /// How hard the flood is.
@@ -29,8 +30,8 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// A million unique keys a second for a minute against 64 MiB, each of which matters for ten seconds: ten
-    /// million at a time, for a table of three million.
+    /// A million unique keys a second for a minute against 64 MiB, each of which matters for ten
+    /// seconds: ten million at a time, for a table of three million.
     pub const FULL: Self =
         Self { table_bytes: 64 << 20, keys_a_second: 1_000_000, seconds: 60, drain: Duration::from_secs(10) };
 }

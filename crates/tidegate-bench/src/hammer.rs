@@ -1,7 +1,7 @@
 //! Two threads against one `rolling` limit: is any window ever over it?
 //!
-//! Every admitted instant is written down, the lists of both threads are merged, and every window that begins with an
-//! admission is counted.
+//! Every admitted instant is written down, the lists of both threads are merged, and every window
+//! that begins with an admission is counted.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -48,10 +48,10 @@ struct Admitted {
 
 /// Calls a limit of `limit` in any `window` `calls` times in all.
 ///
-/// A ring says at which instant it counted a unit: the `now` of the decision, or the instant of the unit before if that
-/// was later, as happens when a thread is put aside between reading the clock and deciding. A gate does not say; there
-/// it lies between the `now` of the decision and the clock after it, and only a window that is over the limit
-/// wherever those instants lie is counted.
+/// A ring says at which instant it counted a unit: the `now` of the decision, or the instant of the
+/// unit before if that was later, as happens when a thread is put aside between reading the clock
+/// and deciding. A gate does not say; there it lies between the `now` of the decision and the clock
+/// after it, and only a window that is over the limit wherever those instants lie is counted.
 pub fn hammer(way: Way, limit: u64, window: Duration, calls: u64) -> Hammered {
     let rolling = Rolling::new(limit, window).expect("the numbers are valid");
     let clock = Clock::start();
@@ -110,7 +110,8 @@ fn run(limit: u64, window: Duration, calls: u64, admit: impl Fn() -> Option<Admi
     }
 }
 
-/// How many windows that begin with an admission surely hold more than `limit` of them, and the most that one holds.
+/// How many windows that begin with an admission surely hold more than `limit` of them, and the
+/// most that one holds.
 fn count_over(admitted: &[Admitted], limit: u64, window: Duration) -> (u64, u64) {
     let window = window.as_nanos() as u64;
     let mut earliest: Vec<u64> = admitted.iter().map(|one| one.earliest).collect();
@@ -138,7 +139,8 @@ pub const LIMITS: [u64; 4] = [10, 100, 1_000, 10_000];
 /// The windows.
 pub const WINDOWS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 
-/// Hammers every limit in every window both ways, with `calls` in all, and says whether no window was over.
+/// Hammers every limit in every window both ways, with `calls` in all, and says whether no window
+/// was over.
 pub fn table(calls: u64) -> (String, bool) {
     let each = calls / (LIMITS.len() * WINDOWS.len() * 2) as u64;
     let mut holds = true;

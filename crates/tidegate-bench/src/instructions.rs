@@ -1,7 +1,7 @@
 //! Instructions and allocations a call: figures that do not drift with what else the machine does.
 //!
-//! Each kind of call runs twice under valgrind, with different numbers of calls; the difference is what the calls
-//! cost, without start and set-up.
+//! Each kind of call runs twice under valgrind, with different numbers of calls; the difference is
+//! what the calls cost, without start and set-up.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -53,7 +53,8 @@ impl Kind {
     ];
 }
 
-/// Makes `calls` calls of a kind; returns how many were admitted. Time moves by a microsecond a call.
+/// Makes `calls` calls of a kind; returns how many were admitted. Time moves by a microsecond a
+/// call.
 pub fn work(kind: Kind, calls: u64) -> u64 {
     let at = |call: u64| Timestamp::from_nanos(START.as_nanos() + call * 1_000);
     let table = || table_of_words(1 << 20);

@@ -1,7 +1,8 @@
-//! What Tidegate costs, what its rivals cost in the same run, and whether what it promises holds under load.
+//! What Tidegate costs, what its rivals cost in the same run, and whether what it promises holds
+//! under load.
 //!
-//! Everything here is a measurement: it reads clocks, starts threads and reads `/proc`. The library it measures does
-//! none of that.
+//! Everything here is a measurement: it reads clocks, starts threads and reads `/proc`. The library
+//! it measures does none of that.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_precision_loss, reason = "figures for people have three digits")]

@@ -13,8 +13,8 @@ pub fn resident_bytes_most() -> u64 {
     status_line("VmHWM:")
 }
 
-/// Nanoseconds this thread was ready to run and did not, because the processor was with others; 0 where `/proc` does
-/// not say.
+/// Nanoseconds this thread was ready to run and did not, because the processor was with others; 0
+/// where `/proc` does not say.
 pub fn nanos_put_aside() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or(0)

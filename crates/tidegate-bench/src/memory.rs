@@ -1,6 +1,7 @@
 //! What a key costs in memory, and the slowest single call while a table fills.
 //!
-//! Each figure is taken in a process of its own, since an allocator does not give back what it once had.
+//! Each figure is taken in a process of its own, since an allocator does not give back what it once
+//! had.
 
 use std::process::Command;
 use std::time::Instant;
@@ -132,7 +133,8 @@ pub fn print(filled: &Filled) {
     println!("{} {} {} {}", filled.bytes_a_key, filled.worst_ns, filled.mean_ns, filled.refused);
 }
 
-/// [`fill`] in a new process, so often; the least of each figure, since other processes only add to them.
+/// [`fill`] in a new process, so often; the least of each figure, since other processes only add to
+/// them.
 pub fn fill_in_process(keeper: Keeper, keys: usize, times: usize) -> Result<Filled, String> {
     let mut best: Option<Filled> = None;
     for _ in 0..times {

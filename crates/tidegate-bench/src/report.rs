@@ -57,7 +57,8 @@ pub fn compare(names: &[String], extent: Extent) -> Result<String, String> {
     Ok(text)
 }
 
-/// A line for each figure that has a budget or a rival: budget, ours, the best rival, and whether we hold up.
+/// A line for each figure that has a budget or a rival: budget, ours, the best rival, and whether
+/// we hold up.
 fn summary_of(scenario: &Scenario, both: &[Vec<Figures>; 2]) -> String {
     let mut text = String::new();
     for (threads, figures) in (1..).zip(both) {

@@ -1,5 +1,5 @@
-//! Measuring candidates side by side: all of them in turn inside each repetition, so that whatever else the machine
-//! does falls on all alike.
+//! Measuring candidates side by side: all of them in turn inside each repetition, so that whatever
+//! else the machine does falls on all alike.
 
 use std::fmt;
 use std::hint::black_box;
@@ -42,7 +42,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate that decides one request at a time; `decide` is called with an index and says whether it admitted.
+    /// A candidate that decides one request at a time; `decide` is called with an index and says
+    /// whether it admitted.
     pub fn each(name: &str, side: Side, decide: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
         let run = move |share: Share| {
             let mut admitted = 0;
@@ -104,7 +105,8 @@ impl fmt::Debug for Candidate {
 pub struct Scenario {
     /// What is asked.
     pub title: String,
-    /// Whether every decision is to admit; if not, every one is to refuse. `None` where it is mixed.
+    /// Whether every decision is to admit; if not, every one is to refuse. `None` where it is
+    /// mixed.
     pub admits: Option<bool>,
     /// Decisions a thread makes in a repetition.
     pub calls: usize,
@@ -136,8 +138,8 @@ impl Figures {
 pub struct Effort {
     /// Repetitions; the figure is their median.
     pub repetitions: usize,
-    /// Rounds of repetitions; the figure is the least of their medians. On a machine that does other work at the
-    /// same time, a round may be disturbed as a whole.
+    /// Rounds of repetitions; the figure is the least of their medians. On a machine that does
+    /// other work at the same time, a round may be disturbed as a whole.
     pub rounds: usize,
 }
 
@@ -165,7 +167,8 @@ pub fn measure(scenario: &Scenario, threads: usize, effort: Effort) -> Vec<Figur
 
 /// Nanoseconds a decision and thread, over one repetition.
 ///
-/// Panics if the candidate did not decide as the scenario says: whoever does less work is not compared.
+/// Panics if the candidate did not decide as the scenario says: whoever does less work is not
+/// compared.
 fn once(scenario: &Scenario, candidate: &Candidate, threads: usize) -> f64 {
     let calls = scenario.calls / candidate.rarity;
     let cores = core_affinity::get_core_ids().unwrap_or_default();

@@ -73,9 +73,9 @@ pub fn keys(count: usize) -> Vec<String> {
     (0..count).map(key).collect()
 }
 
-/// [`DRAWS`] numbers below `count` after Zipf's law with exponent 1, 0 being the most popular. Keys made in this order lie
-/// in memory with the popular ones together: a service has just parsed its key and finds it in a cache, so
-/// reading keys should cost little here too.
+/// [`DRAWS`] numbers below `count` after Zipf's law with exponent 1, 0 being the most popular. Keys
+/// made in this order lie in memory with the popular ones together: a service has just parsed its
+/// key and finds it in a cache, so reading keys should cost little here too.
 pub fn zipf(count: usize, seed: u64) -> Vec<u32> {
     let mut draws = Draws::new(seed);
     let mut sum = 0.0;
@@ -93,7 +93,8 @@ pub fn zipf(count: usize, seed: u64) -> Vec<u32> {
         .collect()
 }
 
-/// A bucket that never runs empty and never drains: a million a second with room for a thousand seconds.
+/// A bucket that never runs empty and never drains: a million a second with room for a thousand
+/// seconds.
 pub fn endless() -> Algorithm {
     bucket(Rate::per_second(1_000_000).expect("a million a second is a rate"), 1_000_000_000)
 }

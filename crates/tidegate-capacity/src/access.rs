@@ -12,8 +12,9 @@ pub struct Access<'a> {
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,
-    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. A read whose size
-    /// is not known yet takes a guess, and [`crate::Capacity::settle`] puts it right.
+    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. A
+    /// read whose size is not known yet takes a guess, and [`crate::Capacity::settle`] puts it
+    /// right.
     pub size: u64,
 }
 

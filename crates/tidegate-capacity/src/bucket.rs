@@ -1,9 +1,10 @@
 //! A bucket of units as one instant: when it will be full again.
 //!
-//! Time is counted in the units that have flowed in since 1970: at a rate of `r` a second, the instant `t` is
-//! `r * t`. The bucket's whole state is the reading of that clock at which it is full; what is missing is the
-//! difference to its reading now. Nothing is rounded twice, so refilling does not depend on how often anybody
-//! looks, and a charge that is taken back leaves the very same word. A word of zero is a full bucket.
+//! Time is counted in the units that have flowed in since 1970: at a rate of `r` a second, the
+//! instant `t` is `r * t`. The bucket's whole state is the reading of that clock at which it is
+//! full; what is missing is the difference to its reading now. Nothing is rounded twice, so
+//! refilling does not depend on how often anybody looks, and a charge that is taken back leaves the
+//! very same word. A word of zero is a full bucket.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,15 +17,16 @@ const NANOS: u64 = 1_000_000_000;
 
 /// How far the clock may step back before a bucket gives up waiting for it to come back.
 ///
-/// Less than this, and a bucket refills no further until the clock is where it was. More, and the bucket is taken to
-/// be as deep in debt as it can be at the new time, so that a clock that was years ahead does not close it for years.
+/// Less than this, and a bucket refills no further until the clock is where it was. More, and the
+/// bucket is taken to be as deep in debt as it can be at the new time, so that a clock that was
+/// years ahead does not close it for years.
 const STEP_BACK_MAX: Duration = Duration::from_mins(1);
 
 /// How fast a bucket fills and how much it holds, in thousandths of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
-    /// Thousandths a second. At most one a nanosecond, so that a clock reading is never above the time in
-    /// nanoseconds and fits 64 bits.
+    /// Thousandths a second. At most one a nanosecond, so that a clock reading is never above the
+    /// time in nanoseconds and fits 64 bits.
     rate: u64,
     /// Thousandths when full.
     depth: u64,
@@ -71,7 +73,8 @@ impl Flow {
         (self.rate * seconds + whole, (whole * NANOS != flowed) as u64)
     }
 
-    /// The first instant at which something is left of a bucket that is full at `full_at` and empty now; saturates.
+    /// The first instant at which something is left of a bucket that is full at `full_at` and empty
+    /// now; saturates.
     fn opening(self, full_at: u64) -> Timestamp {
         let reading = (full_at - self.depth).saturating_add(1);
         let nanos = (u128::from(reading) * u128::from(NANOS)).div_ceil(u128::from(self.rate));
@@ -90,7 +93,8 @@ pub(crate) struct Charged {
 /// The state of a bucket. All methods take the flow it was used with before.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
-    // Relaxed throughout: the word says everything about the bucket, and nothing else is published through it.
+    // Relaxed throughout: the word says everything about the bucket, and nothing else is published
+    // through it.
     full_at: AtomicU64,
 }
 
@@ -108,8 +112,8 @@ impl Bucket {
         (full_at.saturating_sub(clock) >= flow.depth).then(|| flow.opening(full_at))
     }
 
-    /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes nothing and says when
-    /// something will be left.
+    /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes
+    /// nothing and says when something will be left.
     pub(crate) fn take(&self, flow: Flow, cost: u64, now: Timestamp) -> Result<Charged, Timestamp> {
         let (clock, begun) = flow.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
@@ -132,7 +136,8 @@ impl Bucket {
         }
     }
 
-    /// Charges `cost` whatever is left. The debt this leaves is at most the flow's; what is above is not booked.
+    /// Charges `cost` whatever is left. The debt this leaves is at most the flow's; what is above
+    /// is not booked.
     pub(crate) fn charge(&self, flow: Flow, cost: u64, now: Timestamp) -> Charged {
         let (clock, begun) = flow.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
@@ -150,12 +155,12 @@ impl Bucket {
 
     /// Takes back `units` of a charge, at most all of it.
     ///
-    /// All of it with nothing charged since: the word is what it was. Otherwise never so much that more is left than
-    /// if those units had not been charged, as far as instants came in order.
+    /// All of it with nothing charged since: the word is what it was. Otherwise never so much that
+    /// more is left than if those units had not been charged, as far as instants came in order.
     pub(crate) fn give_back(&self, flow: Flow, charged: Charged, units: u64, now: Timestamp) {
         let units = units.min(charged.cost);
-        // Had these units not been charged, the bucket would have been full from here on and would have let units
-        // flow past. As many as may have flowed past since are not given back.
+        // Had these units not been charged, the bucket would have been full from here on and would
+        // have let units flow past. As many as may have flowed past since are not given back.
         let flowed_past = flow.clock_up(now).saturating_sub(charged.after - units);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
@@ -179,7 +184,8 @@ impl Bucket {
     }
 }
 
-/// `full_at`, or the latest it can be at `clock` if it is further ahead than [`STEP_BACK_MAX`] explains.
+/// `full_at`, or the latest it can be at `clock` if it is further ahead than [`STEP_BACK_MAX`]
+/// explains.
 const fn plausible(flow: Flow, full_at: u64, clock: u64) -> u64 {
     let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
     let slack = flow.rate * STEP_BACK_MAX.as_secs();

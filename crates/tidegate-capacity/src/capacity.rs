@@ -1,16 +1,18 @@
 //! All tables and nodes of a store, and whether an access may go ahead.
 //!
-//! **What it guarantees.** A partition is refused for nothing but its own allocation: no level of a neighbour, of the
-//! table or of the node is looked at before an access is admitted. A refused access leaves everything as it was.
+//! **What it guarantees.** A partition is refused for nothing but its own allocation: no level of a
+//! neighbour, of the table or of the node is looked at before an access is admitted. A refused
+//! access leaves everything as it was.
 //!
-//! **Nodes.** Every admitted access is debited from the node of its partition, without asking, so that the node's
-//! level says what it has to spare and may be negative. Nothing is refused for it: that is for the burst of later,
-//! which is spent from what nodes have to spare. Instead a table whose shares a node could not bear is an error when
-//! it is placed.
+//! **Nodes.** Every admitted access is debited from the node of its partition, without asking, so
+//! that the node's level says what it has to spare and may be negative. Nothing is refused for it:
+//! that is for the burst of later, which is spent from what nodes have to spare. Instead a table
+//! whose shares a node could not bear is an error when it is placed.
 //!
-//! **Large requests.** An access is admitted when its partition has anything left, even if less than it weighs. The
-//! debt, at most [`Units::LARGEST_REQUEST`], is repaid before anything else. So a partition of 100 units a second
-//! admits a write of 400 now and then, and never more than its rate in the long run.
+//! **Large requests.** An access is admitted when its partition has anything left, even if less
+//! than it weighs. The debt, at most [`Units::LARGEST_REQUEST`], is repaid before anything else. So
+//! a partition of 100 units a second admits a write of 400 now and then, and never more than its
+//! rate in the long run.
 
 mod build;
 
@@ -28,8 +30,8 @@ use crate::units::Units;
 
 /// Tables with provisioned throughput on nodes.
 ///
-/// All methods take `&self` and may be called from any number of threads; each access changes one word of its
-/// partition and one of its node. Full of units at first.
+/// All methods take `&self` and may be called from any number of threads; each access changes one
+/// word of its partition and one of its node. Full of units at first.
 pub struct Capacity {
     tables: Box<[Table]>,
     /// The hash of each table's name and its position, in order of the hashes.
@@ -51,8 +53,8 @@ impl Capacity {
         CapacityBuilder::default()
     }
 
-    /// Whether `access` may go ahead at `now`. If so its units are charged to its partition and node until they are
-    /// given back; if not, nothing is.
+    /// Whether `access` may go ahead at `now`. If so its units are charged to its partition and
+    /// node until they are given back; if not, nothing is.
     ///
     /// Fails when there is no such table, and when the access is larger than one may be.
     pub fn admit(&self, access: &Access<'_>, now: Timestamp) -> Result<Admission<'_>, CapacityError> {
@@ -81,9 +83,9 @@ impl Capacity {
 
     /// Takes back what `hold` charged, as if the access had never been.
     ///
-    /// With nothing charged since, the state is bit for bit what it was. Otherwise no later access is admitted that
-    /// would not have been without the charge, if instants come in order; units that would have overflowed the
-    /// bucket in the meantime are not given back.
+    /// With nothing charged since, the state is bit for bit what it was. Otherwise no later access
+    /// is admitted that would not have been without the charge, if instants come in order; units
+    /// that would have overflowed the bucket in the meantime are not given back.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a hold is used up, so that it is not given back twice"
@@ -95,9 +97,9 @@ impl Capacity {
 
     /// Replaces what `hold` charged by what the access turned out to weigh.
     ///
-    /// What it weighed less is given back; what it weighed more is charged whether or not there is room. The debt of
-    /// a partition never exceeds [`Units::LARGEST_REQUEST`]; what is above is not booked. A negative amount counts as
-    /// nothing.
+    /// What it weighed less is given back; what it weighed more is charged whether or not there is
+    /// room. The debt of a partition never exceeds [`Units::LARGEST_REQUEST`]; what is above is not
+    /// booked. A negative amount counts as nothing.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a hold is used up, so that it is not given back twice"
@@ -220,8 +222,8 @@ impl Table {
         }
     }
 
-    /// Whether any partition has anything left beside this one, which has nothing until `retry`. If none has,
-    /// remembers until when.
+    /// Whether any partition has anything left beside this one, which has nothing until `retry`. If
+    /// none has, remembers until when.
     fn has_room_beside(&self, partition: u32, is_read: bool, retry: Timestamp, now: Timestamp) -> bool {
         // From the next one on, so that one hot partition finds a neighbour with room at once.
         let (before, rest) = self.partitions.split_at(partition as usize);
@@ -291,7 +293,8 @@ pub struct Throttled<'a> {
     pub range: KeyRange,
     /// The first instant at which the same access is admitted, if nothing else is charged before.
     pub retry: Timestamp,
-    /// The units a second, in the direction asked for, of the partition or of the table, as the reason says.
+    /// The units a second, in the direction asked for, of the partition or of the table, as the
+    /// reason says.
     pub limit: Units,
     /// The units left of them: nothing.
     pub remaining: Units,
@@ -323,7 +326,8 @@ pub struct NodeStatus<'a> {
     pub name: &'a str,
     /// Units a second.
     pub rate: Units,
-    /// Units it has to spare, at most a tenth of a second of them; negative when its partitions have used more.
+    /// Units it has to spare, at most a tenth of a second of them; negative when its partitions
+    /// have used more.
     pub left: Units,
 }
 

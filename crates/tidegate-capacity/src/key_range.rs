@@ -12,8 +12,8 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// The range of partition `index` when `partitions` of them tile the whole space as evenly as whole numbers
-    /// allow: sizes differ by at most one hash. `None` if there is no such partition.
+    /// The range of partition `index` when `partitions` of them tile the whole space as evenly as
+    /// whole numbers allow: sizes differ by at most one hash. `None` if there is no such partition.
     pub fn of_partition(index: u32, partitions: u32) -> Option<Self> {
         if index >= partitions {
             return None;
@@ -45,11 +45,12 @@ pub(crate) const fn partition_of(hash: u64, partitions: u32) -> u32 {
 
 /// Where a key lies in the hash space.
 ///
-/// The same everywhere and for ever: partitions are told apart by it. It is not secret, so an owner of a table can
-/// aim at one partition of it, which hurts nobody else.
+/// The same everywhere and for ever: partitions are told apart by it. It is not secret, so an owner
+/// of a table can aim at one partition of it, which hurts nobody else.
 #[inline]
 pub fn key_hash(key: &[u8]) -> u64 {
-    // Multiply and fold, eight bytes at a time; the constants are digits of pi and of the golden ratio.
+    // Multiply and fold, eight bytes at a time; the constants are digits of pi and of the golden
+    // ratio.
     const SEED: u64 = 0x243f_6a88_85a3_08d3;
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     const LAST: u64 = 0x1319_8a2e_0370_7345;

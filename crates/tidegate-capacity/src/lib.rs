@@ -1,9 +1,11 @@
-//! The capacity plane: what each table, partition and node can do, and which request is over its share.
+//! The capacity plane: what each table, partition and node can do, and which request is over its
+//! share.
 //!
-//! A [`Capacity`] holds tables with provisioned throughput. Each table is cut into partitions that tile the hash
-//! space of its keys exactly; each partition lies on a node and has its share of the table's throughput in two
-//! buckets of one second, reads and writes apart. A request that finds units in its partition's bucket is admitted
-//! and also debited from the node; a partition within its own rate is never refused because of a neighbour.
+//! A [`Capacity`] holds tables with provisioned throughput. Each table is cut into partitions that
+//! tile the hash space of its keys exactly; each partition lies on a node and has its share of the
+//! table's throughput in two buckets of one second, reads and writes apart. A request that finds
+//! units in its partition's bucket is admitted and also debited from the node; a partition within
+//! its own rate is never refused because of a neighbour.
 //!
 //! ```
 //! use tidegate::Timestamp;
@@ -17,8 +19,8 @@
 //! # Ok::<(), tidegate_capacity::CapacityError>(())
 //! ```
 //!
-//! This is static mode: shares are fixed. Burst, boost, balancing, split, merge and on-demand tables are not here
-//! yet; neither are replicas, so a partition lies on one node.
+//! This is static mode: shares are fixed. Burst, boost, balancing, split, merge and on-demand
+//! tables are not here yet; neither are replicas, so a partition lies on one node.
 
 pub mod access;
 pub mod capacity;

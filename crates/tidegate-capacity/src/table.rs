@@ -22,7 +22,8 @@ pub struct TableConfig {
     pub write_units_per_second: u64,
     /// How many partitions its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
     pub partitions: u32,
-    /// The nodes its partitions lie on, in turn; at least one. A node named twice gets twice as many.
+    /// The nodes its partitions lie on, in turn; at least one. A node named twice gets twice as
+    /// many.
     pub nodes: Vec<String>,
 }
 
@@ -31,8 +32,8 @@ impl TableConfig {
     pub const NAME_BYTES_MAX: usize = 255;
     /// The most units a second of a table or node.
     pub const UNITS_PER_SECOND_MAX: u64 = Flow::UNITS_PER_SECOND_MAX;
-    /// The most partitions of a table. With one unit a second each of them still gets a thousandth, and none is cut
-    /// off.
+    /// The most partitions of a table. With one unit a second each of them still gets a thousandth,
+    /// and none is cut off.
     pub const PARTITIONS_MAX: u32 = 1000;
 
     /// A table with one partition and no node.
@@ -61,15 +62,16 @@ impl TableConfig {
     }
 }
 
-/// The share of one partition: the total cut evenly, the remainder to the first ones, so that the shares add up.
+/// The share of one partition: the total cut evenly, the remainder to the first ones, so that the
+/// shares add up.
 pub(crate) fn share(units_per_second: u64, index: u32, partitions: u32) -> u64 {
     let total = units_per_second * 1000;
     let (each, remainder) = (total / u64::from(partitions), total % u64::from(partitions));
     each + u64::from(u64::from(index) < remainder)
 }
 
-/// One direction of a partition's throughput: a bucket that holds one second of its rate and may be in debt by one
-/// request.
+/// One direction of a partition's throughput: a bucket that holds one second of its rate and may be
+/// in debt by one request.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     /// Thousandths a second.
@@ -88,7 +90,8 @@ impl Allocation {
     }
 }
 
-/// A range of a table's keys on a node. Aligned so that cores busy with one do not fight over the next.
+/// A range of a table's keys on a node. Aligned so that cores busy with one do not fight over the
+/// next.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Partition {
@@ -114,12 +117,14 @@ pub(crate) struct Table {
     used_up_writes: UsedUp,
 }
 
-/// Until when all partitions of a table are known to be used up, so that refusing does not ask each of them again.
+/// Until when all partitions of a table are known to be used up, so that refusing does not ask each
+/// of them again.
 ///
 /// A hint for the reason of a refusal. Nothing is admitted or refused by it.
 #[derive(Debug, Default)]
 pub(crate) struct UsedUp {
-    // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a coarser reason.
+    // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a
+    // coarser reason.
     until_ns: AtomicU64,
 }
 
@@ -134,7 +139,8 @@ impl UsedUp {
 
     /// Units came back: it is no longer known.
     pub(crate) fn forget(&self) {
-        // Looked at first, since almost always there is nothing to forget and the word is shared by all partitions.
+        // Looked at first, since almost always there is nothing to forget and the word is shared by
+        // all partitions.
         if self.until_ns.load(Ordering::Relaxed) != 0 {
             self.until_ns.store(0, Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
 //! Capacity units: what a read or a write of some size weighs.
 //!
-//! Counted in thousandths, because an eventually consistent read of 4 KiB weighs half a unit. The sizes of a unit
-//! are those of `DynamoDB`.
+//! Counted in thousandths, because an eventually consistent read of 4 KiB weighs half a unit. The
+//! sizes of a unit are those of `DynamoDB`.
 
 use core::fmt;
 
@@ -14,8 +14,9 @@ pub struct Units(i64);
 impl Units {
     /// Nothing.
     pub const ZERO: Self = Self(0);
-    /// The most one request can weigh: a write of [`WRITE_BYTES_MAX`] in a transaction. A partition that still has
-    /// any units left admits it all the same, and then refuses until the debt is repaid.
+    /// The most one request can weigh: a write of [`WRITE_BYTES_MAX`] in a transaction. A partition
+    /// that still has any units left admits it all the same, and then refuses until the debt is
+    /// repaid.
     pub const LARGEST_REQUEST: Self = Self::whole(800);
 
     /// `thousandths` of a unit.

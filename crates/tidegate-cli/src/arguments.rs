@@ -22,30 +22,37 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run the daemon
     ///
-    /// Without a configuration it runs a small built-in example on loopback and prints three lines to paste: a request that is
-    /// admitted, one that is refused and explains itself, and the metrics.
+    /// Without a configuration it runs a small built-in example on loopback and prints three lines
+    /// to paste: a request that is admitted, one that is refused and explains itself, and the
+    /// metrics.
     ///
-    /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second signal ends it at once.
+    /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second
+    /// signal ends it at once.
     ///
-    /// It follows its configuration: a changed file is taken over within a second, whole or not at all, and what was used
-    /// stays used. SIGHUP has it look at once, and open the decision log anew.
+    /// It follows its configuration: a changed file is taken over within a second, whole or not at
+    /// all, and what was used stays used. SIGHUP has it look at once, and open the decision log
+    /// anew.
     ///
-    /// The environment variable `TIDEGATE_LOG` goes before log.level, as in `TIDEGATE_LOG=info,tidegate::refusal=off`.
+    /// The environment variable `TIDEGATE_LOG` goes before log.level, as in
+    /// `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
     /// Ask a running daemon whether a request may go ahead, through any of its doors
     ///
-    /// The address says which door: `http://host:8080`, `https://`, `unix:/path` (the HTTP API), `redis://host:6380`,
-    /// `rediss://` (TG.CHECK), `grpc://host:8081`, `grpcs://` (Envoy's rate limit service; the domain is the namespace).
+    /// The address says which door: `http://host:8080`, `https://`, `unix:/path` (the HTTP API),
+    /// `redis://host:6380`, `rediss://` (TG.CHECK), `grpc://host:8081`, `grpcs://` (Envoy's rate
+    /// limit service; the domain is the namespace).
     ///
-    /// It charges the limits, unless --peek only looks. It gives up after 5 s. A token comes from --token-file or the
-    /// environment variable `TIDEGATE_TOKEN`, never from the command line.
+    /// It charges the limits, unless --peek only looks. It gives up after 5 s. A token comes from
+    /// --token-file or the environment variable `TIDEGATE_TOKEN`, never from the command line.
     #[command(after_help = exit::ASKING)]
     Check(asking::Check),
-    /// Say which limits apply to a request and why the others do not, what is left of each, and what each would answer
+    /// Say which limits apply to a request and why the others do not, what is left of each, and
+    /// what each would answer
     ///
-    /// Nothing is charged. With --config it reads a file, as if nothing had been charged yet; otherwise it asks a running
-    /// daemon, through the listener for operators (listen.admin, or the http listener on loopback).
+    /// Nothing is charged. With --config it reads a file, as if nothing had been charged yet;
+    /// otherwise it asks a running daemon, through the listener for operators (listen.admin, or the
+    /// http listener on loopback).
     #[command(after_help = exit::ASKING)]
     Explain(asking::Explain),
     /// List the keys that were refused most within a window, or the refusals of one caller
@@ -77,26 +84,30 @@ pub(crate) enum Command {
     Permits(operator_commands::Permits),
     /// Show the members that share a store, and what each has been lent
     ///
-    /// Any member is asked, through its listener for operators. Members send a heartbeat every five seconds, with what they
-    /// hold; a member without a heartbeat for 12 s is gone.
+    /// Any member is asked, through its listener for operators. Members send a heartbeat every five
+    /// seconds, with what they hold; a member without a heartbeat for 12 s is gone.
     #[command(after_help = exit::LEASES)]
     Leases(asking::Leases),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
-    /// Several files are checked one after the other, each as a whole; `-` is standard input. Warnings are listed too; they
-    /// do not make a configuration invalid, unless --deny-warnings is given. Warnings look across sections: limits that no
-    /// route feeds, routes that are never reached or always refused, costs above a burst, slow limits without their store.
+    /// Several files are checked one after the other, each as a whole; `-` is standard input.
+    /// Warnings are listed too; they do not make a configuration invalid, unless --deny-warnings is
+    /// given. Warnings look across sections: limits that no route feeds, routes that are never
+    /// reached or always refused, costs above a burst, slow limits without their store.
     ///
-    /// With --against it also says what becomes of each limit's counters when this configuration takes the place of
-    /// the other: kept, under other numbers, renamed, started fresh, or forgotten; and which settings a running daemon
-    /// takes over only when it is started anew. Forgetting counters is allowed and said: the exit code is 0. Problems in
-    /// either file are listed, and the exit code is 1.
+    /// With --against it also says what becomes of each limit's counters when this configuration
+    /// takes the place of the other: kept, under other numbers, renamed, started fresh, or
+    /// forgotten; and which settings a running daemon takes over only when it is started anew.
+    /// Forgetting counters is allowed and said: the exit code is 0. Problems in either file are
+    /// listed, and the exit code is 1.
     ///
-    /// Files of envoyproxy/ratelimit are checked as well: one that begins with `domain`, or a directory of them, as
-    /// `envoy_ratelimit.path` of a configuration names. It also says where an answer is not that of the other service.
+    /// Files of envoyproxy/ratelimit are checked as well: one that begins with `domain`, or a
+    /// directory of them, as `envoy_ratelimit.path` of a configuration names. It also says where an
+    /// answer is not that of the other service.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
-    /// Run what Tidegate decides in a world of its own, where time, chance and whatever goes wrong come from a seed
+    /// Run what Tidegate decides in a world of its own, where time, chance and whatever goes wrong
+    /// come from a seed
     Simulate(simulating::Simulate),
     /// Print a new token, its hash, and how to use each
     Token(asking::Token),
@@ -119,9 +130,10 @@ pub(crate) struct Serve {
     pub(crate) listen: Option<tidegate_server::Address>,
     /// A service to stand in front of, as a reverse proxy: what the limits admit is passed on to it
     ///
-    /// Without --config the limits are those of a built-in example: fifty requests a second for each address, two
-    /// hundred at a time in all. With --config they are those of its only namespace, which may count by `ip`, `method`,
-    /// `path` and `host`; a `proxy:` section says more.
+    /// Without --config the limits are those of a built-in example: fifty requests a second for
+    /// each address, two hundred at a time in all. With --config they are those of its only
+    /// namespace, which may count by `ip`, `method`, `path` and `host`; a `proxy:` section says
+    /// more.
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: Option<String>,
     /// Where requests come that are passed on to --upstream
@@ -167,15 +179,17 @@ pub(crate) struct Validate {
     /// Exit with 1 if there are warnings
     #[arg(long)]
     pub(crate) deny_warnings: bool,
-    /// Let several files of envoyproxy/ratelimit speak of one domain, as `envoy_ratelimit.merge_domains` does
+    /// Let several files of envoyproxy/ratelimit speak of one domain, as
+    /// `envoy_ratelimit.merge_domains` does
     #[arg(long)]
     pub(crate) merge_domains: bool,
-    /// Check files of envoyproxy/ratelimit under these semantics, instead of those of the configuration (strict, for files
-    /// alone): what is said to differ depends on them
+    /// Check files of envoyproxy/ratelimit under these semantics, instead of those of the
+    /// configuration (strict, for files alone): what is said to differ depends on them
     #[arg(long, value_enum, value_name = "SEMANTICS")]
     pub(crate) semantics: Option<EnvoySemantics>,
-    /// Print one JSON object: {"file", "valid", "problems", "truncated", "warnings"}, with --against "comparison", and for
-    /// files of envoyproxy/ratelimit "differences"; for several FILEs a list of such objects
+    /// Print one JSON object: {"file", "valid", "problems", "truncated", "warnings"}, with
+    /// --against "comparison", and for files of envoyproxy/ratelimit "differences"; for several
+    /// FILEs a list of such objects
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -72,7 +72,8 @@ pub(crate) fn run(arguments: &Check) -> Exit {
 
 fn note_unused_attributes(arguments: &Check) {
     let (daemon, question) = (&arguments.daemon, &arguments.question);
-    // The token of a caller need not be an operator's: a question that is refused would be counted and logged.
+    // The token of a caller need not be an operator's: a question that is refused would be counted
+    // and logged.
     if door::has_token(daemon) {
         return;
     }
@@ -193,7 +194,8 @@ fn when(retry: Option<&str>, after_ms: Option<u64>) -> String {
     }
 }
 
-/// A limit's name. Envoy's own protocol names no limit; it is then that of the domain and its descriptor.
+/// A limit's name. Envoy's own protocol names no limit; it is then that of the domain and its
+/// descriptor.
 fn limit_name<'a>(name: &'a str, question: &Question) -> Cow<'a, str> {
     if !name.is_empty() {
         return Cow::Borrowed(name);

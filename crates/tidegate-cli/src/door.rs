@@ -1,7 +1,7 @@
 //! Asking a running daemon: where it is, which door is meant, and how to get through it.
 //!
-//! Every door is spoken over one connection that is made here, so that Unix sockets, TLS and the deadline are the same for
-//! all of them.
+//! Every door is spoken over one connection that is made here, so that Unix sockets, TLS and the
+//! deadline are the same for all of them.
 
 mod grpc;
 mod http;

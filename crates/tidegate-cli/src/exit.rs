@@ -9,8 +9,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The configuration has problems, the request that was asked about is refused, or a checker of a simulation found
-    /// something.
+    /// The configuration has problems, the request that was asked about is refused, or a checker of
+    /// a simulation found something.
     Problems = 1,
     /// What was asked cannot be taken. It is also clap's, for a command line that is wrong.
     Untaken = 2,
@@ -46,7 +46,8 @@ Exit codes:
   2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
-/// The text of `--help` about exit codes of commands that look at a daemon or change what it counts.
+/// The text of `--help` about exit codes of commands that look at a daemon or change what it
+/// counts.
 pub(crate) const OPERATING: &str = "\
 Exit codes:
   0  done

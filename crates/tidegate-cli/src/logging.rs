@@ -9,15 +9,16 @@ use tracing::Metadata;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Libraries whose warnings are about single connections, so that any peer can cause as many as it likes. The daemon counts
-/// such connections itself. Their errors are written.
+/// Libraries whose warnings are about single connections, so that any peer can cause as many as it
+/// likes. The daemon counts such connections itself. Their errors are written.
 const CONNECTION_LIBRARIES: &str =
     "h2=error,hyper=error,hyper_util=error,rustls=error,tonic=error,tower=error";
 
 /// How many lines of libraries are written a second. Above it they are left out and counted.
 const LIBRARY_LINES_MAX: u32 = 1;
 
-/// Writes lines to standard error from now on. `TIDEGATE_LOG` (as `info,tidegate::refusal=off`) goes before the level.
+/// Writes lines to standard error from now on. `TIDEGATE_LOG` (as `info,tidegate::refusal=off`)
+/// goes before the level.
 pub(crate) fn start(level: Level, format: Format) {
     let filter = std::env::var("TIDEGATE_LOG").ok().and_then(|filter| filter.parse::<EnvFilter>().ok());
     let filter =
@@ -42,7 +43,8 @@ struct LibraryLines {
 }
 
 impl LibraryLines {
-    /// Whether to write a line at `now`; if it is the first of its second, how many were left out before it.
+    /// Whether to write a line at `now`; if it is the first of its second, how many were left out
+    /// before it.
     fn take(&mut self, now: Instant) -> (bool, u64) {
         if self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1)) {
             (self.since, self.written) = (Some(now), 0);

@@ -31,8 +31,8 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
-/// A request takes and gives back many small pieces of memory, and a static binary would otherwise have the slow allocator
-/// of musl.
+/// A request takes and gives back many small pieces of memory, and a static binary would otherwise
+/// have the slow allocator of musl.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -103,7 +103,8 @@ async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<(Handl
     Ok((handle, store))
 }
 
-/// Has the daemon pass requests on to the service at `url`, by the limits of the policy's only namespace.
+/// Has the daemon pass requests on to the service at `url`, by the limits of the policy's only
+/// namespace.
 fn stand_before(
     url: &str,
     policy: &Policy,
@@ -139,7 +140,8 @@ fn stand_before(
 /// The attributes of requests that --upstream passes on.
 const UPSTREAM_ATTRIBUTES: [&str; 4] = ["ip", "method", "path", "host"];
 
-/// The warning about a namespace whose limits count none of the requests that --upstream passes on, or refuse all of them.
+/// The warning about a namespace whose limits count none of the requests that --upstream passes on,
+/// or refuse all of them.
 fn misfit(namespace: &NamespacePolicy) -> Option<String> {
     let name = &namespace.name;
     let set = "--upstream sets only ip, method, path and host";

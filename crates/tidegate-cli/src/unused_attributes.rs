@@ -8,8 +8,8 @@ use crate::exit::complain;
 /// How many attributes a note names.
 const NAMED_MAX: usize = 8;
 
-/// Notes on standard error each attribute of `question` that is not among those that limits of its namespace look at, which
-/// `looked_at` says; `None` where that is not known.
+/// Notes on standard error each attribute of `question` that is not among those that limits of its
+/// namespace look at, which `looked_at` says; `None` where that is not known.
 pub(crate) fn note(question: &Question, looked_at: impl FnOnce() -> Option<Vec<String>>) {
     if question.attributes.is_empty() {
         return;

@@ -1,4 +1,5 @@
-//! Where the time of a daemon or a layer comes from: the only place that reads a clock for decisions.
+//! Where the time of a daemon or a layer comes from: the only place that reads a clock for
+//! decisions.
 
 #![forbid(unsafe_code)]
 
@@ -19,8 +20,8 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Completes when [`Clock::now`] has reached `at`; it may complete earlier.
     fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// How far the wall clock has moved away from [`Clock::now`] since the last call, as ahead and behind. Zero for
-    /// clocks that have no wall clock.
+    /// How far the wall clock has moved away from [`Clock::now`] since the last call, as ahead and
+    /// behind. Zero for clocks that have no wall clock.
     fn drift(&self) -> Drift {
         Drift::default()
     }
@@ -42,7 +43,8 @@ pub struct Drift {
 pub struct SystemClock {
     anchor: Timestamp,
     started: Instant,
-    /// The wall clock minus this clock when it was last compared, in nanoseconds above [`DRIFT_ZERO`].
+    /// The wall clock minus this clock when it was last compared, in nanoseconds above
+    /// [`DRIFT_ZERO`].
     drift: AtomicU64,
 }
 

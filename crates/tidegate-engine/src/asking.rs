@@ -43,7 +43,8 @@ pub(crate) struct Step<'e> {
 
 type Then<T> = Box<dyn FnOnce(Step<'_>, Batch) -> Result<Progress<T>, EngineError> + Send>;
 
-/// An operation that waits for the store. Dropping it leaves it undone here; what the store made of the batch stands.
+/// An operation that waits for the store. Dropping it leaves it undone here; what the store made of
+/// the batch stands.
 #[must_use = "an operation that asks is not done"]
 pub struct Asking<T> {
     batch: Batch,
@@ -56,8 +57,8 @@ impl<T> Asking<T> {
         &self.batch
     }
 
-    /// Goes on after the store has answered, or failed to. `engine` may be of a later configuration than the one that
-    /// began.
+    /// Goes on after the store has answered, or failed to. `engine` may be of a later configuration
+    /// than the one that began.
     pub fn resume(
         self,
         engine: &Engine,

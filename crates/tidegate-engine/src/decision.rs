@@ -69,7 +69,8 @@ pub struct Settled {
 
 /// Everything an admitted request holds, until it is settled, expires or is dropped.
 ///
-/// Dropping it gives back what is lent (permits of concurrency limits, the place in flight). What was spent stays spent.
+/// Dropping it gives back what is lent (permits of concurrency limits, the place in flight). What
+/// was spent stays spent.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives back what it lends"]
 pub struct Permit {
@@ -86,8 +87,8 @@ pub struct Permit {
     pub(crate) is_alone: bool,
 }
 
-/// The gate that gave a permit: where it stands in an engine of that generation. Only names are looked up there; what a
-/// permit holds is given back without it.
+/// The gate that gave a permit: where it stands in an engine of that generation. Only names are
+/// looked up there; what a permit holds is given back without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Home {
     pub(crate) namespace: u32,
@@ -100,7 +101,8 @@ impl Permit {
         self.limits.admitted_at()
     }
 
-    /// Whether one of its limits was decided by this member alone, by its share of the limit, as the store was silent.
+    /// Whether one of its limits was decided by this member alone, by its share of the limit, as
+    /// the store was silent.
     pub fn is_alone(&self) -> bool {
         self.is_alone || self.remote.as_ref().is_some_and(|remote| remote.fallback.is_some())
     }
@@ -111,7 +113,8 @@ impl Permit {
         self.limits.must_be_settled() || lends || self.in_flight.is_some()
     }
 
-    /// When everything that is lent has expired by itself; `None` if nothing is lent or it does not expire.
+    /// When everything that is lent has expired by itself; `None` if nothing is lent or it does not
+    /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.longest_hold.map(|hold| self.admitted_at().saturating_add(hold))
     }
@@ -120,11 +123,12 @@ impl Permit {
 /// Charges to exact limits.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    /// What the store charged: operations that were admitted and counted, under the id they were sent with. `None` while
-    /// the store is away.
+    /// What the store charged: operations that were admitted and counted, under the id they were
+    /// sent with. `None` while the store is away.
     pub(crate) batch: Option<Batch>,
-    /// Which of its operations are on keys that a request beside it has charged in the same batch: bit by bit, the first
-    /// operation the lowest. An undo of the batch would take back what both have charged there.
+    /// Which of its operations are on keys that a request beside it has charged in the same batch:
+    /// bit by bit, the first operation the lowest. An undo of the batch would take back what both
+    /// have charged there.
     pub(crate) shared: u64,
     /// What was charged here instead, while the store is away.
     pub(crate) fallback: Option<tidegate::Permit>,
@@ -161,8 +165,9 @@ impl Drop for InFlight {
     }
 }
 
-/// A request that waits, for the store or for a lease. Dropping one that waits for the store leaves its local charges as they
-/// are, as if the answer were lost; one that waits for a lease holds nothing.
+/// A request that waits, for the store or for a lease. Dropping one that waits for the store leaves
+/// its local charges as they are, as if the answer were lost; one that waits for a lease holds
+/// nothing.
 ///
 /// It is resumed by the engine that began it, or by one of a later configuration.
 #[derive(Debug)]
@@ -180,7 +185,8 @@ impl Pending {
         self.0.wants().batch()
     }
 
-    /// Starts loading it, so that resuming it later waits less; of several the loads overlap. The number means nothing.
+    /// Starts loading it, so that resuming it later waits less; of several the loads overlap. The
+    /// number means nothing.
     pub fn touch(&self) -> u64 {
         self.0.touch()
     }

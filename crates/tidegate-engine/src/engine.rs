@@ -1,4 +1,5 @@
-//! The engine: which namespaces there are, what they share, and everything that is not the order itself.
+//! The engine: which namespaces there are, what they share, and everything that is not the order
+//! itself.
 
 mod carrying;
 mod explaining;
@@ -43,24 +44,26 @@ use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.
     pub table: TableConfig,
-    /// How many permits may be kept for callers that settle by name, in [shares](tidegate::shares) for each namespace.
-    /// Default 65 536; 0 keeps none.
+    /// How many permits may be kept for callers that settle by name, in [shares](tidegate::shares)
+    /// for each namespace. Default 65 536; 0 keeps none.
     pub permits_max: usize,
-    /// The key that the names of kept permits are made by. A name permits to settle its permit, so the key must be random wherever
-    /// strangers are given permits, and used for nothing else: the seed of the table shows in the names of batches.
+    /// The key that the names of kept permits are made by. A name permits to settle its permit, so
+    /// the key must be random wherever strangers are given permits, and used for nothing else: the
+    /// seed of the table shows in the names of batches.
     pub permit_key: [u64; 2],
-    /// Whether limits with `Consistency::Exact` are decided by a store that the caller asks. Default no: the engine
-    /// is then the only member there is, and decides them itself.
+    /// Whether limits with `Consistency::Exact` are decided by a store that the caller asks.
+    /// Default no: the engine is then the only member there is, and decides them itself.
     pub asks_store: bool,
-    /// Whether limits with `Consistency::Leased` are spent from leases, and as whom. Default `None`: the engine is then the
-    /// only member there is, and decides them itself. Only where it [asks a store](EngineConfig::asks_store).
+    /// Whether limits with `Consistency::Leased` are spent from leases, and as whom. Default
+    /// `None`: the engine is then the only member there is, and decides them itself. Only where it
+    /// [asks a store](EngineConfig::asks_store).
     pub leases: Option<LeaseConfig>,
 }
 
 impl EngineConfig {
-    /// The defaults with this seed, which must be random wherever strangers choose keys, and another at each start
-    /// wherever a store remembers more than the process: names of batches and of permits are made of it. A daemon sets another
-    /// [`EngineConfig::permit_key`].
+    /// The defaults with this seed, which must be random wherever strangers choose keys, and
+    /// another at each start wherever a store remembers more than the process: names of batches and
+    /// of permits are made of it. A daemon sets another [`EngineConfig::permit_key`].
     pub const fn seeded(seed: [u64; 4]) -> Self {
         Self {
             table: TableConfig::seeded(seed),
@@ -230,7 +233,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets what is remembered of the names of limits, from before a restart. Without it, no limit was ever renamed.
+    /// Sets what is remembered of the names of limits, from before a restart. Without it, no limit
+    /// was ever renamed.
     ///
     /// Afterwards [`Engine::lineage`] and [`Lineage::changes_since`] say what to store anew.
     #[must_use]
@@ -239,7 +243,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the overrides that were set at run time before a restart. Those whose limit is gone are dormant.
+    /// Sets the overrides that were set at run time before a restart. Those whose limit is gone are
+    /// dormant.
     #[must_use]
     pub fn overrides(mut self, overrides: impl IntoIterator<Item = RuntimeOverride>) -> Self {
         self.overrides.extend(overrides);
@@ -282,10 +287,12 @@ fn hasher(seed: [u64; 4]) -> ahash::RandomState {
     ahash::RandomState::with_seeds(seed[3], seed[1], seed[2], seed[0])
 }
 
-/// The pipeline that joins the planes. All methods take `&self`; any number of threads may call them at once.
+/// The pipeline that joins the planes. All methods take `&self`; any number of threads may call
+/// them at once.
 ///
-/// An engine never changes its limits: [`Engine::reconfigured`] and its like make another one over the same state, and both
-/// may decide at once. A request goes through one of them from beginning to end; a permit is settled by any of them.
+/// An engine never changes its limits: [`Engine::reconfigured`] and its like make another one over
+/// the same state, and both may decide at once. A request goes through one of them from beginning
+/// to end; a permit is settled by any of them.
 pub struct Engine {
     pub(crate) gates: SmallVec<[Arc<Gate>; 1]>,
     by_name: Arc<HashMap<Box<str>, usize, ahash::RandomState>>,
@@ -312,7 +319,8 @@ pub(crate) struct Shared {
     generations: AtomicU32,
     /// How many members divide limits that are divided, as far as is known.
     members: AtomicU32,
-    /// Until when something counts that this member has decided alone, in nanoseconds; 0 if nothing ever did.
+    /// Until when something counts that this member has decided alone, in nanoseconds; 0 if nothing
+    /// ever did.
     alone_until: AtomicU64,
 }
 
@@ -331,8 +339,8 @@ pub struct Tick {
     pub next: Timestamp,
     /// Kept permits that have expired since the last tick.
     pub expired: usize,
-    /// Whether overrides set at run time have expired and should be taken out with [`Engine::without_expired`]. They
-    /// already do not apply.
+    /// Whether overrides set at run time have expired and should be taken out with
+    /// [`Engine::without_expired`]. They already do not apply.
     pub rebuild_due: bool,
 }
 
@@ -392,7 +400,8 @@ impl From<LimitStatus<'_>> for LimitReport {
 impl Engine {
     /// The longest time between two ticks that the engine asks for.
     pub const TICK_MAX: Duration = Duration::from_secs(1);
-    /// The time between two ticks while numbers of specs are reclaimed, which is done a part of the table at a time.
+    /// The time between two ticks while numbers of specs are reclaimed, which is done a part of the
+    /// table at a time.
     const RECLAIM_EACH: Duration = Duration::from_millis(10);
 
     /// An engine with this configuration and no namespace yet.
@@ -407,8 +416,8 @@ impl Engine {
         }
     }
 
-    /// Starts loading what every decision looks at first, so that one that follows waits less; of several engines the loads overlap.
-    /// Changes nothing.
+    /// Starts loading what every decision looks at first, so that one that follows waits less; of
+    /// several engines the loads overlap. Changes nothing.
     pub fn touch(&self) {
         let gates = self.gates.first().map_or(0, |gate| gate.touch_limits());
         // The loads must not be optimised away: they are the point.
@@ -426,8 +435,9 @@ impl Engine {
         Ok(self.gates[self.find(namespace)?].limits())
     }
 
-    /// Gives a namespace its share of all tables although it has no limits of its own: one whose limits arrive with requests.
-    /// Without this call such namespaces have one share together. Does nothing the second time.
+    /// Gives a namespace its share of all tables although it has no limits of its own: one whose
+    /// limits arrive with requests. Without this call such namespaces have one share together. Does
+    /// nothing the second time.
     pub fn join(&self, namespace: &str) {
         if self.shared.table.namespaces().known(namespace).is_none() {
             self.shared.table.join(namespace);
@@ -467,8 +477,8 @@ impl Engine {
         }
     }
 
-    /// Lets kept permits expire, leases renew, and the control loops run. To be called when [`Tick::next`] comes; being late only
-    /// delays what it does, and no decision waits for it.
+    /// Lets kept permits expire, leases renew, and the control loops run. To be called when
+    /// [`Tick::next`] comes; being late only delays what it does, and no decision waits for it.
     pub fn tick(&self, now: Timestamp) -> Tick {
         let expired = self.shared.kept.expire(now).len();
         let mut next = now.saturating_add(Self::TICK_MAX);
@@ -512,7 +522,8 @@ impl Engine {
         }
     }
 
-    /// Whether exact limits are decided by a store that the caller asks; see [`EngineConfig::asks_store`].
+    /// Whether exact limits are decided by a store that the caller asks; see
+    /// [`EngineConfig::asks_store`].
     pub fn asks_store(&self) -> bool {
         self.shared.config.asks_store
     }

@@ -139,12 +139,13 @@ pub struct PermitReport {
 
 /// All kept permits.
 ///
-/// At most `max` at a time, and of one namespace at most its share of them ([`Shares`]); one more is not kept. A permit leaves
-/// its place when it is settled or expires. One that expires is dropped, which gives back what it lent and leaves its charges
-/// as they are.
+/// At most `max` at a time, and of one namespace at most its share of them ([`Shares`]); one more
+/// is not kept. A permit leaves its place when it is settled or expires. One that expires is
+/// dropped, which gives back what it lent and leaves its charges as they are.
 #[derive(Debug)]
 pub(crate) struct KeptPermits {
-    /// Names are a pseudorandom function of the number of the permit: without its key none follows from the others.
+    /// Names are a pseudorandom function of the number of the permit: without its key none follows
+    /// from the others.
     names: SipHasher24,
     max: usize,
     shares: Shares,
@@ -160,7 +161,8 @@ struct Held {
 }
 
 impl KeptPermits {
-    /// At most `max` permits, with names made by `key`. `seed` is for the places of the permits in memory.
+    /// At most `max` permits, with names made by `key`. `seed` is for the places of the permits in
+    /// memory.
     pub(crate) fn new(max: usize, key: [u64; 2], seed: [u64; 4]) -> Self {
         let names = SipHasher24::new_with_keys(key[0], key[1]);
         let permits =
@@ -211,8 +213,8 @@ impl KeptPermits {
         Ok(id)
     }
 
-    /// Keeps what the store holds for a permit of that name, also beyond the share of `owner`; `false` if there are too
-    /// many.
+    /// Keeps what the store holds for a permit of that name, also beyond the share of `owner`;
+    /// `false` if there are too many.
     pub(crate) fn restore(
         &self,
         id: PermitId,
@@ -315,7 +317,8 @@ mod tests {
         let name = |key: [u64; 2], seed: [u64; 4], number: u64| {
             KeptPermits::new(1, key, seed).names.hash(&number.to_le_bytes()).as_u128()
         };
-        // The vector of the reference implementation: SipHash-2-4-128 of eight bytes 00 to 07 by the key 00 to 0f.
+        // The vector of the reference implementation: SipHash-2-4-128 of eight bytes 00 to 07 by
+        // the key 00 to 0f.
         let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
         let expected = u128::from_le_bytes([
             0x3b, 0x62, 0xa9, 0xba, 0x62, 0x58, 0xf5, 0x61, 0x0f, 0x83, 0xe2, 0x64, 0xf3, 0x14, 0x97, 0xb4,

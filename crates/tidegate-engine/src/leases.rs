@@ -1,12 +1,15 @@
-//! The leases of this member: a holder for each key it meets, what the holders want to ask the store, and who waits for it.
+//! The leases of this member: a holder for each key it meets, what the holders want to ask the
+//! store, and who waits for it.
 //!
-//! **One ask for all who wait.** Requests never talk to the store about a lease. They leave the ask in an outbox and wait for
-//! its [`Flight`] to land; whoever drives the engine empties the outbox, carries many asks in one batch, and brings the
-//! answers back. So a hot key combines here, and a request that goes away leaves nothing undone.
+//! **One ask for all who wait.** Requests never talk to the store about a lease. They leave the ask
+//! in an outbox and wait for its [`Flight`] to land; whoever drives the engine empties the outbox,
+//! carries many asks in one batch, and brings the answers back. So a hot key combines here, and a
+//! request that goes away leaves nothing undone.
 //!
-//! **Bounds.** At most [`LeaseConfig::holders_max`] holders, and of one namespace its share of them. Each stands in a queue by the instant at which to look at it
-//! again: to renew, or to drop it once nothing would be lost. When all places are taken and none can be dropped, a key
-//! without a holder is answered as one that finds no place in the table of keys.
+//! **Bounds.** At most [`LeaseConfig::holders_max`] holders, and of one namespace its share of
+//! them. Each stands in a queue by the instant at which to look at it again: to renew, or to drop
+//! it once nothing would be lost. When all places are taken and none can be dropped, a key without
+//! a holder is answered as one that finds no place in the table of keys.
 
 mod flight;
 mod silence;
@@ -42,11 +45,12 @@ pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 pub struct LeaseConfig {
     /// This run of this member: a number that no other run of any member has. Draw it at random.
     pub member: u64,
-    /// How many keys may have a lease here at once, in [shares](Shares) for each namespace. Default 1 048 576, about 300 bytes each while it is used; at least 1.
+    /// How many keys may have a lease here at once, in [shares](Shares) for each namespace. Default
+    /// 1 048 576, about 300 bytes each while it is used; at least 1.
     pub holders_max: usize,
-    /// Over how many locks holders are spread at most, for threads that decide at once. Default 64, and fewer where
-    /// `holders_max` is small; 1 where a single thread does everything, which then has less to look through. At least 1, at most
-    /// 1024, and rounded up to a power of two.
+    /// Over how many locks holders are spread at most, for threads that decide at once. Default 64,
+    /// and fewer where `holders_max` is small; 1 where a single thread does everything, which then
+    /// has less to look through. At least 1, at most 1024, and rounded up to a power of two.
     pub locks_max: usize,
 }
 
@@ -66,7 +70,8 @@ const SHARD_HOLDERS: usize = 256;
 /// The shortest time after which a holder is looked at again.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 
-/// How far the clocks of member and store may be apart for units to be given back to a window shortly before its end.
+/// How far the clocks of member and store may be apart for units to be given back to a window
+/// shortly before its end.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 
 /// How many holders are loaded at a time of those that are to be looked at.
@@ -75,7 +80,8 @@ const LOOKS_TOGETHER: usize = 16;
 /// How many holders are looked at to make room for one more.
 const RECLAIM_STEPS: usize = 8;
 
-/// Several asks on their way to the store, in one batch. Carry [`LeaseBatch::batch`] there and hand the answer, or the error, to
+/// Several asks on their way to the store, in one batch. Carry [`LeaseBatch::batch`] there and hand
+/// the answer, or the error, to
 /// [`crate::Engine::lease_answered`]: one that is dropped instead leaves its keys waiting for it.
 #[derive(Debug)]
 #[must_use = "keys wait for the answer"]
@@ -91,8 +97,8 @@ impl LeaseBatch {
         &self.batch
     }
 
-    /// Has the store do this, too, in the same step; `false` if it has no room. The outcomes of these operations are the last of the
-    /// answer.
+    /// Has the store do this, too, in the same step; `false` if it has no room. The outcomes of
+    /// these operations are the last of the answer.
     pub fn ride(&mut self, operations: impl ExactSizeIterator<Item = Operation>, note: NoteChange) -> bool {
         let has_room = self.batch.operations.len() + operations.len() <= Batch::OPERATIONS_MAX;
         if has_room {
@@ -102,8 +108,8 @@ impl LeaseBatch {
         has_room
     }
 
-    /// Starts loading what its answer changes, so that taking that in later waits less; of several batches the loads overlap. Changes
-    /// nothing.
+    /// Starts loading what its answer changes, so that taking that in later waits less; of several
+    /// batches the loads overlap. Changes nothing.
     pub fn touch(&self) {
         let touch = |due: &Due| due.about.number ^ u64::from(due.flight.has_failed());
         // The loads must not be optimised away: they are the point.
@@ -140,14 +146,17 @@ struct Due {
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseCharge {
     pub(crate) about: Arc<About>,
-    /// What it took; none of a shadow limit that would have refused, or of one that admits while the store is away.
+    /// What it took; none of a shadow limit that would have refused, or of one that admits while
+    /// the store is away.
     pub(crate) cost: Option<Cost>,
     /// When it was taken.
     pub(crate) taken_at: Timestamp,
-    /// The use of the limit after this charge, as far as this member knows it; `None` if it was told nothing.
+    /// The use of the limit after this charge, as far as this member knows it; `None` if it was
+    /// told nothing.
     pub(crate) balance: Option<Balance>,
     pub(crate) shadow_refused: bool,
-    /// Which tokens were taken; `None` if none were, or of those that were granted to the requests that waited and to no other.
+    /// Which tokens were taken; `None` if none were, or of those that were granted to the requests
+    /// that waited and to no other.
     pub(crate) stamp: Option<Stamp>,
     /// Whether it is a good time to ask the store, once nothing is put back any more.
     pub(crate) renew: bool,
@@ -160,7 +169,8 @@ impl LeaseCharge {
         Self { about, cost, taken_at: now, balance, shadow_refused: false, stamp, renew: false }
     }
 
-    /// Whether the window that it was taken from lasts for certain, so that what is given back is given back to it.
+    /// Whether the window that it was taken from lasts for certain, so that what is given back is
+    /// given back to it.
     pub(crate) fn lasts(&self, now: Timestamp) -> bool {
         match &self.about.algorithm {
             Algorithm::Bucket(_) => true,
@@ -184,7 +194,8 @@ pub(crate) enum Taken {
     },
     /// It is more than the limit ever has.
     Never,
-    /// The store is silent and the lease has not what is asked for, or it has lost what was used of the quota.
+    /// The store is silent and the lease has not what is asked for, or it has lost what was used of
+    /// the quota.
     Silent(Silent),
     /// There is no place for another holder before then.
     Full {
@@ -196,8 +207,8 @@ pub(crate) enum Taken {
 pub(crate) struct Leases {
     config: LeaseConfig,
     shards: Box<[Mutex<Shard>]>,
-    /// For each shard when to look at its next holder, in nanoseconds, so that nobody takes a lock to learn that it is not yet time.
-    /// Written under the shard's lock.
+    /// For each shard when to look at its next holder, in nanoseconds, so that nobody takes a lock
+    /// to learn that it is not yet time. Written under the shard's lock.
     next_looks: Box<[AtomicU64]>,
     held: AtomicUsize,
     incarnations: AtomicU32,
@@ -218,7 +229,8 @@ pub(crate) struct Leases {
 struct Shard {
     /// Boxed, as tables keep a good part of their places free.
     slots: HashMap<u64, Box<Slot>, ahash::RandomState>,
-    /// When to look at each holder again, the next one first. Entries that are no longer a slot's own mean nothing.
+    /// When to look at each holder again, the next one first. Entries that are no longer a slot's
+    /// own mean nothing.
     looks: Looks,
 }
 
@@ -314,7 +326,8 @@ impl Leases {
         }
     }
 
-    /// Takes the cost of a request from the lease of its key. `about` says which key of the store it is, for a key without one.
+    /// Takes the cost of a request from the lease of its key. `about` says which key of the store
+    /// it is, for a key without one.
     pub(crate) fn take<E>(
         &self,
         asked: &Asked<'_>,
@@ -341,7 +354,8 @@ impl Leases {
         if let Err(until) = self.make_room(shard, asked.owner, key, now) {
             return Ok(Taken::Full { until });
         }
-        // Relaxed: only the number must be new. It wraps long after the former holder of a key is forgotten.
+        // Relaxed: only the number must be new. It wraps long after the former holder of a key is
+        // forgotten.
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         let terms = self.terms_of(asked.limit);
         let mut slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about));
@@ -355,7 +369,8 @@ impl Leases {
         if slot.numbers != asked.limit.numbers() {
             slot.renumber(asked.limit, self.terms_of(asked.limit), now);
         }
-        // Relaxed: a hint. Where the store has answered other asks since, this one may be answered, too.
+        // Relaxed: a hint. Where the store has answered other asks since, this one may be answered,
+        // too.
         let answered_at = Timestamp::from_nanos(self.answered_at.load(Ordering::Relaxed));
         if slot.holder.is_unanswered()
             && answered_at > slot.holder.ended()
@@ -413,8 +428,9 @@ impl Leases {
         }
     }
 
-    /// Undoes what was taken for a request that does not go ahead. What was granted to it alone, and of a window that has not ended what
-    /// finds no place in the lease any more, is given back to the ledger with the next asks; what trickled in comes again by itself.
+    /// Undoes what was taken for a request that does not go ahead. What was granted to it alone,
+    /// and of a window that has not ended what finds no place in the lease any more, is given back
+    /// to the ledger with the next asks; what trickled in comes again by itself.
     pub(crate) fn undo(&self, charge: &LeaseCharge, now: Timestamp) {
         let Some(cost) = charge.cost else { return };
         let left = cost.units() - self.put_back(charge, cost.units(), now);
@@ -445,7 +461,8 @@ impl Leases {
         }
     }
 
-    /// Has the store undo what a batch may have charged that was not answered in time, and whose requests were refused.
+    /// Has the store undo what a batch may have charged that was not answered in time, and whose
+    /// requests were refused.
     pub(crate) fn post_undo(&self, undo: Batch) {
         self.post(|outbox| outbox.undos.push(undo));
     }
@@ -457,7 +474,8 @@ impl Leases {
         }
     }
 
-    /// By which share this member decides a key alone while the store is silent; `None` for a key without a holder.
+    /// By which share this member decides a key alone while the store is silent; `None` for a key
+    /// without a holder.
     pub(crate) fn share(&self, key: u64) -> Option<Share> {
         let members = self.members.load(Ordering::Relaxed);
         self.shard(key).slots.get(&key).map(|slot| slot.holder.share(&slot.terms, members))
@@ -524,7 +542,8 @@ impl Leases {
         Poll::Ready(batches)
     }
 
-    /// Takes in what became of asks. The keys for which a silence has ended in which this member decided alone.
+    /// Takes in what became of asks. The keys for which a silence has ended in which this member
+    /// decided alone.
     pub(crate) fn answered(
         &self,
         asked: LeaseBatch,
@@ -554,7 +573,8 @@ impl Leases {
         heard
     }
 
-    /// Takes in what became of one ask; whether a silence has ended for its key in which this member decided alone.
+    /// Takes in what became of one ask; whether a silence has ended for its key in which this
+    /// member decided alone.
     fn land(&self, due: &Due, grant: Option<(Grant, LedgerLevel)>, now: Timestamp) -> bool {
         let (mut units, mut was_alone) = (0, false);
         {
@@ -582,7 +602,8 @@ impl Leases {
         was_alone
     }
 
-    /// Looks at the holders whose time has come: some ask, some are dropped. When the next is to be looked at.
+    /// Looks at the holders whose time has come: some ask, some are dropped. When the next is to be
+    /// looked at.
     pub(crate) fn tick(&self, now: Timestamp) -> Option<Timestamp> {
         let mut next = u64::MAX;
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
@@ -653,7 +674,8 @@ impl Leases {
         Err(next.unwrap_or(now.saturating_add(Terms::PERIOD)).max(now.saturating_add(LOOK_MIN)))
     }
 
-    /// Gives all leases back, for good: the last asks of this member. Keys that are asked for afterwards get new ones.
+    /// Gives all leases back, for good: the last asks of this member. Keys that are asked for
+    /// afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> LeaseBatches {
         let (mut dues, refunds, undos) = lock(&self.outbox).take();
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {

@@ -1,8 +1,9 @@
-//! The one pipeline that joins Tidegate's planes: what callers were promised (limits), what a partitioned store can
-//! do (capacity), and what the system can bear right now (overload).
+//! The one pipeline that joins Tidegate's planes: what callers were promised (limits), what a
+//! partitioned store can do (capacity), and what the system can bear right now (overload).
 //!
-//! Pure and sans-IO: it takes requests, events and `now`, and returns decisions, batches for a store, and the next
-//! instant at which it wants to be called. Doors, proxy, layers and simulator call nothing else.
+//! Pure and sans-IO: it takes requests, events and `now`, and returns decisions, batches for a
+//! store, and the next instant at which it wants to be called. Doors, proxy, layers and simulator
+//! call nothing else.
 //!
 //! ```
 //! use tidegate::{Algorithm, Limit, Rate, Timestamp};
@@ -16,9 +17,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits and leases, charged. (3) Capacity units.
-//! (4) One batch for all `exact` limits, which the caller carries to the store. (5) The place in flight. A refusal
-//! anywhere gives back what was taken before it, last first; in sequence every state is then byte for byte as it was.
+//! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits and leases,
+//! charged. (3) Capacity units. (4) One batch for all `exact` limits, which the caller carries to
+//! the store. (5) The place in flight. A refusal anywhere gives back what was taken before it, last
+//! first; in sequence every state is then byte for byte as it was.
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,15 @@
 //! Under which name a limit counts, however often it was renamed.
 //!
-//! What a limit has used belongs to its identity: namespace, name, attributes of the key, algorithm. A limit that is renamed
-//! with `was:` goes on counting under the name it first had, so that nothing moves in memory or in a store. That name is
-//! remembered for every limit, also when `was:` is no longer written; and when a new limit takes the old name, it gets a
-//! name of its own to count under.
+//! What a limit has used belongs to its identity: namespace, name, attributes of the key,
+//! algorithm. A limit that is renamed with `was:` goes on counting under the name it first had, so
+//! that nothing moves in memory or in a store. That name is remembered for every limit, also when
+//! `was:` is no longer written; and when a new limit takes the old name, it gets a name of its own
+//! to count under.
 //!
-//! - `was: W` is obeyed once, when it is first seen: by a limit without a history of its own, or by one whose history
-//!   another limit takes at the same time (two limits that swap names). W must have been counted, and must be gone or be
-//!   renamed itself. Otherwise it is ignored, which the report says.
+//! - `was: W` is obeyed once, when it is first seen: by a limit without a history of its own, or by
+//!   one whose history another limit takes at the same time (two limits that swap names). W must
+//!   have been counted, and must be gone or be renamed itself. Otherwise it is ignored, which the
+//!   report says.
 //! - Taking `was:` away and writing it again later asks anew.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +22,9 @@ use crate::engine::NamespaceConfig;
 use crate::notes::{self, NoteError};
 use crate::stable_hash::name_of;
 
-/// How many limits are remembered, those that a policy no longer has among them. When there are more, limits that are gone
-/// are forgotten first, then limits that count under their own name; only renamed limits of the policy are always kept.
+/// How many limits are remembered, those that a policy no longer has among them. When there are
+/// more, limits that are gone are forgotten first, then limits that count under their own name;
+/// only renamed limits of the policy are always kept.
 pub const LINEAGE_MAX: usize = 1 << 16;
 
 /// Under which name each limit counts.

@@ -106,7 +106,8 @@ pub(crate) struct OperationNote {
 }
 
 impl OperationNote {
-    /// `None` for an operation that holds nothing, or with an algorithm that this version cannot store.
+    /// `None` for an operation that holds nothing, or with an algorithm that this version cannot
+    /// store.
     pub(crate) fn of(operation: &Operation) -> Option<Self> {
         let holder = match operation.kind {
             Kind::Check { .. } => None,

@@ -1,10 +1,12 @@
 //! Other numbers for some keys, set while running.
 //!
-//! **Which numbers count** for a key: an override set at run time before one of the policy, however many attributes either
-//! names; of those of one kind the one that names more attributes; then the one that was written or set first.
+//! **Which numbers count** for a key: an override set at run time before one of the policy, however
+//! many attributes either names; of those of one kind the one that names more attributes; then the
+//! one that was written or set first.
 //!
-//! An override belongs to the limit it was set for, by the name that limit counts under: it follows a limit that is renamed,
-//! waits as *dormant* while its limit is gone or does not take it any more, and applies again when it does.
+//! An override belongs to the limit it was set for, by the name that limit counts under: it follows
+//! a limit that is renamed, waits as *dormant* while its limit is gone or does not take it any
+//! more, and applies again when it does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +19,11 @@ use crate::notes::{self, NoteError};
 use crate::numbers::{Numbers, in_words};
 use crate::stable_hash::name_of;
 
-/// How many overrides may be set at run time, those that are dormant or expired among them. One more is an error and
-/// changes nothing; one for attributes that have one already replaces it.
+/// How many overrides may be set at run time, those that are dormant or expired among them. One
+/// more is an error and changes nothing; one for attributes that have one already replaces it.
 ///
-/// All namespaces share them. Half of them is divided into shares, one for each namespace, that no other namespace can
-/// take; the other half belongs to the first that sets them.
+/// All namespaces share them. Half of them is divided into shares, one for each namespace, that no
+/// other namespace can take; the other half belongs to the first that sets them.
 pub const RUNTIME_OVERRIDES_MAX: usize = 10_000;
 
 /// Other numbers for the keys of a limit whose attributes have some values, set while running.
@@ -31,8 +33,8 @@ pub struct RuntimeOverride {
     pub namespace: String,
     /// The name of the limit. After the limit was renamed, its new name.
     pub limit: String,
-    /// Attributes of the limit's key with the values they must have; at least one, not necessarily all. Their order does
-    /// not matter.
+    /// Attributes of the limit's key with the values they must have; at least one, not necessarily
+    /// all. Their order does not matter.
     pub when: Vec<(String, String)>,
     /// The limit's algorithm, with the numbers for those keys.
     pub algorithm: Algorithm,
@@ -44,7 +46,8 @@ pub struct RuntimeOverride {
     pub by: String,
     /// When it was set.
     pub set_at: Timestamp,
-    /// The name its limit counts under. The engine fills it in when the override is set, whatever stands here.
+    /// The name its limit counts under. The engine fills it in when the override is set, whatever
+    /// stands here.
     pub counts_as: Option<String>,
 }
 
@@ -90,7 +93,8 @@ impl RuntimeOverride {
         in_words(&self.algorithm)
     }
 
-    /// The note that keeps it over a restart; `None` if its algorithm is one that this version cannot store.
+    /// The note that keeps it over a restart; `None` if its algorithm is one that this version
+    /// cannot store.
     pub fn to_note(&self) -> Option<Note> {
         let value = OverrideNote {
             namespace: self.namespace.clone(),
@@ -201,13 +205,15 @@ impl Overrides {
 
     /// Whether this namespace may set one more and leave every other of these namespaces its share.
     ///
-    /// What all hold and what the shares leave unused together is at most [`RUNTIME_OVERRIDES_MAX`] after every call that
-    /// says yes, so one that holds less than its share finds room. After a reload with more namespaces the shares are
-    /// smaller, and what was set before stays set: until some are removed, a namespace may then find less.
+    /// What all hold and what the shares leave unused together is at most [`RUNTIME_OVERRIDES_MAX`]
+    /// after every call that says yes, so one that holds less than its share finds room. After a
+    /// reload with more namespaces the shares are smaller, and what was set before stays set: until
+    /// some are removed, a namespace may then find less.
     pub(crate) fn has_share<'n>(&self, namespace: &str, all: impl Iterator<Item = &'n str> + Clone) -> bool {
         let share = RUNTIME_OVERRIDES_MAX / 2 / all.clone().count().max(1);
         if self.0.len() < RUNTIME_OVERRIDES_MAX / 2 || self.0.len() >= RUNTIME_OVERRIDES_MAX {
-            // Nobody can have taken of a share yet; or there is nothing left to share, which `set` says.
+            // Nobody can have taken of a share yet; or there is nothing left to share, which `set`
+            // says.
             return true;
         }
         let held = |namespace: &str| self.iter().filter(|one| one.namespace == namespace).count();

@@ -10,8 +10,8 @@ use tidegate_store::Batch;
 
 use crate::stable_hash::name_of;
 
-/// How many refund keys are remembered, in [shares](Shares) for each namespace. A refund that finds no place is refused rather
-/// than applied unremembered.
+/// How many refund keys are remembered, in [shares](Shares) for each namespace. A refund that finds
+/// no place is refused rather than applied unremembered.
 pub const REFUND_KEYS_MAX: usize = 1 << 18;
 
 /// How long a refund key is remembered. A repetition after that is a new refund.
@@ -106,8 +106,9 @@ impl RefundKeys {
         Ok(true)
     }
 
-    /// What to ask the store about a refund. The same refund asks the same again, whoever asks it how often, until it is
-    /// [remembered](RefundKeys::remember) or [given up](RefundKeys::give_up): so the store sees one batch, and does it once.
+    /// What to ask the store about a refund. The same refund asks the same again, whoever asks it
+    /// how often, until it is [remembered](RefundKeys::remember) or [given
+    /// up](RefundKeys::give_up): so the store sees one batch, and does it once.
     pub(crate) fn ask(
         &self,
         key: RefundKey,
@@ -125,7 +126,8 @@ impl RefundKeys {
         Ok(Known::Ask { batch, again: false })
     }
 
-    /// Forgets a refund that the store certainly did not carry out, unless somebody else had more luck.
+    /// Forgets a refund that the store certainly did not carry out, unless somebody else had more
+    /// luck.
     pub(crate) fn give_up(&self, name: RefundName, now: Timestamp) {
         let mut seen = self.seen(now);
         if let Some(known) = seen.keys.get(&name).filter(|known| known.asked.is_some()) {
@@ -136,7 +138,8 @@ impl RefundKeys {
         }
     }
 
-    /// Remembers a refund that was applied before a restart, until `until`, also beyond the share of its namespace.
+    /// Remembers a refund that was applied before a restart, until `until`, also beyond the share
+    /// of its namespace.
     pub(crate) fn restore(
         &self,
         key: RefundKey,

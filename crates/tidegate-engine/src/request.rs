@@ -14,7 +14,8 @@ pub struct Request<'a> {
     pub namespace: &'a str,
     /// What limits match on and count by.
     pub attributes: Attributes<'a>,
-    /// Who pays; decides the cohort when the system sheds. Default: nobody, one cohort for all such requests.
+    /// Who pays; decides the cohort when the system sheds. Default: nobody, one cohort for all such
+    /// requests.
     pub tenant: Option<&'a str>,
     /// What it weighs. Default 1.
     pub cost: Cost,
@@ -26,7 +27,8 @@ pub struct Request<'a> {
     pub access: Option<Access<'a>>,
     /// Which try this is, from 0. Carried for demand, which counts first tries only.
     pub attempt: u32,
-    /// When the caller stops waiting. A request past its deadline is refused before anything is charged.
+    /// When the caller stops waiting. A request past its deadline is refused before anything is
+    /// charged.
     pub deadline: Option<Timestamp>,
     /// A ticket from an earlier deferral. Carried; tickets are not issued yet.
     pub ticket: Option<&'a str>,

@@ -1,14 +1,17 @@
-//! A hash that is the same in every process and every version: SipHash-2-4 of Aumasson and Bernstein, twice.
+//! A hash that is the same in every process and every version: SipHash-2-4 of Aumasson and
+//! Bernstein, twice.
 //!
-//! What is named by it outlives the process, so it must not come from a hasher that is seeded anew at each start or that
-//! may change with its version. The two keys are fixed and public: it tells names apart, it keeps no secret.
+//! What is named by it outlives the process, so it must not come from a hasher that is seeded anew
+//! at each start or that may change with its version. The two keys are fixed and public: it tells
+//! names apart, it keeps no secret.
 
 use siphasher::sip::SipHasher24;
 
 const KEYS: [[u64; 2]; 2] =
     [[0x7469_6465_6761_7465, 0x6e61_6d65_732d_6869], [0x7469_6465_6761_7465, 0x6e61_6d65_732d_6c6f]];
 
-/// 128 bits that name this list of parts; each is written with its length, so that no two lists give the same bytes.
+/// 128 bits that name this list of parts; each is written with its length, so that no two lists
+/// give the same bytes.
 pub(crate) fn name_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u128 {
     let mut bytes = Vec::with_capacity(128);
     for part in parts {

@@ -1,4 +1,5 @@
-//! Several requests that go ahead together or not at all: what the engine answers, and what they hold.
+//! Several requests that go ahead together or not at all: what the engine answers, and what they
+//! hold.
 
 use core::ops::Range;
 use core::slice;
@@ -31,15 +32,15 @@ pub enum StepAll {
 pub enum DecisionAll {
     /// All may go ahead.
     Admit(Permits),
-    /// None may, and nothing stays charged. For each request, in their order, why it was refused; `None` for those that
-    /// were not asked or would have been admitted. At least one was refused.
+    /// None may, and nothing stays charged. For each request, in their order, why it was refused;
+    /// `None` for those that were not asked or would have been admitted. At least one was refused.
     Refuse(Vec<Option<Refusal<'static>>>),
 }
 
 /// What requests hold that were admitted together: a permit for each, in their order.
 ///
-/// Settle them together with [`crate::Engine::settle_all`], or take them apart and settle each by itself. Dropping them
-/// drops each.
+/// Settle them together with [`crate::Engine::settle_all`], or take them apart and settle each by
+/// itself. Dropping them drops each.
 #[derive(Debug)]
 #[must_use = "dropping permits gives back what they lend"]
 pub struct Permits(pub(crate) SmallVec<[Permit; 1]>);
@@ -83,13 +84,13 @@ impl IntoIterator for Permits {
 #[derive(Debug, Default)]
 #[must_use = "the store must hear of what was given back"]
 pub struct SettledAll {
-    /// Batches for the store, as few as there may be and usually none, in this order; their answers change nothing any
-    /// more.
+    /// Batches for the store, as few as there may be and usually none, in this order; their answers
+    /// change nothing any more.
     pub batches: Vec<Batch>,
 }
 
-/// Requests that wait, for the store or for leases. Dropping those that wait for the store leaves their local charges as they are,
-/// as if the answer were lost.
+/// Requests that wait, for the store or for leases. Dropping those that wait for the store leaves
+/// their local charges as they are, as if the answer were lost.
 ///
 /// They are resumed by the engine that began them, or by one of a later configuration.
 #[derive(Debug)]
@@ -129,7 +130,8 @@ pub enum AdmitAllError {
     },
 }
 
-/// Requests, one or several, that are not decided yet. Boxed by what they wait for, since they are handed on often.
+/// Requests, one or several, that are not decided yet. Boxed by what they wait for, since they are
+/// handed on often.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// The store is asked something.
@@ -202,7 +204,8 @@ pub(crate) struct Party {
 pub(crate) struct Question {
     /// The place of the request.
     pub(crate) at: usize,
-    /// A name that nothing else has: of whoever holds what is lent, and of the batch if the question stands first in one.
+    /// A name that nothing else has: of whoever holds what is lent, and of the batch if the
+    /// question stands first in one.
     pub(crate) id: RequestId,
     pub(crate) exact: Vec<ExactName>,
     /// One for each exact limit; none any more once they are in a batch.

@@ -12,7 +12,8 @@ use tidegate_wire::envoy::metadata;
 use crate::Taken;
 use crate::told::{assert_refused, assert_told};
 
-/// When requests come: in one window, in the next one, after the clock went back, and at the end of time.
+/// When requests come: in one window, in the next one, after the clock went back, and at the end of
+/// time.
 const INSTANTS: [Timestamp; 6] = [
     Timestamp::from_secs(1_700_000_003),
     Timestamp::from_secs(1_700_000_003),
@@ -28,13 +29,15 @@ const WORDS_MAX: usize = 16;
 /// How many descriptors one request has.
 const DESCRIPTORS_MAX: usize = 5;
 
-/// What is asked for one request: to give back, to charge what can refuse, what cannot, and to take back.
+/// What is asked for one request: to give back, to charge what can refuse, what cannot, and to take
+/// back.
 const QUESTIONS_MAX: usize = 4;
 
-/// Reads bytes as one file, and decides requests whose descriptors are made of its words, under several settings.
+/// Reads bytes as one file, and decides requests whose descriptors are made of its words, under
+/// several settings.
 ///
-/// The settings change nothing about whether it is read; every request is asked about a few times at most and answered
-/// for each of its descriptors, with numbers that the file allows.
+/// The settings change nothing about whether it is read; every request is asked about a few times
+/// at most and answered for each of its descriptors, with numbers that the file allows.
 pub fn envoy_files(bytes: &[u8]) -> Taken {
     let text = String::from_utf8_lossy(bytes);
     let words: Vec<&str> = words(&text).take(WORDS_MAX).collect();
@@ -106,7 +109,8 @@ fn decide(files: &Files, words: &[&str]) {
     }
 }
 
-/// Descriptors of words that stand near each other, plain and with everything a descriptor may bring.
+/// Descriptors of words that stand near each other, plain and with everything a descriptor may
+/// bring.
 fn descriptors<'a>(words: &[&'a str]) -> Vec<Descriptor<'a>> {
     let mut all = vec![
         Descriptor::new([("a", "x")]),

@@ -1,10 +1,12 @@
 //! What must hold whatever strangers send: one function for each thing that reads what they do.
 //!
-//! Each function takes any bytes, reads them as the daemon does, goes on with what was read as far as it goes without
-//! a socket, and panics where a claim does not hold. The fuzzer in `fuzz/` looks for such bytes; the test of this crate
-//! replays what is kept there, so that every run of the tests tries the shapes that are known.
+//! Each function takes any bytes, reads them as the daemon does, goes on with what was read as far
+//! as it goes without a socket, and panics where a claim does not hold. The fuzzer in `fuzz/` looks
+//! for such bytes; the test of this crate replays what is kept there, so that every run of the
+//! tests tries the shapes that are known.
 //!
-//! The same bytes always do the same: there is no clock and no randomness here, what has to vary is made of the bytes.
+//! The same bytes always do the same: there is no clock and no randomness here, what has to vary is
+//! made of the bytes.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +34,7 @@ pub enum Taken {
 /// A function of this crate: any bytes in, a panic where a claim is broken.
 pub type Target = fn(&[u8]) -> Taken;
 
-/// Every target by its name, which is that of its folders under `fuzz/corpus` and `fuzz/regressions`.
+/// Every target by its name, which is that of its folders under `fuzz/corpus` and
+/// `fuzz/regressions`.
 pub const TARGETS: [(&str, Target); 4] =
     [("resp", resp), ("rls", rls), ("envoy_files", envoy_files), ("policy", policy)];

@@ -55,8 +55,9 @@ const VALUES: [&str; 12] = [
 
 /// Reads bytes as a policy, and decides requests by what it says.
 ///
-/// A policy that is refused says why and where; one that is accepted makes an engine, is the same as itself, and decides
-/// without writing anything for what it refuses, as looking and explaining have said before.
+/// A policy that is refused says why and where; one that is accepted makes an engine, is the same
+/// as itself, and decides without writing anything for what it refuses, as looking and explaining
+/// have said before.
 pub fn policy(bytes: &[u8]) -> Taken {
     let environment = |name: &str| match name.len() {
         1 => Some("5".to_owned()),
@@ -124,7 +125,8 @@ fn decide(engine: &Engine, namespace: &NamespacePolicy, draws: &mut Draws) {
     }
 }
 
-/// Decides one request, and holds the decision against what was said before it and against what it left.
+/// Decides one request, and holds the decision against what was said before it and against what it
+/// left.
 fn admit(
     engine: &Engine,
     namespace: &NamespacePolicy,
@@ -165,8 +167,8 @@ fn admit(
     permit
 }
 
-/// The attributes that the limits of a namespace look at, with values of its overrides or of a list; now and then one is
-/// missing.
+/// The attributes that the limits of a namespace look at, with values of its overrides or of a
+/// list; now and then one is missing.
 fn attributes<'a>(
     namespace: &'a NamespacePolicy,
     round: usize,

@@ -13,13 +13,14 @@ use crate::Taken;
 /// A command is cut at every byte up to this many of them, and longer ones at as many places.
 const CUTS_MAX: usize = 512;
 
-/// The most that a reader may be told to wait for: the longest command, and the fewest bytes of arguments it may announce.
+/// The most that a reader may be told to wait for: the longest command, and the fewest bytes of
+/// arguments it may announce.
 const WAITED_FOR_BYTES_MAX: usize = COMMAND_BYTES_MAX + 8 * ARGUMENTS_MAX;
 
 /// Reads bytes as a connection does, command after command, to their end or to the first error.
 ///
-/// However they are cut, the same commands come out; what is kept of a command is within its own bytes, and written as
-/// an array it is read as the same command again.
+/// However they are cut, the same commands come out; what is kept of a command is within its own
+/// bytes, and written as an array it is read as the same command again.
 pub fn resp(bytes: &[u8]) -> Taken {
     let mut rest = bytes;
     loop {

@@ -24,8 +24,8 @@ const LIMIT_NAME_CHARS_MAX: usize = 128;
 
 /// Reads a serialized request, and answers it with outcomes made up for each of its descriptors.
 ///
-/// What is read says what the message says and is within the bounds; no value of an attribute is lost; the answer can be
-/// sent, whatever stands in it.
+/// What is read says what the message says and is within the bounds; no value of an attribute is
+/// lost; the answer can be sent, whatever stands in it.
 pub fn rls(bytes: &[u8]) -> Taken {
     let Ok(request) = RateLimitRequest::decode(bytes) else { return Taken::Refused };
     let asked = match Asked::read(&request) {

@@ -1,4 +1,5 @@
-//! The lease protocol of [`tidegate::lease`](https://docs.rs/tidegate) in every order of events that small fleets allow.
+//! The lease protocol of [`tidegate::lease`](https://docs.rs/tidegate) in every order of events
+//! that small fleets allow.
 //!
-//! There is nothing to use here: the model and what it must satisfy are the tests of this crate. `docs/leases.md` says what
-//! is modelled and what is not.
+//! There is nothing to use here: the model and what it must satisfy are the tests of this crate.
+//! `docs/leases.md` says what is modelled and what is not.

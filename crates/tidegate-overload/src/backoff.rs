@@ -1,7 +1,7 @@
 //! How long those who are shed are told to stay away.
 //!
-//! The rule of Kubernetes' priority and fairness: start at a second, double while shedding goes on undiminished, at most
-//! [`RETRY_MAX`]; come down a second at a time when it abates.
+//! The rule of Kubernetes' priority and fairness: start at a second, double while shedding goes on
+//! undiminished, at most [`RETRY_MAX`]; come down a second at a time when it abates.
 
 use core::time::Duration;
 

@@ -1,11 +1,13 @@
 //! The admission cursor: the least important request that is still served.
 //!
-//! A request's level is its class times [`COHORTS`] plus its cohort, a keyed hash of the tenant that changes every
-//! hour. Levels below the cursor are shed. A class is therefore shed only after all lower ones are, and within a class
-//! whole tenants are, rather than a part of everybody's requests: a task of many calls is served wholly or not at all.
+//! A request's level is its class times [`COHORTS`] plus its cohort, a keyed hash of the tenant
+//! that changes every hour. Levels below the cursor are shed. A class is therefore shed only after
+//! all lower ones are, and within a class whole tenants are, rather than a part of everybody's
+//! requests: a task of many calls is served wholly or not at all.
 //!
-//! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a decrease in proportion
-//! to how far pressure is over target (Breakwater, OSDI'20) and an opening in one step.
+//! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a
+//! decrease in proportion to how far pressure is over target (Breakwater, OSDI'20) and an opening
+//! in one step.
 
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
@@ -49,7 +51,8 @@ impl Cursor {
         self.0 % COHORTS
     }
 
-    /// Where the cursor must stand so that of the offered cost (by level) at most `allowed` is served.
+    /// Where the cursor must stand so that of the offered cost (by level) at most `allowed` is
+    /// served.
     ///
     /// The most important levels are filled first; the level that no longer fits is shed whole.
     pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: u64) -> Self {
@@ -67,8 +70,8 @@ impl Cursor {
 /// The level of a request: its class, and within it the cohort of its tenant in this hour.
 pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> u16 {
     let hour = now.as_nanos() / HOUR_NS;
-    // The same on every machine, unlike hashes that use what the processor has: members of a fleet with one seed shed
-    // the same tenants, and a simulation repeats anywhere.
+    // The same on every machine, unlike hashes that use what the processor has: members of a fleet
+    // with one seed shed the same tenants, and a simulation repeats anywhere.
     let mut hasher = DefaultHasher::new();
     (seed, hour, tenant).hash(&mut hasher);
     let cohort = (hasher.finish() >> 32) as u16 % COHORTS;

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A place in flight. It is not given back by dropping: whoever holds it hands it to `Overload::give_back`.
+/// A place in flight. It is not given back by dropping: whoever holds it hands it to
+/// `Overload::give_back`.
 #[derive(Debug)]
 #[must_use = "a place that is not given back is lost"]
 pub struct InFlightPermit(());
@@ -50,7 +51,8 @@ impl InFlight {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How hard pressed the bound was since the last call: the peak of what was wanted, over the bound.
+    /// How hard pressed the bound was since the last call: the peak of what was wanted, over the
+    /// bound.
     #[expect(
         clippy::cast_precision_loss,
         reason = "counts are far below 2^53, and pressure is a rough number"

@@ -1,7 +1,9 @@
-//! The overload plane: what the system can bear right now, and who is served first when it cannot bear all.
+//! The overload plane: what the system can bear right now, and who is served first when it cannot
+//! bear all.
 //!
-//! This version has two of its mechanisms: a bound on the work in flight, and the admission cursor, which sheds the
-//! least important classes first. Both are pure: requests, signals and `now` go in, answers come out.
+//! This version has two of its mechanisms: a bound on the work in flight, and the admission cursor,
+//! which sheds the least important classes first. Both are pure: requests, signals and `now` go in,
+//! answers come out.
 //!
 //! ```
 //! use tidegate::{Class, Cost, Timestamp};

@@ -108,7 +108,8 @@ pub struct Overload {
     cohort_seed: u64,
     cursor: AtomicU16,
     retry_seconds: AtomicU64,
-    /// The cost offered at each level since the last tick: what was shed counts as what was served does.
+    /// The cost offered at each level since the last tick: what was shed counts as what was served
+    /// does.
     offered: Box<[AtomicU64; LEVELS]>,
     shed: AtomicU64,
     control: Mutex<Control>,
@@ -128,8 +129,8 @@ struct Control {
 }
 
 impl Overload {
-    /// The most of one request's cost that counts as offered: 2^32, so that no number of requests in a tick can wrap
-    /// a sum of them.
+    /// The most of one request's cost that counts as offered: 2^32, so that no number of requests
+    /// in a tick can wrap a sum of them.
     pub const OFFERED_COST_MAX: u64 = 1 << 32;
 
     /// A plane with these settings: no pressure, the cursor open.
@@ -157,8 +158,9 @@ impl Overload {
         })
     }
 
-    /// Whether the cursor sheds a request, charging nothing. Its cost counts as offered either way, at most
-    /// [`Overload::OFFERED_COST_MAX`] of it; [`Overload::withdraw`] when it turns out to be no demand.
+    /// Whether the cursor sheds a request, charging nothing. Its cost counts as offered either way,
+    /// at most [`Overload::OFFERED_COST_MAX`] of it; [`Overload::withdraw`] when it turns out to be
+    /// no demand.
     pub fn admit_read_only(
         &self,
         class: Class,
@@ -177,11 +179,13 @@ impl Overload {
         Some(Shed::BelowCursor { cursor, retry_after_hint: self.retry_after_hint() })
     }
 
-    /// Takes back that a request was offered: it passed the cursor and then was denied by a limit or throttled by the
-    /// capacity plane, which is no demand on the system. Called with what [`Overload::admit_read_only`] was called with.
+    /// Takes back that a request was offered: it passed the cursor and then was denied by a limit
+    /// or throttled by the capacity plane, which is no demand on the system. Called with what
+    /// [`Overload::admit_read_only`] was called with.
     ///
-    /// Without it, a caller that is far over its limits would take up the cursor's allowance for its class, and lower
-    /// classes would be shed for work that is never done. After a tick in between there is nothing to take back.
+    /// Without it, a caller that is far over its limits would take up the cursor's allowance for
+    /// its class, and lower classes would be shed for work that is never done. After a tick in
+    /// between there is nothing to take back.
     pub fn withdraw(&self, class: Class, tenant: Option<&str>, cost: Cost, now: Timestamp) {
         let offered = &self.offered[usize::from(level_of(class, tenant, self.cohort_seed, now))];
         let cost = offered_cost(cost);
@@ -218,16 +222,19 @@ impl Overload {
         Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
     }
 
-    /// Takes in how hard pressed the system is; counts until a newer one comes, for three ticks at most.
+    /// Takes in how hard pressed the system is; counts until a newer one comes, for three ticks at
+    /// most.
     pub fn event(&self, signal: Signal, _now: Timestamp) {
         let mut control = self.control();
         control.signal = if signal.pressure.is_finite() { signal.pressure.max(0.0) } else { 0.0 };
         control.signal_age = 0;
     }
 
-    /// Moves the cursor by what was offered since the last tick. When the next tick is due; early calls change nothing.
+    /// Moves the cursor by what was offered since the last tick. When the next tick is due; early
+    /// calls change nothing.
     ///
-    /// A clock that steps back delays nothing: the tick is then due again from where the clock stands.
+    /// A clock that steps back delays nothing: the tick is then due again from where the clock
+    /// stands.
     pub fn tick(&self, now: Timestamp) -> Timestamp {
         let mut control = self.control();
         let next = now.saturating_add(TICK);

@@ -1,4 +1,5 @@
-//! From the configuration as it is written to one that works: everything that depends on what the values mean.
+//! From the configuration as it is written to one that works: everything that depends on what the
+//! values mean.
 
 mod algorithm;
 mod authorization;
@@ -27,7 +28,8 @@ use crate::problem::{Report, shown};
 use crate::raw::limit::NumbersConfig;
 use crate::raw::{Config, Namespace};
 
-/// The settings in `config`. They are complete only if `report` has no problem afterwards. `env` reads environment variables.
+/// The settings in `config`. They are complete only if `report` has no problem afterwards. `env`
+/// reads environment variables.
 pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report: &mut Report<'_>) -> Policy {
     let top = Path::default();
     let store = store::store(config.store.as_ref(), env, &top.key("store"), report);

@@ -21,7 +21,8 @@ pub use settings::SettingChange;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// Every limit of either policy: by namespace, those of the new one in its order, then those that are gone.
+    /// Every limit of either policy: by namespace, those of the new one in its order, then those
+    /// that are gone.
     pub limits: Vec<LimitChange>,
     /// Every setting outside of `namespaces:` that differs, in the order of the reference.
     pub settings: Vec<SettingChange>,
@@ -43,7 +44,8 @@ pub struct LimitChange {
     pub numbers: Option<Change>,
     /// The parts of its identity that differ, which is why it starts fresh; otherwise empty.
     pub identity: Vec<Change>,
-    /// What else differs, by its key in the policy: `match`, `overrides`, `mode` and others. It changes no counter.
+    /// What else differs, by its key in the policy: `match`, `overrides`, `mode` and others. It
+    /// changes no counter.
     pub rules: Vec<&'static str>,
 }
 
@@ -108,8 +110,9 @@ impl Change {
 
 /// What becomes of the counters and settings when `new` takes the place of `old`.
 ///
-/// It knows the two policies and nothing else: a rename is taken for one if the old policy has the old name. What a
-/// daemon remembers of earlier renames, and overrides that were set while it ran, are its own.
+/// It knows the two policies and nothing else: a rename is taken for one if the old policy has the
+/// old name. What a daemon remembers of earlier renames, and overrides that were set while it ran,
+/// are its own.
 pub fn compare(old: &Policy, new: &Policy) -> Comparison {
     let stores = has_store(old) || has_store(new);
     let mut limits = Vec::new();
@@ -123,8 +126,8 @@ pub fn compare(old: &Policy, new: &Policy) -> Comparison {
     Comparison { limits, settings: settings::compare(old, new) }
 }
 
-/// Whether a daemon with this policy has a store besides its memory. Files of `envoy_ratelimit` are not read here; they may
-/// have quotas, which is reason enough.
+/// Whether a daemon with this policy has a store besides its memory. Files of `envoy_ratelimit` are
+/// not read here; they may have quotas, which is reason enough.
 fn has_store(policy: &Policy) -> bool {
     let has_quotas = policy.quotas().next().is_some() || policy.envoy_ratelimit.is_some();
     policy.store.kind(has_quotas) != StoreKind::Memory
@@ -168,8 +171,9 @@ fn by_name(limits: &[Limit]) -> BTreeMap<&str, &Limit> {
 
 /// The limits that go on under another name: the new name, and the old one.
 ///
-/// A limit that had counters under its new name already keeps those, unless they go on under yet another name, as when
-/// two limits swap their names. So a claim holds as long as the claims it rests on do.
+/// A limit that had counters under its new name already keeps those, unless they go on under yet
+/// another name, as when two limits swap their names. So a claim holds as long as the claims it
+/// rests on do.
 fn renames<'a>(before: &BTreeMap<&str, &Limit>, new: &'a [Limit]) -> BTreeMap<&'a str, &'a str> {
     let mut renames: BTreeMap<&str, &str> = new
         .iter()
@@ -221,7 +225,8 @@ fn compare_limit(
     LimitChange { fate, was, numbers, identity, rules, ..plain(new_namespace, new, fate) }
 }
 
-/// The parts of a limit's identity that differ: what it counts by, how, and where. Its name is the caller's business.
+/// The parts of a limit's identity that differ: what it counts by, how, and where. Its name is the
+/// caller's business.
 fn identity(old: &Limit, new: &Limit, stores: bool) -> Vec<Change> {
     let mut parts = vec![
         Change::between("key", key_words(&old.key), key_words(&new.key)),
@@ -309,7 +314,8 @@ fn same_overrides(old: &Limit, new: &Limit) -> bool {
 }
 
 impl Comparison {
-    /// How many limits start with nothing used although something may have been: they start fresh or are gone.
+    /// How many limits start with nothing used although something may have been: they start fresh
+    /// or are gone.
     pub fn forgotten(&self) -> usize {
         self.limits.iter().filter(|limit| limit.fate.forgets()).count()
     }
@@ -325,8 +331,8 @@ impl Comparison {
 }
 
 impl fmt::Display for Comparison {
-    /// A line that counts, a line for each limit that is not simply kept, and the settings that differ; each line
-    /// ends with a line break.
+    /// A line that counts, a line for each limit that is not simply kept, and the settings that
+    /// differ; each line ends with a line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts: Vec<String> = Fate::ALL
             .into_iter()

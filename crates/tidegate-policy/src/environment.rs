@@ -1,7 +1,8 @@
 //! `${NAME}` and `${NAME:-default}` in values.
 //!
-//! Only `${` is special: `$` alone and `$1` stay as they are. `$${` stands for `${` itself. A default is used when the
-//! variable is not set or is empty, as in a shell; what a variable holds is not searched for further variables.
+//! Only `${` is special: `$` alone and `$1` stay as they are. `$${` stands for `${` itself. A
+//! default is used when the variable is not set or is empty, as in a shell; what a variable holds
+//! is not searched for further variables.
 
 use std::borrow::Cow;
 

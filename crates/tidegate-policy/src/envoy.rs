@@ -1,8 +1,8 @@
 //! The files of envoyproxy/ratelimit, as they are: read, matched, and decided upon.
 //!
-//! [`Files`] reads a folder of them and says what is wrong with any. [`Files::resolve`] finds the limits of a request
-//! and gives a [`Resolved`], which says step by step [what the engine is asked](Resolved::ask) and then
-//! [what is answered](Resolved::answer):
+//! [`Files`] reads a folder of them and says what is wrong with any. [`Files::resolve`] finds the
+//! limits of a request and gives a [`Resolved`], which says step by step [what the engine is
+//! asked](Resolved::ask) and then [what is answered](Resolved::answer):
 //!
 //! ```
 //! use tidegate_policy::envoy::{Ask, Code, Descriptor, Files, Settings, Text};
@@ -21,8 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without the keys that are ours (`algorithm`, `window`, `burst`, `rate_limits`) and with [`Semantics::Strict`] the
-//! answers are those of the peer; where they are not, on purpose, `docs/compat.md` says so.
+//! Without the keys that are ours (`algorithm`, `window`, `burst`, `rate_limits`) and with
+//! [`Semantics::Strict`] the answers are those of the peer; where they are not, on purpose,
+//! `docs/compat.md` says so.
 
 mod answer;
 

@@ -15,8 +15,9 @@
 //! # Ok::<(), tidegate_policy::Problems>(())
 //! ```
 //!
-//! Nothing here reads a file or the environment: text and variables are passed in. The way is: YAML text to a tree
-//! with positions, the tree against the schema of the raw types, the raw types to a [`Policy`].
+//! Nothing here reads a file or the environment: text and variables are passed in. The way is: YAML
+//! text to a tree with positions, the tree against the schema of the raw types, the raw types to a
+//! [`Policy`].
 
 pub mod envoy;
 pub mod policy;

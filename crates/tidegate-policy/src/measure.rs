@@ -9,7 +9,8 @@ use crate::problem::shown;
 const SIZE_UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// A number of bytes between `least` and `most`: `256MiB`, `64KiB`, `1048576`. The error is `(what, fix)`.
+/// A number of bytes between `least` and `most`: `256MiB`, `64KiB`, `1048576`. The error is
+/// `(what, fix)`.
 pub(crate) fn size(name: &str, text: &str, least: u64, most: u64) -> Result<u64, (String, String)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (count, unit) = text.split_at(digits);

@@ -16,15 +16,18 @@ use crate::tree::{self, Node, Position};
 pub struct Checked {
     /// The settings.
     pub policy: Policy,
-    /// What is allowed and probably not meant, in the order of the file; at most [`crate::PROBLEMS_MAX`].
+    /// What is allowed and probably not meant, in the order of the file; at most
+    /// [`crate::PROBLEMS_MAX`].
     pub warnings: Vec<Problem>,
 }
 
 /// Checks a configuration.
 ///
-/// `name` is what the file is called in messages; `env` reads environment variables, for `${NAME}` and for the default of
-/// `store.path`, [`Embedded::STATE_DIRECTORY`](crate::policy::Embedded::STATE_DIRECTORY). Every problem is reported at once, up to [`crate::PROBLEMS_MAX`]; only a text that is no YAML document, or exceeds the bounds of
-/// [`crate::bounds`], stops at the first.
+/// `name` is what the file is called in messages; `env` reads environment variables, for `${NAME}`
+/// and for the default of `store.path`,
+/// [`Embedded::STATE_DIRECTORY`](crate::policy::Embedded::STATE_DIRECTORY). Every problem is
+/// reported at once, up to [`crate::PROBLEMS_MAX`]; only a text that is no YAML document, or
+/// exceeds the bounds of [`crate::bounds`], stops at the first.
 pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Checked, Problems> {
     let mut report = Report::new(name);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
@@ -36,7 +39,8 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
     let config = match Config::deserialize(value) {
         Ok(config) => config,
         Err(error) => {
-            // The schema is made from the same types, so this means that the two disagree; say so rather than stop.
+            // The schema is made from the same types, so this means that the two disagree; say so
+            // rather than stop.
             report.unreadable(
                 Position::START,
                 format!("the configuration cannot be read: {error}"),

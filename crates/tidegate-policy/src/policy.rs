@@ -48,14 +48,14 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The configuration that `tidegate serve` runs without a config: five requests a minute for each user, a hundred a
-    /// second for each API key.
+    /// The configuration that `tidegate serve` runs without a config: five requests a minute for
+    /// each user, a hundred a second for each API key.
     pub const fn example() -> &'static str {
         include_str!("example.yaml")
     }
 
-    /// The configuration that `tidegate serve --upstream` runs without a config: fifty requests a second for each
-    /// address, two hundred at a time in all.
+    /// The configuration that `tidegate serve --upstream` runs without a config: fifty requests a
+    /// second for each address, two hundred at a time in all.
     pub const fn upstream_example() -> &'static str {
         include_str!("upstream.yaml")
     }
@@ -65,15 +65,17 @@ impl Policy {
         self.namespaces.iter().find(|namespace| namespace.name == name)
     }
 
-    /// The limits that a store decides where there is one, each with the name of its namespace: those that are not
-    /// [local](Consistency::Local). Limits in files of `envoy_ratelimit` are not among them.
+    /// The limits that a store decides where there is one, each with the name of its namespace:
+    /// those that are not [local](Consistency::Local). Limits in files of `envoy_ratelimit` are not
+    /// among them.
     pub fn stored_limits(&self) -> impl Iterator<Item = (&str, &Limit)> {
         self.namespaces
             .iter()
             .flat_map(|namespace| namespace.stored_limits().map(|limit| (namespace.name.as_str(), limit)))
     }
 
-    /// The quotas that a store has to keep: those of [`Policy::stored_limits`] that are over an hour or longer.
+    /// The quotas that a store has to keep: those of [`Policy::stored_limits`] that are over an
+    /// hour or longer.
     pub fn quotas(&self) -> impl Iterator<Item = (&str, &Limit)> {
         self.stored_limits().filter(|(_, limit)| limit.algorithm.is_quota())
     }
@@ -102,9 +104,11 @@ pub struct Listen {
 pub struct Listener {
     /// Where.
     pub address: Address,
-    /// Whether it was said to listen beyond loopback without authorization; always true for an address beyond loopback.
+    /// Whether it was said to listen beyond loopback without authorization; always true for an
+    /// address beyond loopback.
     pub insecure: bool,
-    /// Whether connections begin with the PROXY protocol; only ever on the listener of the reverse proxy.
+    /// Whether connections begin with the PROXY protocol; only ever on the listener of the reverse
+    /// proxy.
     pub proxy_protocol: bool,
     /// Its TLS; default none.
     pub tls: Option<Tls>,
@@ -159,15 +163,16 @@ pub const PATH_BYTES_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Memory {
-    /// The size of the key table in bytes, [`Memory::KEYS_BYTES_MIN`] to [`Memory::KEYS_BYTES_MAX`]; default
-    /// [`Memory::KEYS_BYTES_DEFAULT`].
+    /// The size of the key table in bytes, [`Memory::KEYS_BYTES_MIN`] to
+    /// [`Memory::KEYS_BYTES_MAX`]; default [`Memory::KEYS_BYTES_DEFAULT`].
     pub keys_bytes: usize,
     /// What happens to a new key when the table is full; default [`WhenFull::Refuse`].
     pub when_full: WhenFull,
 }
 
 impl Memory {
-    /// The size of the table unless told otherwise: 256 MiB, of which only what is used is ever touched.
+    /// The size of the table unless told otherwise: 256 MiB, of which only what is used is ever
+    /// touched.
     pub const KEYS_BYTES_DEFAULT: usize = 256 << 20;
     /// The smallest table: 1 MiB, about fifty thousand keys.
     pub const KEYS_BYTES_MIN: u64 = 1 << 20;
@@ -183,7 +188,8 @@ pub struct NamespacePolicy {
     pub name: String,
     /// Its limits in the order of the file, ready for [`tidegate::Gate::builder`].
     pub limits: Vec<Limit>,
-    /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set one are absent.
+    /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set
+    /// one are absent.
     pub statuses: BTreeMap<String, u16>,
 }
 
@@ -193,7 +199,8 @@ impl NamespacePolicy {
     /// The most namespaces in one configuration.
     pub const COUNT_MAX: usize = 1024;
 
-    /// The attributes that its limits look at, in `key` or `match`; some may be in it more than once.
+    /// The attributes that its limits look at, in `key` or `match`; some may be in it more than
+    /// once.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.limits.iter().flat_map(|limit| {
             let key = limit.key.iter().map(|part| part.attribute.as_str());
@@ -207,7 +214,8 @@ impl NamespacePolicy {
         self.limits.iter().any(|limit| route.never_fits(limit).is_none())
     }
 
-    /// The first limit that refuses every request that has these attributes and no other, and the attribute that it needs.
+    /// The first limit that refuses every request that has these attributes and no other, and the
+    /// attribute that it needs.
     pub fn refuses_requests_with(&self, attributes: &[&str]) -> Option<(&Limit, &str)> {
         let route = RouteAttributes::Named(attributes);
         let mut enforced = self.limits.iter().filter(|limit| limit.mode == Mode::Enforce);
@@ -224,7 +232,8 @@ impl NamespacePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Authorize {
-    /// Names of headers in lower case, each with the attribute it becomes. No header and no attribute is in it twice.
+    /// Names of headers in lower case, each with the attribute it becomes. No header and no
+    /// attribute is in it twice.
     pub headers: Vec<(String, String)>,
     /// The namespace of requests that name none; it is one of [`Policy::namespaces`].
     pub namespace: Option<String>,
@@ -234,9 +243,11 @@ pub struct Authorize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Http {
-    /// Whether answers carry `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`; default no.
+    /// Whether answers carry `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`;
+    /// default no.
     pub rate_limit_headers: bool,
-    /// Whether answers carry `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`; default no.
+    /// Whether answers carry `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`;
+    /// default no.
     pub x_rate_limit_headers: bool,
     /// The most of everything a request may bring.
     pub bounds: Bounds,
@@ -258,7 +269,8 @@ pub struct Bounds {
     pub attribute_bytes: usize,
     /// Connections open at once on all listeners, 1 to 1 000 000; default 10 000.
     pub connections: usize,
-    /// How long a request may take to arrive whole, and its answer to be taken, 10 ms to 1 h; default 10 s.
+    /// How long a request may take to arrive whole, and its answer to be taken, 10 ms to 1 h;
+    /// default 10 s.
     pub request_timeout: Duration,
     /// How long requests that were read may take to be answered at the end, 0 to 1 h; default 30 s.
     pub drain_timeout: Duration,

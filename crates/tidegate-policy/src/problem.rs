@@ -18,8 +18,8 @@ const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// One thing that is wrong, or for a warning: probably not meant.
 ///
-/// Reads as `tidegate.yaml:12:7: namespaces.api.limits[2].rate: rate "0/s" admits nothing; use at least 1 unit, or
-/// block the key`.
+/// Reads as
+/// `tidegate.yaml:12:7: namespaces.api.limits[2].rate: rate "0/s" admits nothing; use at least 1 unit, or block the key`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
@@ -31,8 +31,8 @@ pub struct Problem {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// The value as it stands in the file (before `${VARIABLES}` are replaced); `None` for lists, mappings and what
-    /// is missing. Shortened to 80 characters.
+    /// The value as it stands in the file (before `${VARIABLES}` are replaced); `None` for lists,
+    /// mappings and what is missing. Shortened to 80 characters.
     pub value: Option<String>,
     /// What is wrong.
     pub what: String,
@@ -41,8 +41,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of a section at the top of a file with this text. Its line is that of the key; 1 if it is not written at the
-    /// beginning of a line.
+    /// A problem of a section at the top of a file with this text. Its line is that of the key; 1
+    /// if it is not written at the beginning of a line.
     pub fn of_section((file, text): (&str, &[u8]), section: &str, what: String, fix: String) -> Self {
         let key = section.as_bytes();
         let is_key = |line: &[u8]| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(b":"));
@@ -98,8 +98,9 @@ pub(crate) enum Spot {
 
 /// Collects what is found in one file.
 ///
-/// A problem of *shape* (unknown key, wrong type) makes whatever is found later on the same line of descent a mere
-/// consequence, which is not reported: a limit whose `rate` is misspelt is not also said to lack an algorithm.
+/// A problem of *shape* (unknown key, wrong type) makes whatever is found later on the same line of
+/// descent a mere consequence, which is not reported: a limit whose `rate` is misspelt is not also
+/// said to lack an algorithm.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     file: &'a str,
@@ -155,7 +156,8 @@ impl<'a> Report<'a> {
         self.meaning(path, Spot::Key, &what.to_string(), &fix.to_string());
     }
 
-    /// Adds a problem of meaning whose text is one sentence `what; fix`, as errors of the crate `tidegate` are.
+    /// Adds a problem of meaning whose text is one sentence `what; fix`, as errors of the crate
+    /// `tidegate` are.
     pub(crate) fn error(&mut self, path: &Path, error: &impl fmt::Display) {
         let message = error.to_string();
         let (what, fix) = split(&message);
@@ -187,7 +189,8 @@ impl<'a> Report<'a> {
     }
 
     fn meaning(&mut self, path: &Path, spot: Spot, what: &str, fix: &str) {
-        // Looking up the position takes time that is linear in the file; for what is dropped anyway that adds up.
+        // Looking up the position takes time that is linear in the file; for what is dropped anyway
+        // that adds up.
         if self.is_full() || self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
             return;
         }
@@ -236,7 +239,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The two halves of `what; fix`. A value quoted in `what` may contain the separator, so the last one counts.
+/// The two halves of `what; fix`. A value quoted in `what` may contain the separator, so the last
+/// one counts.
 pub(crate) fn split(message: &str) -> (&str, &str) {
     message.rsplit_once("; ").unwrap_or((message, "see the configuration reference"))
 }
@@ -255,7 +259,8 @@ fn printable(text: &str, chars_max: usize) -> String {
         }
         if c.is_control() || ('\u{202A}'..='\u{202E}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c)
         {
-            // Line breaks would end the message; the rest would let a file write to the terminal of its reader.
+            // Line breaks would end the message; the rest would let a file write to the terminal of
+            // its reader.
             out.extend(c.escape_default());
         } else {
             out.push(c);

@@ -1,7 +1,8 @@
-//! The configuration as it is written: the one source of the schema, the reference page and the reading.
+//! The configuration as it is written: the one source of the schema, the reference page and the
+//! reading.
 //!
-//! Everything that may be left out is an `Option`; its default is written in its documentation as "Default: `x`." and
-//! a test holds the two together. Nothing here is checked beyond its shape.
+//! Everything that may be left out is an `Option`; its default is written in its documentation as
+//! "Default: `x`." and a test holds the two together. Nothing here is checked beyond its shape.
 
 pub(crate) mod authorization;
 pub(crate) mod envoy;
@@ -25,10 +26,10 @@ use store::Store;
 
 /// The configuration of `tidegate serve`, in one YAML file.
 ///
-/// Unknown keys are errors. `${NAME}` and `${NAME:-default}` in a value are replaced by environment variables; `$${`
-/// stands for `${` itself. Spans of time are whole numbers with a unit (`250ms`, `10s`, `1h30m`, `7d`, or
-/// longer `10sec`, `5min`, `2hours`, `1day`), sizes have a binary unit (`64KiB`, `256MiB`, `1GiB`) or are bytes. Inside
-/// `{ }` a value with `${NAME}` needs quotes.
+/// Unknown keys are errors. `${NAME}` and `${NAME:-default}` in a value are replaced by environment
+/// variables; `$${` stands for `${` itself. Spans of time are whole numbers with a unit (`250ms`,
+/// `10s`, `1h30m`, `7d`, or longer `10sec`, `5min`, `2hours`, `1day`), sizes have a binary unit
+/// (`64KiB`, `256MiB`, `1GiB`) or are bytes. Inside `{ }` a value with `${NAME}` needs quotes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "config")]
@@ -39,11 +40,12 @@ pub(crate) struct Config {
     pub(crate) store: Option<Store>,
     /// The memory for counters.
     pub(crate) memory: Option<Memory>,
-    /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's "domain"). A request
-    /// that names a namespace that is not here, nor a domain of `envoy_ratelimit`, is an error to its sender.
+    /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
+    /// "domain"). A request that names a namespace that is not here, nor a domain of
+    /// `envoy_ratelimit`, is an error to its sender.
     pub(crate) namespaces: Option<BTreeMap<String, Namespace>>,
-    /// Who may ask what. With any of these nobody is served without one, except health and the reverse proxy. Default: none,
-    /// and then whoever reaches a listener may do everything.
+    /// Who may ask what. With any of these nobody is served without one, except health and the
+    /// reverse proxy. Default: none, and then whoever reaches a listener may do everything.
     pub(crate) authorization: Option<Vec<Grant>>,
     /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
     pub(crate) authorize: Option<Authorize>,
@@ -62,7 +64,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "namespace")]
 pub(crate) struct Namespace {
-    /// The limits. Every request is charged to all that match it, or to none. At most 1024; without any, everything
-    /// is admitted.
+    /// The limits. Every request is charged to all that match it, or to none. At most 1024; without
+    /// any, everything is admitted.
     pub(crate) limits: Option<Vec<LimitConfig>>,
 }

@@ -34,7 +34,8 @@ pub fn reference() -> String {
     page
 }
 
-/// One section of the page: its heading, the definition it describes, and the keys in the order of the type.
+/// One section of the page: its heading, the definition it describes, and the keys in the order of
+/// the type.
 struct Section {
     heading: &'static str,
     definition: String,
@@ -142,7 +143,8 @@ fn text_of(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().replace("\n\n", " ")
 }
 
-/// Takes the sentence "Default: `x`." out of a description; the rest of that sentence belongs to the default.
+/// Takes the sentence "Default: `x`." out of a description; the rest of that sentence belongs to
+/// the default.
 fn split_default(text: &str) -> (String, Option<String>) {
     let Some(start) = text.find("Default: ") else { return (text.to_owned(), None) };
     let after = &text[start + "Default: ".len()..];

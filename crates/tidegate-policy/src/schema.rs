@@ -12,9 +12,10 @@ use crate::raw::limit::NumbersConfig;
 
 /// The published schema (JSON Schema 2020-12), as editors use it.
 ///
-/// It says what can be said of shape: keys, types, words, ranges. It is stricter than the reading in one point: where
-/// text is meant it wants quotes around `1234` and `true`, and a number from `${NAME}` is none to it. What depends on more than one field is checked by
-/// [`crate::parse()`] only.
+/// It says what can be said of shape: keys, types, words, ranges. It is stricter than the reading
+/// in one point: where text is meant it wants quotes around `1234` and `true`, and a number from
+/// `${NAME}` is none to it. What depends on more than one field is checked by [`crate::parse()`]
+/// only.
 pub fn schema() -> Value {
     compiled().clone()
 }

@@ -1,8 +1,9 @@
-//! Checks a document against the schema of the configuration, and turns it into what the raw types are read from.
+//! Checks a document against the schema of the configuration, and turns it into what the raw types
+//! are read from.
 //!
-//! The schema decides what a scalar is: `1234` is a number where a number is meant, and the text "1234" where text is
-//! meant. All problems are collected; where there is one, a harmless value of the right shape takes its place, so that
-//! the rest can still be checked.
+//! The schema decides what a scalar is: `1234` is a number where a number is meant, and the text
+//! "1234" where text is meant. All problems are collected; where there is one, a harmless value of
+//! the right shape takes its place, so that the rest can still be checked.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! The name that was probably meant.
 
-/// The candidate nearest to `given`, if it is near enough to be what was meant: at most a third of its letters differ.
+/// The candidate nearest to `given`, if it is near enough to be what was meant: at most a third of
+/// its letters differ.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer words are not names anyone mistyped, and comparing them takes time.
     const GIVEN_BYTES_MAX: usize = 64;

@@ -1,8 +1,8 @@
 //! A YAML document with the position of everything in it.
 //!
-//! Scalars keep their source text: whether `1.10` is a number or a string is decided by who reads it, so nothing is
-//! lost on the way. Everything is bounded: a document that would grow beyond the bounds, by aliases of aliases too, is
-//! refused before it does.
+//! Scalars keep their source text: whether `1.10` is a number or a string is decided by who reads
+//! it, so nothing is lost on the way. Everything is bounded: a document that would grow beyond the
+//! bounds, by aliases of aliases too, is refused before it does.
 
 mod read;
 
@@ -19,7 +19,8 @@ pub const DEPTH_MAX: usize = 32;
 pub const NODES_MAX: usize = 500_000;
 /// The longest single value or key in bytes: 16 KiB.
 pub const SCALAR_BYTES_MAX: usize = 16 << 10;
-/// The most bytes of text in a document after aliases and environment variables are replaced: 16 MiB.
+/// The most bytes of text in a document after aliases and environment variables are replaced: 16
+/// MiB.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// A place in the file; both count from 1, the column in characters.
@@ -75,8 +76,8 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The position of what `path` leads to, and its text if it is a scalar. Where the path leads out of the tree,
-    /// the position of the last value on it.
+    /// The position of what `path` leads to, and its text if it is a scalar. Where the path leads
+    /// out of the tree, the position of the last value on it.
     pub(crate) fn locate(&self, path: &Path, spot: Spot) -> (Position, Option<&str>) {
         let mut node = self;
         let mut key_at = self.at;

@@ -4,9 +4,11 @@ use tidegate::Algorithm;
 use tidegate::algorithm::{SlidingCounter, Weekday, WindowStart};
 use tidegate::rate::format_span;
 
-/// The algorithm as it would be written for a limit: `rate: 100/s, burst: 200`, `fixed: { limit: 5000, window: 1m }`.
+/// The algorithm as it would be written for a limit: `rate: 100/s, burst: 200`,
+/// `fixed: { limit: 5000, window: 1m }`.
 ///
-/// What has its default is left out. A limit with a `share` is written with the numbers of this member.
+/// What has its default is left out. A limit with a `share` is written with the numbers of this
+/// member.
 pub fn words(algorithm: &Algorithm) -> String {
     match algorithm {
         Algorithm::Bucket(bucket) => {

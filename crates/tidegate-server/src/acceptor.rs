@@ -21,15 +21,16 @@ use crate::tls::Tls;
 /// How long accepting rests after the system had no file or memory for a connection.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// How often a full listener looks again for idle connections to close, while a new connection waits for a place.
+/// How often a full listener looks again for idle connections to close, while a new connection
+/// waits for a place.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How many files the daemon opens beside connections of callers: those of the admin listener, the store, the policy, the
-/// logs, and connections to Redis.
+/// How many files the daemon opens beside connections of callers: those of the admin listener, the
+/// store, the policy, the logs, and connections to Redis.
 const OTHER_FILES: usize = 192;
 
-/// How many connections callers may have: as many as the bound, and as the system's limit of open files has room for. Each
-/// request of the reverse proxy takes a second file, for its upstream.
+/// How many connections callers may have: as many as the bound, and as the system's limit of open
+/// files has room for. Each request of the reverse proxy takes a second file, for its upstream.
 pub(crate) fn connections_max(config: &ServerConfig) -> usize {
     let bound = config.bounds.connections;
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
@@ -46,7 +47,8 @@ pub(crate) fn connections_max(config: &ServerConfig) -> usize {
     room
 }
 
-/// The soft limit of open files as `/proc/self/limits` has it; `None` where there is none, or nothing to read it from.
+/// The soft limit of open files as `/proc/self/limits` has it; `None` where there is none, or
+/// nothing to read it from.
 fn open_files_max(limits: &str) -> Option<usize> {
     let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     row.split_whitespace().next()?.parse().ok()
@@ -102,7 +104,8 @@ impl Acceptor {
         }
     }
 
-    /// A place for the connection that was just accepted. While there is none, idle connections are closed to make room.
+    /// A place for the connection that was just accepted. While there is none, idle connections are
+    /// closed to make room.
     async fn place(&self) -> Place {
         if let Some(place) = self.places.try_take() {
             return place;
@@ -145,7 +148,8 @@ impl Acceptor {
                     None => return,
                 }
             }
-            // In boxes, so that a connection takes the memory of its own kind and not that of the largest.
+            // In boxes, so that a connection takes the memory of its own kind and not that of the
+            // largest.
             match (stream, tls) {
                 (Stream::Tcp(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
                 (Stream::Unix(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,

@@ -36,7 +36,8 @@ pub(crate) struct LimitsAnswer {
     policy: PolicyAnswer,
     /// All namespaces, in the order of the policy.
     namespaces: Vec<NamespaceAnswer>,
-    /// The domains of envoyproxy/ratelimit's files that no namespace hides, in alphabetical order; absent if there are none.
+    /// The domains of envoyproxy/ratelimit's files that no namespace hides, in alphabetical order;
+    /// absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     domains: Vec<DomainAnswer>,
     /// Numbers of single keys set while running. They win over those of the policy.
@@ -57,7 +58,8 @@ struct DomainAnswer {
 struct RuleAnswer {
     /// Its name: the domain and the keys and values on the way to it.
     name: String,
-    /// The attributes, or entries of a descriptor, that lead to it: each with the value that it wants, null for any.
+    /// The attributes, or entries of a descriptor, that lead to it: each with the value that it
+    /// wants, null for any.
     entries: Vec<(String, Option<String>)>,
     /// Its limits in words; empty if it lets everything through.
     limits: Vec<String>,
@@ -71,7 +73,8 @@ struct RuleAnswer {
 pub(crate) struct PolicyAnswer {
     /// 1 for the policy of the start, one more for each that replaced it.
     version: u64,
-    /// A number made of its text: the same on every member that runs the same; empty if it came from no file.
+    /// A number made of its text: the same on every member that runs the same; empty if it came
+    /// from no file.
     fingerprint: String,
     /// When it came into force, as RFC 3339.
     since: String,
@@ -144,8 +147,9 @@ const READY: &str = "ok";
 /// Whether the daemon lives.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
-    /// `ok`, or why it should not be sent work: `draining`; `waiting for the store`, with the limit that refuses without it, until
-    /// the shared store has answered once; or that the store is used by a newer lease protocol.
+    /// `ok`, or why it should not be sent work: `draining`; `waiting for the store`, with the limit
+    /// that refuses without it, until the shared store has answered once; or that the store is used
+    /// by a newer lease protocol.
     #[schema(value_type = String, example = "ok")]
     status: Cow<'static, str>,
 }
@@ -286,7 +290,8 @@ impl Desk<'_> {
         Ok(reply::with_body(StatusCode::OK, media_type, files.get().dump().into_bytes()))
     }
 
-    /// Acknowledges for all members that the shared store has lost its data: quotas go on counting from what there is.
+    /// Acknowledges for all members that the shared store has lost its data: quotas go on counting
+    /// from what there is.
     pub(crate) async fn acknowledge_loss(&self, caller: &Caller) -> Result<Reply, Fault> {
         let Some(shared) = &self.daemon.shared else {
             return Ok(reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: false }));

@@ -1,7 +1,9 @@
-//! Lines for `tidegate::audit` about what callers do with their grants, and about callers without one.
+//! Lines for `tidegate::audit` about what callers do with their grants, and about callers without
+//! one.
 //!
-//! A flood of them must not become a flood of lines: each grant, and each peer without one, has lines of its own, so that no
-//! caller takes the lines of another. The next line of the same kind reports how many were suppressed.
+//! A flood of them must not become a flood of lines: each grant, and each peer without one, has
+//! lines of its own, so that no caller takes the lines of another. The next line of the same kind
+//! reports how many were suppressed.
 
 use core::fmt::Write;
 use core::net::{IpAddr, Ipv6Addr};
@@ -21,15 +23,16 @@ use crate::protocol::Protocol;
 /// How long the lines of a grant or of a peer are counted together.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// The most lines of one grant in a [`SPAN`]. The operations above it are counted, and the next line reports their number.
+/// The most lines of one grant in a [`SPAN`]. The operations above it are counted, and the next
+/// line reports their number.
 const GRANT_LINES_MAX: u32 = 100;
 
-/// The most grants whose lines are counted apart. A policy has no more; when reloads have brought more names than that, the
-/// counts of all begin anew.
+/// The most grants whose lines are counted apart. A policy has no more; when reloads have brought
+/// more names than that, the counts of all begin anew.
 const GRANTS_MAX: usize = Grant::COUNT_MAX;
 
-/// The most peers with a line about a failed login in a [`SPAN`], for each protocol; each has one. The failures above it are
-/// counted, and the next line reports their number.
+/// The most peers with a line about a failed login in a [`SPAN`], for each protocol; each has one.
+/// The failures above it are counted, and the next line reports their number.
 const PEERS_MAX: usize = 16;
 
 /// The longest key in a line, in bytes; a longer one is cut.
@@ -101,8 +104,8 @@ impl Audit {
         );
     }
 
-    /// Writes a line about a request whose token or certificate is not one of the policy's. A request that shows nothing
-    /// gets none: it is no attempt.
+    /// Writes a line about a request whose token or certificate is not one of the policy's. A
+    /// request that shows nothing gets none: it is no attempt.
     pub(crate) fn failed_request(
         &self,
         protocol: Protocol,

@@ -1,8 +1,9 @@
 //! Who may ask what: tokens and certificates, and what each permits.
 //!
-//! A token is known by its SHA-256 only, whether the policy has the token or the hash: the hashes in memory or in a file are of no
-//! use to their reader. A token is random and long, so no slower hash is needed. An empty one is nobody's, whatever hash the
-//! policy has. A caller with several grants may do what any of them permits.
+//! A token is known by its SHA-256 only, whether the policy has the token or the hash: the hashes
+//! in memory or in a file are of no use to their reader. A token is random and long, so no slower
+//! hash is needed. An empty one is nobody's, whatever hash the policy has. A caller with several
+//! grants may do what any of them permits.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -21,7 +22,8 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::config::ServerConfig;
 use crate::renewed::{Look, Renewed, Source};
 
-/// The header of a token that wins over `Authorization`, which gateways pass on from their own clients.
+/// The header of a token that wins over `Authorization`, which gateways pass on from their own
+/// clients.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("tidegate-token");
 
 /// How much of a namespace is quoted in bytes.
@@ -124,7 +126,8 @@ impl Authorization {
         has_files.then(|| Arc::new(Watched(self.clone())) as Arc<dyn Look>)
     }
 
-    /// Whoever shows this token, and these names in a certificate. An error is a token that nobody has, or nothing shown.
+    /// Whoever shows this token, and these names in a certificate. An error is a token that nobody
+    /// has, or nothing shown.
     pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
         let token = token.map(|token| shown_hash(token).ok_or(Unknown::Token)).transpose()?;
         self.caller_of(names, token)
@@ -196,7 +199,8 @@ impl Unknown {
     }
 }
 
-/// What is shown over a connection once for all that follows. Who that is, is asked anew after every reload.
+/// What is shown over a connection once for all that follows. Who that is, is asked anew after
+/// every reload.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// The names in the client's certificate.
@@ -252,7 +256,8 @@ impl Caller {
         authorization.caller(names, token_in(headers)).map_err(Unknown::fault)
     }
 
-    /// The name of the grant by which it may do `verb` in `namespace`, for the log; `None` where nobody is asked.
+    /// The name of the grant by which it may do `verb` in `namespace`, for the log; `None` where
+    /// nobody is asked.
     pub(crate) fn grant(&self, verb: Verb, namespace: &str) -> Option<&str> {
         let (authorization, places) = self.0.as_ref()?;
         let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
@@ -329,8 +334,9 @@ fn hash(token: &[u8]) -> Hash {
     hash
 }
 
-/// The hash of a token that a caller shows; `None` if it is empty or too long to be one, so that it is nobody's also where a
-/// policy has its hash. One that is shorter than [`Grant::TOKEN_BYTES_MIN`] is its owner's choice: only its hash is known.
+/// The hash of a token that a caller shows; `None` if it is empty or too long to be one, so that it
+/// is nobody's also where a policy has its hash. One that is shorter than
+/// [`Grant::TOKEN_BYTES_MIN`] is its owner's choice: only its hash is known.
 fn shown_hash(token: &[u8]) -> Option<Hash> {
     (1..=Grant::TOKEN_BYTES_MAX).contains(&token.len()).then(|| hash(token))
 }

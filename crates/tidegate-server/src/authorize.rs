@@ -1,11 +1,13 @@
 //! The gateway subrequest: `ANY /v1/authorize`.
 //!
-//! Namespace and attributes come from the query and from configured headers; a header wins over the query, because not
-//! every gateway escapes what it puts into a query. An attribute that comes twice, in the query or as a header, is
-//! refused rather than chosen: which one the service behind the gateway would take is not known here. A query without a namespace means the configured one, if there is one.
+//! Namespace and attributes come from the query and from configured headers; a header wins over the
+//! query, because not every gateway escapes what it puts into a query. An attribute that comes
+//! twice, in the query or as a header, is refused rather than chosen: which one the service behind
+//! the gateway would take is not known here. A query without a namespace means the configured one,
+//! if there is one.
 //!
-//! Reserved in the query: `namespace`, `cost`, `class` and `deny_status`. Attributes of these names can only come as
-//! headers.
+//! Reserved in the query: `namespace`, `cost`, `class` and `deny_status`. Attributes of these names
+//! can only come as headers.
 
 use std::borrow::Cow;
 

@@ -37,8 +37,9 @@ impl<'a> BodyReader<'a> {
 
     /// Reads a whole body, or says why not.
     ///
-    /// A body that is larger than the bound, or too slow, is answered at once; what is left of it is discarded for a while,
-    /// so that a sender that writes everything before it reads still gets the answer.
+    /// A body that is larger than the bound, or too slow, is answered at once; what is left of it
+    /// is discarded for a while, so that a sender that writes everything before it reads still gets
+    /// the answer.
     pub(crate) async fn read(self) -> Result<Bytes, Fault> {
         let max = self.bounds.body_bytes;
         self.read_at_most(max).await
@@ -51,8 +52,8 @@ impl<'a> BodyReader<'a> {
             return Err(too_large(max));
         }
         let mut collected = Collected::default();
-        // Small bodies arrive with the headers. Only those that do not cost a timer, and are charged to the budget for slow
-        // peers.
+        // Small bodies arrive with the headers. Only those that do not cost a timer, and are
+        // charged to the budget for slow peers.
         let mut outcome = collected.take_ready(&mut self.incoming, max);
         if outcome.is_none() {
             let mut buffered = Buffered::of(Arc::clone(self.line));
@@ -85,7 +86,8 @@ impl<'a> BodyReader<'a> {
         Err(fault)
     }
 
-    /// Discards what is left of the body, so that a sender that writes all of it before it reads still gets the answer.
+    /// Discards what is left of the body, so that a sender that writes all of it before it reads
+    /// still gets the answer.
     pub(crate) fn discard(self) {
         discard(self.incoming, self.version, self.bounds.linger);
     }
@@ -178,8 +180,9 @@ impl Collected {
 
 /// Reads and drops the rest of a body, for at most `linger`.
 ///
-/// On HTTP/2 the stream is reset without an error instead, which tells the sender that the rest is not wanted and leaves the
-/// answer readable: a stream that stayed open would cost memory for as long as its sender likes.
+/// On HTTP/2 the stream is reset without an error instead, which tells the sender that the rest is
+/// not wanted and leaves the answer readable: a stream that stayed open would cost memory for as
+/// long as its sender likes.
 pub(crate) fn discard(mut body: Incoming, version: Version, linger: Duration) {
     if body.is_end_stream() || version >= Version::HTTP_2 {
         return;

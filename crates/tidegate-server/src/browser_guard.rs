@@ -1,13 +1,15 @@
 //! Listeners without authorization, and the pages that a browser on the same machine shows.
 //!
-//! Whoever reaches such a listener may do everything, and a browser reaches loopback for any page it shows. Two ways are
-//! closed here. A page of another site that sends a request says so in `Origin` or `Sec-Fetch-Site`. A page whose host name
-//! is made to resolve to 127.0.0.1 (DNS rebinding) is of the same site as far as the browser can see, but its requests name
-//! its own host, which is not a name of this machine.
+//! Whoever reaches such a listener may do everything, and a browser reaches loopback for any page
+//! it shows. Two ways are closed here. A page of another site that sends a request says so in
+//! `Origin` or `Sec-Fetch-Site`. A page whose host name is made to resolve to 127.0.0.1 (DNS
+//! rebinding) is of the same site as far as the browser can see, but its requests name its own
+//! host, which is not a name of this machine.
 //!
-//! Programs send neither header, and name the address they connect to. `/v1/authorize` is exempt, since gateways pass on the
-//! headers and the host of their own clients; so are `/healthz` and `/readyz`, which tell nothing. A listener with TLS needs
-//! no look at the host, because the browser holds it against the certificate.
+//! Programs send neither header, and name the address they connect to. `/v1/authorize` is exempt,
+//! since gateways pass on the headers and the host of their own clients; so are `/healthz` and
+//! `/readyz`, which tell nothing. A listener with TLS needs no look at the host, because the
+//! browser holds it against the certificate.
 
 use std::net::IpAddr;
 
@@ -23,8 +25,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// How much of a header is quoted, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;
 
-/// Checks that a request names the host it is for: exactly once over HTTP/1.1, and as a host name or an address with or
-/// without a port (RFC 9112, 3.2). HTTP/1.0 and HTTP/2 may do without.
+/// Checks that a request names the host it is for: exactly once over HTTP/1.1, and as a host name
+/// or an address with or without a port (RFC 9112, 3.2). HTTP/1.0 and HTTP/2 may do without.
 pub(crate) fn check_host(head: &Parts) -> Result<(), Fault> {
     let malformed = |detail: &str| Fault::new(FaultCode::MalformedHost, detail);
     let mut values = head.headers.get_all(HOST).iter();
@@ -66,8 +68,8 @@ pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Fault> {
 
 /// Rejects a request to a listener on loopback that names a host on the internet.
 ///
-/// An address, `localhost`, a name below it, and a name without a dot are accepted. A name without a dot cannot be
-/// registered by a stranger, and is what gateways call an upstream.
+/// An address, `localhost`, a name below it, and a name without a dot are accepted. A name without
+/// a dot cannot be registered by a stranger, and is what gateways call an upstream.
 pub(crate) fn check_rebinding(head: &Parts) -> Result<(), Fault> {
     let header = head.headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
     let header = header.and_then(|host| host.parse::<Authority>().ok());
@@ -85,15 +87,16 @@ fn forbidden(detail: String) -> Fault {
         .fix("ask as 127.0.0.1 or localhost, or set `authorization` in the policy")
 }
 
-/// Whether a page that was loaded from this host cannot be a stranger's: `localhost`, a name below it, or an address of
-/// loopback.
+/// Whether a page that was loaded from this host cannot be a stranger's: `localhost`, a name below
+/// it, or an address of loopback.
 fn is_loopback(host: &str) -> bool {
     let (_, top) = host.rsplit_once('.').unwrap_or(("", host));
     top.eq_ignore_ascii_case("localhost")
         || address_of(host).is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a stranger's name server cannot be what made this host resolve to an address of this machine.
+/// Whether a stranger's name server cannot be what made this host resolve to an address of this
+/// machine.
 fn is_of_this_machine(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     is_loopback(host) || !host.contains('.') || address_of(host).is_some()

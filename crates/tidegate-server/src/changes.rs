@@ -1,7 +1,7 @@
 //! Changing what is in force while requests go on: another policy, other overrides.
 //!
-//! One change at a time. A change is made ready aside, written to the store if it must outlive the process, and then put in
-//! force by exchanging one pointer: a request sees all of it or nothing.
+//! One change at a time. A change is made ready aside, written to the store if it must outlive the
+//! process, and then put in force by exchanging one pointer: a request sees all of it or nothing.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,10 +31,12 @@ pub(crate) struct Changes {
     pub(crate) asked: Notify,
 }
 
-/// The first listener of `opened` that `policy` would leave without any protection, with its address.
+/// The first listener of `opened` that `policy` would leave without any protection, with its
+/// address.
 ///
-/// A listener keeps the address and the TLS that it was opened with until a restart, so those count, and not what `policy`
-/// writes under `listen:`. Only `insecure: true` counts at once, for the address that is open.
+/// A listener keeps the address and the TLS that it was opened with until a restart, so those
+/// count, and not what `policy` writes under `listen:`. Only `insecure: true` counts at once, for
+/// the address that is open.
 fn unprotected_listener<'a>(
     opened: &'a ServerConfig,
     policy: &Policy,
@@ -137,7 +139,8 @@ impl Told {
 }
 
 impl Changes {
-    /// The files of envoyproxy/ratelimit were looked at: whether they were taken over anew, or why they were not.
+    /// The files of envoyproxy/ratelimit were looked at: whether they were taken over anew, or why
+    /// they were not.
     pub(crate) fn files_looked_at(&self, result: Result<bool, &str>, now: Timestamp) {
         let mut told = self.told();
         match result {
@@ -213,8 +216,8 @@ impl Daemon {
         told.last_error = Some(LastError { at, problems: error.to_string() });
     }
 
-    /// Makes another engine out of the one in force and puts it in its place, under the same policy. What `change` wants
-    /// noted is stored before anybody is decided by it.
+    /// Makes another engine out of the one in force and puts it in its place, under the same
+    /// policy. What `change` wants noted is stored before anybody is decided by it.
     pub(crate) async fn change_engine<E: From<StoreError>>(
         &self,
         change: impl FnOnce(&Engine, Timestamp) -> Result<(Engine, Vec<NoteChange>), E>,
@@ -227,7 +230,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes out the overrides that have expired. They no longer apply in any case; this lets go of them.
+    /// Takes out the overrides that have expired. They no longer apply in any case; this lets go of
+    /// them.
     pub(crate) async fn drop_expired_overrides(&self) {
         let mut expired = Vec::new();
         let dropped = self.change_engine(|engine, now| {
@@ -291,7 +295,8 @@ mod tests {
         parsed.unwrap_or_else(|problems| panic!("{text}: {problems}")).policy
     }
 
-    /// The listener that the policy `new` would leave unprotected in a daemon that was started with `old`.
+    /// The listener that the policy `new` would leave unprotected in a daemon that was started with
+    /// `old`.
     fn unprotected(old: &str, new: &str) -> Option<String> {
         let opened = from_policy::server_config(&policy(&format!("{GRANT}{old}"))).unwrap();
         let found = unprotected_listener(&opened, &policy(new));

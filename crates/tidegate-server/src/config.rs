@@ -20,8 +20,8 @@ use crate::tls::TlsFiles;
 pub struct ServerConfig {
     /// Where callers ask. Several addresses are served alike. Default none.
     pub http: Vec<Address>,
-    /// Where operators look: metrics, limits, the most refused keys, the description of the API. Default: wherever
-    /// callers ask, as far as only this machine reaches it.
+    /// Where operators look: metrics, limits, the most refused keys, the description of the API.
+    /// Default: wherever callers ask, as far as only this machine reaches it.
     pub admin: Option<Address>,
     /// TLS of the addresses in `http`. Default none.
     pub http_tls: Option<TlsFiles>,
@@ -41,8 +41,8 @@ pub struct ServerConfig {
     pub resp: Option<Address>,
     /// TLS of the address in `resp`. Default none.
     pub resp_tls: Option<TlsFiles>,
-    /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no. Then each must, and come
-    /// from a peer that `proxying` trusts; others are closed.
+    /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no.
+    /// Then each must, and come from a peer that `proxying` trusts; others are closed.
     pub proxy_protocol: bool,
     /// Which requests are passed on, where to and on what terms. Default none.
     pub proxying: ProxyConfig,
@@ -54,9 +54,11 @@ pub struct ServerConfig {
     pub bounds: Bounds,
     /// Which headers of a gateway subrequest are attributes. Default none.
     pub authorize_headers: AuthorizeHeaders,
-    /// The namespace of gateway subrequests that name none. Default none, and then naming none is an error.
+    /// The namespace of gateway subrequests that name none. Default none, and then naming none is
+    /// an error.
     pub authorize_namespace: Option<String>,
-    /// HTTP statuses of refusals that differ from the reason's own, by namespace and limit. Default none.
+    /// HTTP statuses of refusals that differ from the reason's own, by namespace and limit. Default
+    /// none.
     pub statuses: Statuses,
     /// The most lines about refusals, for each reason; `None` writes none. Default 10 a second.
     pub refusal_lines: Option<Rate>,

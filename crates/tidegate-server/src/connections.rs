@@ -1,7 +1,8 @@
 //! The open connections of a listener: how many, which are idle, and how they are told to end.
 //!
-//! A connection notes when bytes arrive and when requests begin and end, as plain counters. A sweep a few times a second
-//! looks at all of them and ends those that are over a bound; so no request pays for a timer of its own.
+//! A connection notes when bytes arrive and when requests begin and end, as plain counters. A sweep
+//! a few times a second looks at all of them and ends those that are over a bound; so no request
+//! pays for a timer of its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -39,7 +40,8 @@ pub(crate) use places::{Place, Places};
 pub(crate) use together::Together;
 use unfinished_head::UnfinishedHead;
 
-/// What part of its connections a full listener closes at once to make room, if they are idle: one in so many.
+/// What part of its connections a full listener closes at once to make room, if they are idle: one
+/// in so many.
 const EVICTED_PART: usize = 32;
 
 /// What every HTTP/2 connection begins with.
@@ -94,7 +96,8 @@ struct Watched {
     idle_since: Instant,
     /// Since when bytes have come that are not yet a request.
     head_since: Option<Instant>,
-    /// Since when its client has taken nothing of what is to be written, and how often it had gone on by then.
+    /// Since when its client has taken nothing of what is to be written, and how often it had gone
+    /// on by then.
     stuck_since: Option<(Instant, u64)>,
     /// When it was asked to end.
     asked: Option<Instant>,
@@ -140,16 +143,16 @@ pub(crate) enum Order {
     Close = 2,
 }
 
-// All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made visible by the
-// mutex of the waker.
+// All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made
+// visible by the mutex of the waker.
 impl Line {
     /// Where the connection comes from; `None` for a Unix socket.
     pub(crate) fn peer_address(&self) -> Option<IpAddr> {
         self.peer_address
     }
 
-    /// A request waits in line until the guard is dropped: meanwhile the sweep sees whether its client is still there,
-    /// which nobody who does not read can.
+    /// A request waits in line until the guard is dropped: meanwhile the sweep sees whether its
+    /// client is still there, which nobody who does not read can.
     pub(crate) fn hold(&self) -> HeldRequest<'_> {
         self.held.fetch_add(1, Ordering::Relaxed);
         HeldRequest(self)
@@ -190,7 +193,8 @@ impl Line {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is there beside the last request is the beginning of the next, whose bytes do not have for ever to come.
+    /// What is there beside the last request is the beginning of the next, whose bytes do not have
+    /// for ever to come.
     pub(crate) fn has_begun_another(&self) {
         self.reads_at_finish.store(self.reads.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
@@ -217,7 +221,8 @@ impl Line {
         .await;
     }
 
-    /// How long its client may take nothing of what is to be written. On HTTP/2 each answer has a bound of its own.
+    /// How long its client may take nothing of what is to be written. On HTTP/2 each answer has a
+    /// bound of its own.
     fn patience(&self, bounds: &Bounds) -> Duration {
         let own = if self.is_http2.load(Ordering::Relaxed) { None } else { self.flows.patience() };
         own.unwrap_or(bounds.idle_timeout)
@@ -225,7 +230,8 @@ impl Line {
 
     /// The order in force; the task of `cx` is woken when a stricter one comes.
     ///
-    /// The waker is left only when `is_registered` is false or the order has changed since, so that the usual call is one load.
+    /// The waker is left only when `is_registered` is false or the order has changed since, so that
+    /// the usual call is one load.
     #[inline]
     pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> Order {
         if !*is_registered {
@@ -256,7 +262,8 @@ pub(crate) trait Hearing {
     fn has_ended(&self) -> bool;
 }
 
-/// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not looked for.
+/// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not
+/// looked for.
 fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
     let mut context = Context::from_waker(Waker::noop());
     matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
@@ -325,7 +332,8 @@ impl Connections {
         self.accept(None, ListenerId::default(), false)
     }
 
-    /// Adds a connection that `listener` accepted from `peer`. `is_shared` is whether it has a place of the shared pool.
+    /// Adds a connection that `listener` accepted from `peer`. `is_shared` is whether it has a
+    /// place of the shared pool.
     pub(crate) fn accept(
         self: &Arc<Self>,
         peer: Option<IpAddr>,
@@ -409,10 +417,12 @@ impl Connections {
         counts
     }
 
-    /// Closes idle connections so that the full `listener` can accept others: a part of what it has, at least one.
+    /// Closes idle connections so that the full `listener` can accept others: a part of what it
+    /// has, at least one.
     ///
-    /// Those of the peer with the most connections go first. A connection with a request is never closed here. With
-    /// `are_shared`, connections of other listeners that have a place of the shared pool are looked at too.
+    /// Those of the peer with the most connections go first. A connection with a request is never
+    /// closed here. With `are_shared`, connections of other listeners that have a place of the
+    /// shared pool are looked at too.
     pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Evicted {
         let mut open = self.open();
         let mut counts: HashMap<PeerKey, usize> = HashMap::new();
@@ -438,7 +448,8 @@ impl Connections {
         let chosen = choose(&counts, idle, (held / EVICTED_PART).max(1));
         for one in &chosen {
             if let Some(watched) = open.connections.get_mut(&one.id) {
-                // A peer that has asked something learns it from the protocol; another has nothing to lose.
+                // A peer that has asked something learns it from the protocol; another has nothing
+                // to lose.
                 watched.line.tell(if one.has_served { Order::Finish } else { Order::Close });
                 watched.asked = Some(now);
             }
@@ -454,7 +465,8 @@ impl Connections {
 }
 
 impl Watched {
-    /// Whether the client has taken nothing for as long as the answer or, without one, a connection may be idle.
+    /// Whether the client has taken nothing for as long as the answer or, without one, a connection
+    /// may be idle.
     fn is_stuck(&mut self, now: Instant, bounds: &Bounds) -> bool {
         if !self.line.is_stuck.load(Ordering::Relaxed) {
             self.stuck_since = None;
@@ -515,13 +527,15 @@ impl Watched {
 
 /// A stream that notes on its line when bytes arrive, and when they cannot be sent.
 ///
-/// Its shutdown lingers: when the peer is still sending, what it sends is read and dropped for a while, so that it gets to
-/// read the answer. Without that the kernel would reset the connection and take the answer with it.
+/// Its shutdown lingers: when the peer is still sending, what it sends is read and dropped for a
+/// while, so that it gets to read the answer. Without that the kernel would reset the connection
+/// and take the answer with it.
 #[derive(Debug)]
 pub(crate) struct NotingStream<S> {
     stream: S,
     line: Arc<Line>,
-    /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where it is not spoken.
+    /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
+    /// it is not spoken.
     preface_read: Option<usize>,
     /// What has come of a head of HTTP/1 that is not whole; `None` where heads are not read.
     head: Option<UnfinishedHead>,
@@ -540,8 +554,9 @@ impl<S> NotingStream<S> {
         Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
     }
 
-    /// Notes bytes that were read. Only the whole preface makes a connection one of HTTP/2: its requests have no time-out
-    /// for headers, since bytes between them are pings and window updates.
+    /// Notes bytes that were read. Only the whole preface makes a connection one of HTTP/2: its
+    /// requests have no time-out for headers, since bytes between them are pings and window
+    /// updates.
     #[inline]
     fn note_read(&mut self, read: &[u8]) {
         self.line.reads.fetch_add(1, Ordering::Relaxed);

@@ -73,7 +73,8 @@ impl Daemon {
         Some(FollowedFiles { files, changes: Arc::clone(&self.changes), clock: Arc::clone(&self.clock) })
     }
 
-    /// Gives leases back, and waits until what was answered is on disk, also where it need not be at once.
+    /// Gives leases back, and waits until what was answered is on disk, also where it need not be
+    /// at once.
     pub(crate) async fn close(self: Arc<Self>) {
         self.leave().await;
         if let Some(store) = &self.embedded

@@ -1,7 +1,7 @@
 //! Deciding a request: the one place where the engine is asked and the store is talked to.
 //!
-//! Nearly every request is decided without waiting for anything, so that part is a plain function. Only what must wait
-//! for the store goes on as a future of its own, on the heap.
+//! Nearly every request is decided without waiting for anything, so that part is a plain function.
+//! Only what must wait for the store goes on as a future of its own, on the heap.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -288,7 +288,8 @@ impl Desk<'_> {
         took
     }
 
-    /// Until when a permit is kept: as long as what it lends is held, or the bound if that never ends by itself.
+    /// Until when a permit is kept: as long as what it lends is held, or the bound if that never
+    /// ends by itself.
     pub(crate) fn permit_expiry(&self, permit: &Permit, now: Timestamp) -> Timestamp {
         permit.expires_at().unwrap_or_else(|| now.saturating_add(self.daemon.config.bounds.permit_expiry))
     }
@@ -302,7 +303,8 @@ impl Desk<'_> {
         }
     }
 
-    /// Tells the store what a settled permit gives back. An error leaves it charged: less is admitted, never more.
+    /// Tells the store what a settled permit gives back. An error leaves it charged: less is
+    /// admitted, never more.
     pub(crate) async fn finish(&self, settled: Settled) -> Result<(), Fault> {
         let Some(batch) = settled.batch else { return Ok(()) };
         match Box::pin(async move { self.daemon.ask(&batch).await }).await {
@@ -311,8 +313,8 @@ impl Desk<'_> {
         }
     }
 
-    /// Tells the store what permits give back that were settled together. What it does not hear of stays charged: less is
-    /// admitted, never more.
+    /// Tells the store what permits give back that were settled together. What it does not hear of
+    /// stays charged: less is admitted, never more.
     pub(crate) async fn finish_all(&self, settled: SettledAll) {
         for batch in settled.batches {
             // Whether it was heard is counted where the store is asked.
@@ -328,8 +330,9 @@ pub(crate) enum Noted {
     Refused(Refusal<'static>),
 }
 
-/// Decides a request for somebody who settles the permit, and who may lose interest while the store is asked: what
-/// the store then admits is given back at once. Nothing is counted; see [`Desk::note`].
+/// Decides a request for somebody who settles the permit, and who may lose interest while the store
+/// is asked: what the store then admits is given back at once. Nothing is counted; see
+/// [`Desk::note`].
 pub(crate) async fn decide_apart(
     daemon: &Arc<Daemon>,
     in_force: &Arc<InForce>,

@@ -1,9 +1,11 @@
-//! The decision log: a file with one JSON object a line for each decision, for people and for what reads it afterwards.
+//! The decision log: a file with one JSON object a line for each decision, for people and for what
+//! reads it afterwards.
 //!
-//! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of its own; a line that
-//! finds the queue full is dropped and counted. The thread writes what has come as soon as nothing more comes, and at the
-//! latest after [`FLUSH_AFTER`]. Disk in use is bounded: a file that is full is renamed to `path.1`, the one before it to
-//! `path.2`, and the last is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
+//! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of
+//! its own; a line that finds the queue full is dropped and counted. The thread writes what has
+//! come as soon as nothing more comes, and at the latest after [`FLUSH_AFTER`]. Disk in use is
+//! bounded: a file that is full is renamed to `path.1`, the one before it to `path.2`, and the last
+//! is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
 //! opened anew every [`RETRY_AFTER`] until that works.
 
 mod file;
@@ -28,10 +30,12 @@ use writer::Writer;
 /// How long a line waits for others at most before it is in the file.
 pub(crate) const FLUSH_AFTER: Duration = Duration::from_millis(200);
 
-/// How long the file is left alone after it could not be written, and how often it is looked for where it was.
+/// How long the file is left alone after it could not be written, and how often it is looked for
+/// where it was.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The most bytes of lines that wait to be written, whatever [`DecisionLogConfig::queue`] says; more are dropped.
+/// The most bytes of lines that wait to be written, whatever [`DecisionLogConfig::queue`] says;
+/// more are dropped.
 pub(crate) const QUEUED_BYTES_MAX: usize = 64 << 20;
 
 /// How many buffers are kept to be used again.
@@ -45,7 +49,8 @@ const CONTROL_MAX: usize = 8;
 pub(crate) struct DecisionLogConfig {
     /// The file. Its directory must exist. What stands in it is kept and written after.
     pub(crate) path: PathBuf,
-    /// The size at which it is renamed. A line is never split over two files, and never dropped for its size.
+    /// The size at which it is renamed. A line is never split over two files, and never dropped for
+    /// its size.
     pub(crate) size_bytes: u64,
     /// How many renamed files are kept, `path.1` to `path.N`; at 0 a full file is removed.
     pub(crate) files: u16,
@@ -75,8 +80,9 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// What both sides know. All numbers are only counted, and nothing is ordered by them; so `Relaxed` throughout, but for
-/// the flags, where `Release` and `Acquire` make what happened before the flag visible to who sees it.
+/// What both sides know. All numbers are only counted, and nothing is ordered by them; so `Relaxed`
+/// throughout, but for the flags, where `Release` and `Acquire` make what happened before the flag
+/// visible to who sees it.
 #[derive(Debug, Default)]
 struct Shared {
     queued: AtomicUsize,
@@ -95,7 +101,8 @@ impl DecisionLog {
         Self::open_with(config, || {})
     }
 
-    /// As [`DecisionLog::open`]; `before_each` is called in the thread before it takes anything from the queue.
+    /// As [`DecisionLog::open`]; `before_each` is called in the thread before it takes anything
+    /// from the queue.
     fn open_with(config: DecisionLogConfig, before_each: impl FnMut() + Send + 'static) -> io::Result<Self> {
         let DecisionLogConfig { path, size_bytes, files, queue } = config;
         let file = RotatingFile::open(path, size_bytes, files)?;
@@ -147,22 +154,25 @@ impl DecisionLog {
         self.shared.errors.load(Ordering::Relaxed)
     }
 
-    /// Closes the file and opens what is at its path now, as after logrotate has moved it away. Does not wait for it.
+    /// Closes the file and opens what is at its path now, as after logrotate has moved it away.
+    /// Does not wait for it.
     pub(crate) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
         // Where there is no room the writer is at work, and looks at the flag after the next line.
         let _ = self.sender.try_send(Message::Wake);
     }
 
-    /// Waits until all that was handed over before is in the file or lost; `false` if that takes longer than `within`.
+    /// Waits until all that was handed over before is in the file or lost; `false` if that takes
+    /// longer than `within`.
     #[cfg(test)]
     fn flush(&self, within: Duration) -> bool {
         let (done, is_done) = sync_channel(1);
         self.sender.try_send(Message::Flush(done)).is_ok() && is_done.recv_timeout(within).is_ok()
     }
 
-    /// Takes no more lines and waits until all that were handed over are in the file; `false` if that takes longer than
-    /// `within`, and then the rest may be lost. Blocks the thread. May be called again.
+    /// Takes no more lines and waits until all that were handed over are in the file; `false` if
+    /// that takes longer than `within`, and then the rest may be lost. Blocks the thread. May be
+    /// called again.
     pub(crate) fn close(&self, within: Duration) -> bool {
         self.shared.closing.store(true, Ordering::Release);
         let _ = self.sender.try_send(Message::Wake);

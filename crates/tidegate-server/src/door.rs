@@ -27,7 +27,8 @@ pub(crate) struct Serves {
     pub(crate) callers: bool,
     pub(crate) operators: bool,
     pub(crate) speaks: Speaks,
-    /// Whether it is on loopback without TLS, where a page in a browser may reach it under a name of its own.
+    /// Whether it is on loopback without TLS, where a page in a browser may reach it under a name
+    /// of its own.
     pub(crate) is_plain_loopback: bool,
 }
 
@@ -223,7 +224,8 @@ fn permit(
         return Ok(Caller::ANYONE);
     }
     let caller = Caller::of(config, names, headers)?;
-    // Who may change an override of one namespace is seen when it is known which; a change asks for more than looking.
+    // Who may change an override of one namespace is seen when it is known which; a change asks for
+    // more than looking.
     if audience == Audience::Operators && !matches!(route, Route::Overrides | Route::AcknowledgeLoss) {
         caller.may_everywhere(Verb::Inspect)?;
     }

@@ -1,5 +1,5 @@
-//! The files of envoyproxy/ratelimit that a daemon answers by: read when a policy is taken over, and again when one of them
-//! is changed, added or removed, as by the swap of a link.
+//! The files of envoyproxy/ratelimit that a daemon answers by: read when a policy is taken over,
+//! and again when one of them is changed, added or removed, as by the swap of a link.
 
 use core::fmt;
 use std::fs;
@@ -54,7 +54,8 @@ struct Followed {
     now: ArcSwap<CurrentFiles>,
     /// What was last said to be wrong; gone when it no longer is.
     said: Mutex<Option<String>>,
-    /// Set if the daemon has no store for quotas: where it would keep them if it were started with some.
+    /// Set if the daemon has no store for quotas: where it would keep them if it were started with
+    /// some.
     refuses_quotas: OnceLock<String>,
 }
 
@@ -82,7 +83,8 @@ pub struct EnvoySource {
 }
 
 impl EnvoySource {
-    /// The file at `path`. One that is larger than a policy may be is read just far enough to say so.
+    /// The file at `path`. One that is larger than a policy may be is read just far enough to say
+    /// so.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         // One byte more than the bound: enough for the parser to say that there is too much.
@@ -90,8 +92,9 @@ impl EnvoySource {
         Ok(Self { name: path.display().to_string(), bytes })
     }
 
-    /// The files of the directory `folder` that end in `.yaml` or `.yml`, in the order of their names, at most 4096. Those that
-    /// begin with a dot are not read: a `ConfigMap` keeps its versions there. An error comes with what could not be read.
+    /// The files of the directory `folder` that end in `.yaml` or `.yml`, in the order of their
+    /// names, at most 4096. Those that begin with a dot are not read: a `ConfigMap` keeps its
+    /// versions there. An error comes with what could not be read.
     pub fn read_folder(folder: &Path) -> Result<Vec<Self>, (PathBuf, io::Error)> {
         let unreadable = |error| (folder.to_owned(), error);
         let listed =
@@ -152,13 +155,15 @@ impl EnvoyFiles {
         }
     }
 
-    /// From now on, files that bring a quota are not taken up. `place` is where a daemon that is started anew keeps quotas.
+    /// From now on, files that bring a quota are not taken up. `place` is where a daemon that is
+    /// started anew keeps quotas.
     pub(crate) fn refuse_quotas(&self, place: String) {
         // The same policy names the same place each time.
         let _ = self.0.refuses_quotas.set(place);
     }
 
-    /// Takes them up again if they hold something else; `Ok(true)` if so. An error leaves what there was.
+    /// Takes them up again if they hold something else; `Ok(true)` if so. An error leaves what
+    /// there was.
     fn refresh(&self) -> Result<bool, EnvoyFilesError> {
         let sources = sources(&self.0.path)?;
         if self.0.now.load().sources == sources {
@@ -206,7 +211,8 @@ pub(crate) struct FollowedFiles {
 }
 
 impl FollowedFiles {
-    /// Looks at them because somebody asks for it: what is still wrong is said, and counted, once more.
+    /// Looks at them because somebody asks for it: what is still wrong is said, and counted, once
+    /// more.
     pub(crate) fn look_again(&self) {
         *self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.look();

@@ -1,4 +1,5 @@
-//! Explaining what each limit is to a request: `POST /v1/explain`, and the same of a policy that nobody runs.
+//! Explaining what each limit is to a request: `POST /v1/explain`, and the same of a policy that
+//! nobody runs.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -55,7 +56,8 @@ impl Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// What each rule of a domain of files is to a request that has attributes, in the order of the files.
+    /// What each rule of a domain of files is to a request that has attributes, in the order of the
+    /// files.
     async fn explain_domain(
         &self,
         files: &CurrentFiles,
@@ -195,7 +197,8 @@ fn bare(name: &str, is_shadow: bool) -> LimitExplanation {
     }
 }
 
-/// What the limits of a policy would be to a request of so many units now, if nothing had been charged yet.
+/// What the limits of a policy would be to a request of so many units now, if nothing had been
+/// charged yet.
 ///
 /// Errors: the namespace does not exist, or the limits make no engine.
 pub fn explain_fresh(

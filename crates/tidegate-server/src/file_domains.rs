@@ -1,8 +1,9 @@
-//! Deciding by a domain of envoyproxy/ratelimit's files: the engine is asked what the files say, and the answer is what
-//! they make of it.
+//! Deciding by a domain of envoyproxy/ratelimit's files: the engine is asked what the files say,
+//! and the answer is what they make of it.
 //!
-//! Envoy sends descriptors. `/v1/check` and `/v1/authorize` have attributes instead: every path of the domain's tree from
-//! its root to a rule, all of whose entries are among the attributes, is one descriptor. The counters are the same.
+//! Envoy sends descriptors. `/v1/check` and `/v1/authorize` have attributes instead: every path of
+//! the domain's tree from its root to a rule, all of whose entries are among the attributes, is one
+//! descriptor. The counters are the same.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ pub(crate) struct DomainCheck {
 }
 
 impl DomainCheck {
-    /// The request, as `terms` say to answer it. The error is for the sender: files have no tables to access.
+    /// The request, as `terms` say to answer it. The error is for the sender: files have no tables
+    /// to access.
     pub(crate) fn new(
         files: Arc<CurrentFiles>,
         request: &Request<'_>,
@@ -58,7 +60,8 @@ impl DomainCheck {
 }
 
 impl Desk<'_> {
-    /// The files, if one of them speaks of this domain and the policy has no namespace of that name.
+    /// The files, if one of them speaks of this domain and the policy has no namespace of that
+    /// name.
     pub(crate) fn files_of(&self, domain: &str) -> Option<Arc<CurrentFiles>> {
         let files = self.in_force.config.envoy_ratelimit.as_ref()?.get();
         (files.has_domain(domain) && self.in_force.engine.limits(domain).is_err()).then_some(files)
@@ -139,7 +142,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Counts what was decided about each descriptor of a request of Envoy, and writes it down where that is wanted.
+    /// Counts what was decided about each descriptor of a request of Envoy, and writes it down
+    /// where that is wanted.
     pub(crate) fn note_descriptors(
         &self,
         files: &CurrentFiles,

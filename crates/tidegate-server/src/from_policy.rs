@@ -29,7 +29,8 @@ use crate::shared_store::{Shared, SharedStore, SharedStoreError, kept};
 use crate::tls::TlsFiles;
 use tidegate_clock::{Clock, SystemClock};
 
-/// How long one call to a store in files may take: a disk is slower than a network, and nothing else could decide.
+/// How long one call to a store in files may take: a disk is slower than a network, and nothing
+/// else could decide.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// By how much a shared store may be late with saying that it is late.
@@ -54,7 +55,8 @@ pub enum StartError {
     /// The store that members share could not be opened.
     #[error(transparent)]
     Shared(#[from] SharedStoreError),
-    /// The store in files was opened and could not be read or written, as on a disk that is almost full.
+    /// The store in files was opened and could not be read or written, as on a disk that is almost
+    /// full.
     #[error(
         "the store cannot be read or written; free some space on its disk, set `store.path` to another directory, or set \
          `store: {{ kind: memory }}`, with which a restart forgets quotas"
@@ -89,8 +91,9 @@ pub enum ConfigError {
     Proxy(#[from] ProxyError),
 }
 
-/// Starts a daemon that decides by `policy` on the clock of the machine, listening and answering as `config` says, which
-/// usually is [`server_config`] of the same policy. `text` is what the policy was read from, empty if it is not from a file.
+/// Starts a daemon that decides by `policy` on the clock of the machine, listening and answering as
+/// `config` says, which usually is [`server_config`] of the same policy. `text` is what the policy
+/// was read from, empty if it is not from a file.
 pub async fn serve(policy: &Policy, text: &[u8], config: ServerConfig) -> Result<Handle, StartError> {
     serve_on(policy, text, config, Arc::new(SystemClock::new())).await
 }
@@ -144,8 +147,9 @@ pub async fn serve_on(
     }
 }
 
-/// The store of a daemon with this policy that answers as `config` says: the one that the policy names. Where it names none:
-/// files, if the policy or its files of envoyproxy/ratelimit have quotas, otherwise memory. Opens and makes nothing.
+/// The store of a daemon with this policy that answers as `config` says: the one that the policy
+/// names. Where it names none: files, if the policy or its files of envoyproxy/ratelimit have
+/// quotas, otherwise memory. Opens and makes nothing.
 pub fn store_kind(policy: &Policy, config: &ServerConfig) -> StoreKind {
     quota_store::store_kind(policy, config.envoy_ratelimit.as_ref())
 }

@@ -1,9 +1,10 @@
 //! The gRPC door: which service a call is for, and what all calls have in common.
 //!
-//! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their drain; only the services
-//! behind are tonic's. Who calls is known from the head, before any of the message is kept. A message is read whole and
-//! within bounds before its service sees it, so that no service waits for a caller. Only reflection reads as it goes: it
-//! answers from what is in memory.
+//! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their
+//! drain; only the services behind are tonic's. Who calls is known from the head, before any of the
+//! message is kept. A message is read whole and within bounds before its service sees it, so that
+//! no service waits for a caller. Only reflection reads as it goes: it answers from what is in
+//! memory.
 
 mod counts;
 mod files;
@@ -75,7 +76,8 @@ fn described() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// The largest question of a reflection client in bytes: it names a file, a symbol or a type. Above it: `OUT_OF_RANGE`.
+/// The largest question of a reflection client in bytes: it names a file, a symbol or a type. Above
+/// it: `OUT_OF_RANGE`.
 const REFLECTION_BYTES: usize = 2 << 10;
 
 const DESCRIBED: &str = "the committed descriptions of the messages can be read";
@@ -150,7 +152,8 @@ async fn dispatch(
     (called, response)
 }
 
-/// Answers a call of a known kind. Everything that the head decides is decided before any of the body is kept.
+/// Answers a call of a known kind. Everything that the head decides is decided before any of the
+/// body is kept.
 async fn answer_to(
     daemon: &Daemon,
     line: &Arc<Line>,
@@ -189,7 +192,8 @@ async fn answer_to(
     }
 }
 
-/// The caller of a call, which writes an audit line if its token or certificate is not one of the policy's.
+/// The caller of a call, which writes an audit line if its token or certificate is not one of the
+/// policy's.
 fn authenticate(
     daemon: &Daemon,
     in_force: &InForce,

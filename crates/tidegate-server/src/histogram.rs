@@ -1,9 +1,11 @@
-//! A histogram of short spans that many threads write at once: one atomic addition a bucket, no lock.
+//! A histogram of short spans that many threads write at once: one atomic addition a bucket, no
+//! lock.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The upper ends of the buckets in nanoseconds: 1 us to 1 s. What is longer falls in the last, which has no end.
+/// The upper ends of the buckets in nanoseconds: 1 us to 1 s. What is longer falls in the last,
+/// which has no end.
 const ENDS_NS: [u64; 15] = [
     1_000,
     2_000,
@@ -35,12 +37,14 @@ impl Histogram {
     pub(crate) fn observe(&self, span: Duration) {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let bucket = ENDS_NS.iter().position(|end| nanos <= *end).unwrap_or(ENDS_NS.len());
-        // Relaxed: each number is right by itself; a scrape in between may be off by the span in flight.
+        // Relaxed: each number is right by itself; a scrape in between may be off by the span in
+        // flight.
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_ns.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// The sum in seconds, the count, and the buckets as their upper ends in seconds with their own counts.
+    /// The sum in seconds, the count, and the buckets as their upper ends in seconds with their own
+    /// counts.
     #[expect(clippy::cast_precision_loss, reason = "the page shows seconds as floating point")]
     pub(crate) fn snapshot(&self) -> (f64, u64, Vec<(f64, u64)>) {
         let ends = ENDS_NS.iter().map(|end| *end as f64 / 1e9).chain([f64::INFINITY]);

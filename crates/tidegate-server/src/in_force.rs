@@ -1,7 +1,8 @@
-//! What a reload replaces, whole: the engine of a policy, and how requests are understood and answered under it.
+//! What a reload replaces, whole: the engine of a policy, and how requests are understood and
+//! answered under it.
 //!
-//! A request takes the one in force when it is read and keeps it to its end, so that it is never decided by one policy
-//! and answered by another.
+//! A request takes the one in force when it is read and keeps it to its end, so that it is never
+//! decided by one policy and answered by another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ pub(crate) struct InForce {
 pub(crate) struct PolicyVersion {
     /// 1 for the policy of the start, one more for each that replaced it.
     pub(crate) number: u64,
-    /// A number made of its text, so that two members can be seen to run the same; empty if there is no text.
+    /// A number made of its text, so that two members can be seen to run the same; empty if there
+    /// is no text.
     pub(crate) fingerprint: String,
     /// When it came into force.
     pub(crate) since: Timestamp,

@@ -13,8 +13,8 @@ const CARRIED_MAX: usize = 16;
 
 /// Carries asks until the daemon ends.
 ///
-/// Each batch goes by itself: one that is late holds up nobody else. Every batch comes to an end, since the store is given
-/// a time.
+/// Each batch goes by itself: one that is late holds up nobody else. Every batch comes to an end,
+/// since the store is given a time.
 pub(crate) async fn carry_leases(daemon: Arc<Daemon>) {
     let room = Arc::new(Semaphore::new(CARRIED_MAX));
     let undos = Undos::default();

@@ -1,9 +1,11 @@
-//! The members of a fleet. Each member sends a heartbeat to the shared store every few seconds, with a note of the leases it holds; an ask
-//! for leases that is due anyway carries the heartbeat along. The answer says how many members there are and whether a shared setting
-//! was changed; only then settings are read.
+//! The members of a fleet. Each member sends a heartbeat to the shared store every few seconds,
+//! with a note of the leases it holds; an ask for leases that is due anyway carries the heartbeat
+//! along. The answer says how many members there are and whether a shared setting was changed; only
+//! then settings are read.
 //!
-//! A member without a heartbeat for [`Members::GONE_AFTER`] is gone. Decisions depend on the number of members in two ways only: how a
-//! limit is divided with `share: auto`, and by which share a member decides alone while the store does not answer.
+//! A member without a heartbeat for [`Members::GONE_AFTER`] is gone. Decisions depend on the number
+//! of members in two ways only: how a limit is divided with `share: auto`, and by which share a
+//! member decides alone while the store does not answer.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -31,11 +33,13 @@ const LEASES_TOLD: usize = 16;
 /// The longest value of a key in the note of a member.
 const VALUE_CHARS_MAX: usize = 64;
 
-/// The first part of the keys under which members count their places and what they change. The key of a limit has three parts and
-/// these have two, so whatever a namespace is called, its limits have other keys.
+/// The first part of the keys under which members count their places and what they change. The key
+/// of a limit has three parts and these have two, so whatever a namespace is called, its limits
+/// have other keys.
 const NAMESPACE: &[u8] = b"\0members";
 
-/// How long the note of a member is kept after its last heartbeat, so that others can report its leases.
+/// How long the note of a member is kept after its last heartbeat, so that others can report its
+/// leases.
 const REMEMBERED: Duration = Duration::from_mins(1);
 
 /// This member, and what it knows of the others.
@@ -102,7 +106,8 @@ impl Members {
         now.saturating_since(self.beat().at) >= Self::RIDE_AFTER
     }
 
-    /// The operations of a heartbeat: take or keep a place among the members, and look how often a setting was changed.
+    /// The operations of a heartbeat: take or keep a place among the members, and look how often a
+    /// setting was changed.
     pub(crate) fn beating(&self) -> [Operation; 2] {
         [
             Operation::new(key(b"places"), places(), Kind::Acquire { holder: HolderId(self.id.into()) }),
@@ -261,8 +266,8 @@ impl Daemon {
         asked.ride(members.beating().into_iter(), note)
     }
 
-    /// The batch that is sent in place of `batch` if that changes a shared setting: it also announces the change to the other
-    /// members. `None` where the store is not shared.
+    /// The batch that is sent in place of `batch` if that changes a shared setting: it also
+    /// announces the change to the other members. `None` where the store is not shared.
     pub(crate) fn telling(&self, batch: &Batch) -> Option<Batch> {
         self.members.as_ref()?;
         let is_shared = |change: &NoteChange| {
@@ -318,7 +323,8 @@ fn places() -> Algorithm {
     )
 }
 
-/// How often a setting was changed, within a window of an hour less a minute; when a window begins, every member looks once.
+/// How often a setting was changed, within a window of an hour less a minute; when a window begins,
+/// every member looks once.
 fn changes() -> Algorithm {
     let window = Fixed::new(1_000_000_000, Duration::from_mins(59), WindowStart::FirstHit);
     Algorithm::Fixed(window.expect("the numbers are in range"))

@@ -178,7 +178,8 @@ fn parameters(route: Route) -> Vec<(&'static str, Required)> {
     accepted.once.iter().chain(accepted.repeated).map(|name| (*name, Required::False)).collect()
 }
 
-/// Whether a route is described as a POST; one that takes any method is described by what it is usually asked with.
+/// Whether a route is described as a POST; one that takes any method is described by what it is
+/// usually asked with.
 fn is_posted(route: Route) -> bool {
     describe(route).body.is_some() || route == Route::AcknowledgeLoss
 }

@@ -194,7 +194,8 @@ impl Desk<'_> {
     }
 
     pub(crate) async fn settle(&self, caller: &Caller, body: &[u8]) -> Answered {
-        // A permit is a secret of whoever was given it, so it is enough that somebody may be given some.
+        // A permit is a secret of whoever was given it, so it is enough that somebody may be given
+        // some.
         caller.may_somewhere(Verb::Check)?;
         let settle: Settle<'_> = read(body)?;
         if let Some(fault) = settle.fault() {
@@ -210,7 +211,8 @@ impl Desk<'_> {
     }
 
     pub(crate) async fn release(&self, caller: &Caller, body: &[u8]) -> Answered {
-        // A permit is a secret of whoever was given it, so it is enough that somebody may be given some.
+        // A permit is a secret of whoever was given it, so it is enough that somebody may be given
+        // some.
         caller.may_somewhere(Verb::Check)?;
         let release: Release<'_> = read(body)?;
         self.settle_permit(&release.permit, Outcome::Succeeded).await

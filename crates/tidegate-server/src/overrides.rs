@@ -1,7 +1,9 @@
-//! Other numbers for one key, set while running: `PUT` and `DELETE /v1/overrides/{namespace}/{limit}?{attribute}={value}`.
+//! Other numbers for one key, set while running: `PUT` and
+//! `DELETE /v1/overrides/{namespace}/{limit}?{attribute}={value}`.
 //!
-//! The address names the override, so that setting it twice is setting it once; the body says what it is. Every change
-//! is written down with who made it and why, beside the override itself and as long as [`HISTORY_KEPT`].
+//! The address names the override, so that setting it twice is setting it once; the body says what
+//! it is. Every change is written down with who made it and why, beside the override itself and as
+//! long as [`HISTORY_KEPT`].
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -43,17 +45,19 @@ pub(crate) const OVERRIDES: Accepted =
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideBody {
-    /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or `{"limit": 50}`. What is left out
-    /// is as in the limit.
+    /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or
+    /// `{"limit": 50}`. What is left out is as in the limit.
     #[schema(value_type = Object)]
     #[serde(deserialize_with = "tidegate_wire::object::without_duplicates")]
     numbers: Map<String, Value>,
-    /// After how many milliseconds it no longer applies. Without it, it applies until it is deleted.
+    /// After how many milliseconds it no longer applies. Without it, it applies until it is
+    /// deleted.
     #[serde(default)]
     expires_ms: Option<u64>,
     /// Why, for whoever reads it later; 1 to 1024 bytes.
     reason: String,
-    /// Who sets it, as the caller says; at most 1024 bytes. Nothing verifies it: the history has the grant beside it.
+    /// Who sets it, as the caller says; at most 1024 bytes. Nothing verifies it: the history has
+    /// the grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -65,7 +69,8 @@ pub(crate) struct RemovalBody {
     /// Why, for whoever reads it later; at most 1024 bytes.
     #[serde(default)]
     reason: String,
-    /// Who takes it away, as the caller says; at most 1024 bytes. Nothing verifies it: the history has the grant beside it.
+    /// Who takes it away, as the caller says; at most 1024 bytes. Nothing verifies it: the history
+    /// has the grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -133,7 +138,8 @@ pub(crate) struct AuditEntry {
     pub(crate) reason: String,
     /// Who, as the caller said. Nothing verified it.
     pub(crate) by: String,
-    /// The name of the grant by which the caller was permitted; absent where callers are not authenticated.
+    /// The name of the grant by which the caller was permitted; absent where callers are not
+    /// authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grant: Option<String>,
 }
@@ -157,7 +163,8 @@ impl History {
         entries.push_back(entry);
     }
 
-    /// Takes in what was written before a restart, in the order of its names, which is that of time.
+    /// Takes in what was written before a restart, in the order of its names, which is that of
+    /// time.
     pub(crate) fn restore(&self, notes: &[Note]) {
         for note in notes.iter().skip(notes.len().saturating_sub(HISTORY_MAX)) {
             match serde_json::from_slice(&note.value) {
@@ -456,7 +463,8 @@ fn describe(one: &RuntimeOverride, state: &OverrideState) -> OverrideAnswer {
 
 fn audit_note(entry: &AuditEntry, now: Timestamp) -> NoteChange {
     let value = serde_json::to_vec(entry).expect("strings are always JSON");
-    // The instant first, so that names are in the order of time; then something that differs within one instant.
+    // The instant first, so that names are in the order of time; then something that differs within
+    // one instant.
     let what = format!(
         "{:020}-{}-{}-{}",
         now.as_nanos(),

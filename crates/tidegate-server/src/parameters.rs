@@ -87,7 +87,8 @@ impl Parameters<'_> {
         Ok(number.unwrap_or(default))
     }
 
-    /// All values of a parameter, each `attribute=value`. An attribute that is given twice is an error.
+    /// All values of a parameter, each `attribute=value`. An attribute that is given twice is an
+    /// error.
     pub(crate) fn pairs(&self, name: &'static str) -> Result<Vec<AttributePair<'_>>, Fault> {
         let values = self.0.iter().filter(|(known, _)| known == name);
         let pair = |(_, text): &AttributePair<'_>| {

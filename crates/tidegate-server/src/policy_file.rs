@@ -1,8 +1,9 @@
-//! Seeing that a policy file has changed: written in place, replaced by another file, or reached through a link that now
-//! leads elsewhere, as a Kubernetes `ConfigMap` does.
+//! Seeing that a policy file has changed: written in place, replaced by another file, or reached
+//! through a link that now leads elsewhere, as a Kubernetes `ConfigMap` does.
 //!
-//! The file is looked at again and again rather than waited for: that works on every file system, for links of any depth,
-//! and for files that are not there at the moment. A look that finds nothing new is one call to the kernel.
+//! The file is looked at again and again rather than waited for: that works on every file system,
+//! for links of any depth, and for files that are not there at the moment. A look that finds
+//! nothing new is one call to the kernel.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
@@ -18,7 +19,8 @@ pub const POLICY_BYTES_MAX: u64 = tidegate_policy::bounds::TEXT_BYTES_MAX as u64
 /// How often a policy file is looked at.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a file that is written in place must have rested before it is read: half of a policy may be a policy too.
+/// How long a file that is written in place must have rested before it is read: half of a policy
+/// may be a policy too.
 const REST_IN_PLACE: Duration = Duration::from_millis(200);
 
 /// The same for a file that took the place of another one, which usually is whole from the start.
@@ -83,7 +85,8 @@ impl PolicyFile {
         &self.path
     }
 
-    /// Looks whether there is something new. `wall` is the time by the clock that files are stamped with.
+    /// Looks whether there is something new. `wall` is the time by the clock that files are stamped
+    /// with.
     pub fn look(&mut self, wall: SystemTime) -> Look {
         let stamp = match fs::metadata(&self.path) {
             Ok(metadata) => Stamp::of(&metadata),
@@ -220,7 +223,8 @@ mod tests {
     #[test]
     fn a_link_that_leads_elsewhere_is_a_change_and_one_that_leads_nowhere_is_told_once() {
         let folder = Folder::new("links");
-        // As a ConfigMap is mounted: policy.yaml -> ..data/policy.yaml, ..data -> a folder that is swapped.
+        // As a ConfigMap is mounted: policy.yaml -> ..data/policy.yaml, ..data -> a folder that is
+        // swapped.
         for version in ["v1", "v2"] {
             fs::create_dir(folder.0.join(version)).unwrap();
             fs::write(folder.0.join(version).join("policy.yaml"), version).unwrap();

@@ -1,4 +1,5 @@
-//! The `process_*` metrics that Prometheus client libraries give, from `/proc/self`. Other systems than Linux have none.
+//! The `process_*` metrics that Prometheus client libraries give, from `/proc/self`. Other systems
+//! than Linux have none.
 
 use core::fmt;
 use std::fs;
@@ -19,7 +20,8 @@ pub const TABLE: [(&str, &str); 7] = [
     ("process_threads", "Number of OS threads in the process"),
 ];
 
-/// Ticks a second in `/proc`: `USER_HZ`, which is 100 on every architecture that the standard library supports.
+/// Ticks a second in `/proc`: `USER_HZ`, which is 100 on every architecture that the standard
+/// library supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The system's numbers of this process. A number that cannot be read is absent.
@@ -48,9 +50,11 @@ impl ProcessStats {
         stats
     }
 
-    /// From the text of `/proc/self/stat`, `/proc/self/status`, `/proc/self/limits` and `/proc/stat`.
+    /// From the text of `/proc/self/stat`, `/proc/self/status`, `/proc/self/limits` and
+    /// `/proc/stat`.
     fn parse(stat: &str, status: &str, limits: &str, system: &str) -> Self {
-        // The name of the command is in parentheses and may hold spaces and parentheses; the third field follows it.
+        // The name of the command is in parentheses and may hold spaces and parentheses; the third
+        // field follows it.
         let fields: Vec<&str> =
             stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
         let ticks = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();

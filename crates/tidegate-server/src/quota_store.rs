@@ -8,7 +8,8 @@ use tidegate_store_redb::{OpenError, RedbStore};
 
 use crate::envoy_files::EnvoyFiles;
 
-/// The store of a daemon with this policy and these files of envoyproxy/ratelimit, with the directory that is opened.
+/// The store of a daemon with this policy and these files of envoyproxy/ratelimit, with the
+/// directory that is opened.
 ///
 /// A policy that names no store gets one in files if there is a quota to keep.
 pub(crate) fn store_kind(policy: &Policy, files: Option<&EnvoyFiles>) -> StoreKind {
@@ -22,8 +23,9 @@ pub(crate) fn store_kind(policy: &Policy, files: Option<&EnvoyFiles>) -> StoreKi
     kind
 }
 
-/// Checks that a daemon without a store may take this policy over with these files, which then refuse quotas that come
-/// later. The policy may if it has no quotas, or says that they are kept in memory.
+/// Checks that a daemon without a store may take this policy over with these files, which then
+/// refuse quotas that come later. The policy may if it has no quotas, or says that they are kept in
+/// memory.
 pub(crate) fn check_without_store(policy: &Policy, files: Option<&EnvoyFiles>) -> Result<(), NoStore> {
     let Some(place) = place_of_quotas(policy) else { return Ok(()) };
     if let Some(quota) = first_quota(policy, files) {
@@ -35,7 +37,8 @@ pub(crate) fn check_without_store(policy: &Policy, files: Option<&EnvoyFiles>) -
     Ok(())
 }
 
-/// Where a daemon that is started with this policy keeps quotas, as a message says it; `None` if in memory.
+/// Where a daemon that is started with this policy keeps quotas, as a message says it; `None` if in
+/// memory.
 fn place_of_quotas(policy: &Policy) -> Option<String> {
     match policy.store.kind(true) {
         StoreKind::Embedded(embedded) => Some(format!("{} (`store.path`)", embedded.path)),

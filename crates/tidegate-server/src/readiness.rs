@@ -1,8 +1,9 @@
 //! Whether the daemon is ready for work, and why not.
 //!
-//! A daemon whose store is away is ready: it decides alone, as `on_store_failure` says, so that a rolling restart during an outage
-//! of the store is no outage. It is not ready as long as it would refuse everything of a limit that refuses without its store and
-//! has not reached the store once; nor while the store is used by a newer lease protocol, since it would then decide alone for
+//! A daemon whose store is away is ready: it decides alone, as `on_store_failure` says, so that a
+//! rolling restart during an outage of the store is no outage. It is not ready as long as it would
+//! refuse everything of a limit that refuses without its store and has not reached the store once;
+//! nor while the store is used by a newer lease protocol, since it would then decide alone for
 //! good.
 
 use std::sync::atomic::Ordering;

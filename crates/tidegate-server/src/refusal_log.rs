@@ -1,4 +1,5 @@
-//! One line for a refusal, and at most so many a second: a flood of refusals must not become a flood of lines.
+//! One line for a refusal, and at most so many a second: a flood of refusals must not become a
+//! flood of lines.
 //!
 //! A flood in one namespace leaves the others at least one line of each reason in a span.
 
@@ -13,13 +14,15 @@ use crate::refused_keys::key_text;
 /// Decides which refusals get a line.
 #[derive(Debug)]
 pub(crate) struct RefusalLog {
-    /// The most lines for each reason. Refusals above it are only counted; the next line says how many.
+    /// The most lines for each reason. Refusals above it are only counted; the next line says how
+    /// many.
     lines: Option<Rate>,
     reasons: [Sampling; Reason::ALL.len()],
     hasher: ahash::RandomState,
 }
 
-/// How many groups of namespaces have a line of their own. Namespaces are spread over them by a random hash.
+/// How many groups of namespaces have a line of their own. Namespaces are spread over them by a
+/// random hash.
 const NAMESPACE_GROUPS: usize = 64;
 
 #[derive(Debug)]
@@ -49,7 +52,8 @@ impl RefusalLog {
         Self { lines, reasons, hasher: ahash::RandomState::new() }
     }
 
-    /// Writes a line for this refusal, unless its reason had all that it may have in this span; `false` if not.
+    /// Writes a line for this refusal, unless its reason had all that it may have in this span;
+    /// `false` if not.
     pub(crate) fn write(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) -> bool {
         let reason = refusal.reason();
         let Some(suppressed) = self.take_line(reason, &refusal.namespace, now) else { return false };
@@ -77,7 +81,8 @@ impl RefusalLog {
         let rate = self.lines?;
         // One more than its number, so that the first span differs from none.
         let span = now.as_nanos() / rate.per_ns() + 1;
-        // Relaxed throughout: the numbers only thin out a log; two threads at the turn of a span may write a line more.
+        // Relaxed throughout: the numbers only thin out a log; two threads at the turn of a span
+        // may write a line more.
         if sampling.span.swap(span, Ordering::Relaxed) != span {
             sampling.lines.store(0, Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
 //! Reading a file that the policy names: a regular file, up to a bound.
 //!
-//! The daemon reads such files again and again, so a pipe is of no use to it: opening one waits for a writer, for as long as
-//! none comes. A device may have no end.
+//! The daemon reads such files again and again, so a pipe is of no use to it: opening one waits for
+//! a writer, for as long as none comes. A device may have no end.
 
 use std::fs::{File, FileType};
 use std::io::{self, Read};
@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// The contents of the regular file at `path`, or behind the links there.
 ///
-/// Returns an error for a file with more than `bytes_max` bytes, of which no more than that is read, and for anything that is
-/// not a regular file.
+/// Returns an error for a file with more than `bytes_max` bytes, of which no more than that is
+/// read, and for anything that is not a regular file.
 pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut contents = Vec::new();
     open_regular(path)?.take(bytes_max + 1).read_to_end(&mut contents)?;
@@ -24,7 +24,8 @@ pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 /// The regular file at `path`, or behind the links there, open for reading.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    // Before it is opened, since opening a FIFO waits; and after, since the file may have been replaced in between.
+    // Before it is opened, since opening a FIFO waits; and after, since the file may have been
+    // replaced in between.
     check(std::fs::metadata(path)?.file_type())?;
     let file = File::open(path)?;
     check(file.metadata()?.file_type())?;

@@ -1,8 +1,8 @@
 //! What is made of files, and made anew when they hold something else: certificates, keys.
 //!
-//! The files are read again every [`LOOK_EVERY`] and compared whole, which sees a file that was written in place, one
-//! that was replaced and one behind a link that now leads elsewhere. Files that cannot be used leave what there was, and
-//! that is said once.
+//! The files are read again every [`LOOK_EVERY`] and compared whole, which sees a file that was
+//! written in place, one that was replaced and one behind a link that now leads elsewhere. Files
+//! that cannot be used leave what there was, and that is said once.
 
 use core::fmt;
 use core::time::Duration;
@@ -17,7 +17,8 @@ use crate::regular_file::read_regular;
 /// How often files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The largest file in bytes, a few hundred certificates. A larger one counts as one that cannot be read.
+/// The largest file in bytes, a few hundred certificates. A larger one counts as one that cannot be
+/// read.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Files, and what is made of them.
@@ -71,7 +72,8 @@ impl<S: Source> Renewed<S> {
         self.now.load().made.clone()
     }
 
-    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what there was.
+    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what
+    /// there was.
     pub(crate) fn refresh(&self) -> Result<bool, S::Error> {
         let texts = read(&self.source)?;
         if self.now.load().texts == texts {
@@ -126,7 +128,8 @@ impl<S: Source> Look for Renewed<S> {
     }
 }
 
-/// Looks at everything that `all` names, for ever. It is asked anew each time, since a reload changes what there is.
+/// Looks at everything that `all` names, for ever. It is asked anew each time, since a reload
+/// changes what there is.
 pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Look>>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -1,11 +1,13 @@
 //! The door for Redis clients: `CL.THROTTLE` and friends.
 //!
-//! A connection is read as far as its client has sent, and everything that has come whole is one *turn*: decided at one
-//! instant, answered in order, written at once. Limits that arrive with their commands are decided as one batch, so that
-//! a pipeline costs one call of the engine, and one of the store where quotas are kept there.
+//! A connection is read as far as its client has sent, and everything that has come whole is one
+//! *turn*: decided at one instant, answered in order, written at once. Limits that arrive with
+//! their commands are decided as one batch, so that a pipeline costs one call of the engine, and
+//! one of the store where quotas are kept there.
 //!
-//! Redis clients send more than what they are told to: `HELLO`, `CLIENT`, `INFO` and others, without whose answers some
-//! of them give up. Those are answered as far as there is something to say.
+//! Redis clients send more than what they are told to: `HELLO`, `CLIENT`, `INFO` and others,
+//! without whose answers some of them give up. Those are answered as far as there is something to
+//! say.
 
 mod about;
 mod authorization;

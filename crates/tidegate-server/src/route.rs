@@ -124,8 +124,8 @@ impl Route {
         }
     }
 
-    /// Whether gateways pass requests of their own clients to it, or it tells nothing: then it is served whatever page a
-    /// browser was made to send the request by, and whatever host it names.
+    /// Whether gateways pass requests of their own clients to it, or it tells nothing: then it is
+    /// served whatever page a browser was made to send the request by, and whatever host it names.
     pub(crate) const fn takes_any_origin(self) -> bool {
         matches!(self, Self::Authorize | Self::Healthz | Self::Readyz)
     }

@@ -98,14 +98,16 @@ pub struct Handle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// Connections that were cut off because the time for draining was over; 0 when every request was answered.
+    /// Connections that were cut off because the time for draining was over; 0 when every request
+    /// was answered.
     pub cut_off: usize,
 }
 
 impl Server {
     /// Opens all listeners and starts serving `engine` on the present tokio runtime.
     ///
-    /// Nothing is served unless every listener could be opened. `store` decides the limits that the engine asks about.
+    /// Nothing is served unless every listener could be opened. `store` decides the limits that the
+    /// engine asks about.
     pub async fn start(
         config: ServerConfig,
         engine: Arc<Engine>,
@@ -249,7 +251,8 @@ fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
     }
 }
 
-/// The listeners of a daemon that is starting, and the certificates that are looked at while it runs.
+/// The listeners of a daemon that is starting, and the certificates that are looked at while it
+/// runs.
 struct Doors {
     backlog: u32,
     opened: Vec<Door>,
@@ -327,13 +330,14 @@ impl Handle {
         self.daemon.proxy.waiting.len()
     }
 
-    /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call it once.
+    /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call
+    /// it once.
     pub fn follow(&mut self, file: PolicyFile, policy: Policy) {
         self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon), file, policy)));
     }
 
-    /// Reads the followed policy file and the files of envoyproxy/ratelimit now, and opens the decision log anew, so that a
-    /// file that was moved away is let go.
+    /// Reads the followed policy file and the files of envoyproxy/ratelimit now, and opens the
+    /// decision log anew, so that a file that was moved away is let go.
     pub fn reload(&self) {
         self.daemon.changes.asked.notify_one();
         if let Some(files) = self.daemon.followed_files() {
@@ -344,8 +348,8 @@ impl Handle {
         }
     }
 
-    /// Reads the files of envoyproxy/ratelimit now, if the policy names some, and takes them over if they have changed.
-    /// Otherwise they are looked at every 5 seconds. Blocks while it reads.
+    /// Reads the files of envoyproxy/ratelimit now, if the policy names some, and takes them over
+    /// if they have changed. Otherwise they are looked at every 5 seconds. Blocks while it reads.
     pub fn look_at_files(&self) {
         if let Some(files) = self.daemon.followed_files() {
             files.look();
@@ -353,8 +357,9 @@ impl Handle {
     }
 
     /// Ends the daemon: accepts nothing more, answers what still comes on open connections for
-    /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those that are idle, answers
-    /// every request that was read, and returns when all are closed or [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
+    /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those
+    /// that are idle, answers every request that was read, and returns when all are closed or
+    /// [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
     pub async fn shutdown(mut self) -> Drained {
         let daemon = Arc::clone(&self.daemon);
         daemon.is_ready.store(false, Ordering::Relaxed);
@@ -469,8 +474,8 @@ where
                 let (daemon, line, names) = &*shared;
                 line.request_started();
                 let _finished = Finished(line);
-                // In a box that is made when the call has its turn: a connection begins hundreds of streams at once, and
-                // the answer of a stream that stays open needs none of it.
+                // In a box that is made when the call has its turn: a connection begins hundreds of
+                // streams at once, and the answer of a stream that stays open needs none of it.
                 Ok::<_, Infallible>(Box::pin(grpc::answer(daemon, line, names, request)).await)
             }
         });
@@ -496,7 +501,8 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
         // Idle connections and slow headers are found by the sweep, which costs a request nothing.
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        // Small answers: copying head and body together costs less than handing the kernel two pieces.
+        // Small answers: copying head and body together costs less than handing the kernel two
+        // pieces.
         .writev(is_proxy)
         // Who waits in line is only known to have gone by the end of what it sends.
         .half_close(!is_proxy)
@@ -510,7 +516,8 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
     builder
 }
 
-/// Serves one connection until it ends or is told to, with its streams if they are answered together.
+/// Serves one connection until it ends or is told to, with its streams if they are answered
+/// together.
 async fn run<S, T, B, E>(
     daemon: &Daemon,
     builder: &Builder<E>,

@@ -1,7 +1,9 @@
-//! A store that several members share: opening it, joining the members that are there, and following a loss of its data.
+//! A store that several members share: opening it, joining the members that are there, and
+//! following a loss of its data.
 //!
-//! A daemon that starts while the store is away decides alone, as each limit's `on_store_failure` says (see `readiness.rs`), and joins
-//! when the store answers. From then on it takes over, every few seconds, what other members have set.
+//! A daemon that starts while the store is away decides alone, as each limit's `on_store_failure`
+//! says (see `readiness.rs`), and joins when the store answers. From then on it takes over, every
+//! few seconds, what other members have set.
 
 use core::time::Duration;
 use std::io;
@@ -28,7 +30,8 @@ const REFRESH_EVERY: Duration = Duration::from_mins(5);
 /// How often it is seen whether it is time to say that this member is there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How soon a store that was away is asked again, so that it is found within a second of its return.
+/// How soon a store that was away is asked again, so that it is found within a second of its
+/// return.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
 
 /// Makes the id of the undo of a batch from the id of that batch.
@@ -116,8 +119,9 @@ impl SharedStore {
         self.store.stats()
     }
 
-    /// Acknowledges for all members every loss that began before now: quotas count from what there is. The loss that was known, if
-    /// any was; an error if the acknowledgement could not be written into the store yet.
+    /// Acknowledges for all members every loss that began before now: quotas count from what there
+    /// is. The loss that was known, if any was; an error if the acknowledgement could not be
+    /// written into the store yet.
     pub(crate) async fn acknowledge_loss(&self) -> Result<Option<Loss>, StoreError> {
         // Another member may have noticed a loss, or acknowledged it.
         let looked = self.store.now().await;
@@ -168,7 +172,8 @@ impl SharedStore {
 
     /// Logs what has changed about losses and the protocol.
     fn say(&self) {
-        // Every change is one assignment. The store is looked at under the lock, so that changes are logged in order.
+        // Every change is one assignment. The store is looked at under the lock, so that changes
+        // are logged in order.
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
         if said.loss != loss {
@@ -196,7 +201,8 @@ impl SharedStore {
         }
     }
 
-    /// The error of a batch with a quota whose usage was lost; none once the window of the loss has ended.
+    /// The error of a batch with a quota whose usage was lost; none once the window of the loss has
+    /// ended.
     fn lost_for(&self, batch: &Batch) -> Option<StoreError> {
         let asks =
             |kind: &Kind| matches!(kind, Kind::Check { .. } | Kind::Peek { .. } | Kind::Acquire { .. });
@@ -218,7 +224,8 @@ impl SharedStore {
         }
         let answer = self.store.run(batch).await?;
         let Some(error) = self.lost_for(batch) else { return Ok(answer) };
-        // This batch was the first to find the loss, and was decided on counters that had begun anew.
+        // This batch was the first to find the loss, and was decided on counters that had begun
+        // anew.
         let undo = Batch::undo_of(batch, RequestId(batch.id.0 ^ UNDO_OF_LOST));
         if !answer.refused && !undo.operations.is_empty() && self.store.undo(&undo).await.is_err() {
             self.store.undo_failed();
@@ -227,8 +234,8 @@ impl SharedStore {
     }
 }
 
-/// When it is known again how much is used of a limit whose counters were lost at `began`: at the end of the window of that instant,
-/// where all keys have the same windows.
+/// When it is known again how much is used of a limit whose counters were lost at `began`: at the
+/// end of the window of that instant, where all keys have the same windows.
 fn known_again(algorithm: &Algorithm, began: Timestamp) -> Timestamp {
     fn window_end(counter: &impl Counter, at: Timestamp) -> Timestamp {
         counter.reset_at(counter.charge(State::EMPTY, Cost::ONE, at), at)
@@ -323,7 +330,8 @@ impl Daemon {
         self.join().await
     }
 
-    /// Waits until something that members share has changed, or may have; says meanwhile that this member is there.
+    /// Waits until something that members share has changed, or may have; says meanwhile that this
+    /// member is there.
     async fn wait_for_changes(&self) -> Result<(), StoreError> {
         let Some(members) = &self.members else { return Ok(()) };
         let until = self.clock.now().saturating_add(REFRESH_EVERY);
@@ -345,7 +353,8 @@ impl Daemon {
         let before = self.in_force.load_full();
         let is_first = !self.has_joined.load(Ordering::Relaxed);
         let read = async |kind| self.store.notes_boxed(kind).await;
-        // Only at the first join: while policies are being exchanged member by member, each member goes by its own names.
+        // Only at the first join: while policies are being exchanged member by member, each member
+        // goes by its own names.
         let lineage = if is_first {
             Lineage::from_notes(&read(NoteKind::Lineage).await?).map_err(EngineError::from)?
         } else {
@@ -370,7 +379,8 @@ impl Daemon {
     }
 }
 
-/// What a note says, or a line about why it says nothing: one that cannot be read must not keep the rest from being used.
+/// What a note says, or a line about why it says nothing: one that cannot be read must not keep the
+/// rest from being used.
 pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
     read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
 }

@@ -50,7 +50,8 @@ impl StoreFailureLog {
     }
 }
 
-/// Whether the error says only that the store does not answer, or has lost its data: there are lines for when that begins and ends.
+/// Whether the error says only that the store does not answer, or has lost its data: there are
+/// lines for when that begins and ends.
 fn is_silence(error: &StoreError) -> bool {
     match error {
         StoreError::Timeout { .. } | StoreError::DataLost { .. } => true,

@@ -1,7 +1,8 @@
 //! TLS of a listener: certificates from files, taken up again when the files change.
 //!
-//! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, the handshake fails for a client without a
-//! certificate of that CA, and no session can be resumed: each connection verifies the certificate anew.
+//! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, the handshake fails
+//! for a client without a certificate of that CA, and no session can be resumed: each connection
+//! verifies the certificate anew.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -137,8 +138,9 @@ impl Source for TlsFiles {
         // Data sent before the handshake ends can be replayed by anybody who recorded it.
         config.max_early_data_size = 0;
         if asks_certificates {
-            // A resumed session takes over the certificate that was verified when the session began, and does not verify it
-            // again: a certificate that has expired since would be good for as long as its client resumes.
+            // A resumed session takes over the certificate that was verified when the session
+            // began, and does not verify it again: a certificate that has expired since would be
+            // good for as long as its client resumes.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -163,8 +165,8 @@ pub(crate) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDe
     if all.is_empty() { Err(missing(None)) } else { Ok(all) }
 }
 
-/// The names in a certificate that was verified already: host names and URIs of its subject's alternative names. The common
-/// name is not one of them, as nothing says what it names.
+/// The names in a certificate that was verified already: host names and URIs of its subject's
+/// alternative names. The common name is not one of them, as nothing says what it names.
 pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
     let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return Arc::default() };
     certificate.valid_uri_names().chain(certificate.valid_dns_names()).map(str::to_owned).collect()
@@ -219,7 +221,8 @@ mod tests {
         assert_ne!(Arc::as_ptr(&tls.get()), before);
     }
 
-    /// A CA for clients, and a client with a certificate of that CA that speaks `version` and keeps its sessions.
+    /// A CA for clients, and a client with a certificate of that CA that speaks `version` and keeps
+    /// its sessions.
     fn authority_and_client(
         name: &str,
         version: &'static rustls::SupportedProtocolVersion,

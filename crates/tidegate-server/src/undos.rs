@@ -1,8 +1,9 @@
-//! Undoing batches that were given up: requests that were refused because the store was late, although it may have charged them.
+//! Undoing batches that were given up: requests that were refused because the store was late,
+//! although it may have charged them.
 //!
-//! No caller waits for an undo. It has a longer deadline than a request and is sent again with growing pauses, until the store has
-//! answered or has forgotten the batch. A charge that cannot be undone stays until it drains: less is admitted than could be,
-//! never more.
+//! No caller waits for an undo. It has a longer deadline than a request and is sent again with
+//! growing pauses, until the store has answered or has forgotten the batch. A charge that cannot be
+//! undone stays until it drains: less is admitted than could be, never more.
 
 use core::time::Duration;
 use std::sync::Arc;

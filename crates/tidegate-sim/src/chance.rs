@@ -1,9 +1,11 @@
-//! Chance from a seed: the same on every machine, and in every version of this crate that pins the same generator.
+//! Chance from a seed: the same on every machine, and in every version of this crate that pins the
+//! same generator.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A source of chance. Each part of a world has one of its own, so that a change to one part draws nothing from another.
+/// A source of chance. Each part of a world has one of its own, so that a change to one part draws
+/// nothing from another.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(Xoshiro256PlusPlus);
 
@@ -17,8 +19,8 @@ impl Chance {
         self.0.next_u64()
     }
 
-    /// A whole number below `bound`; 0 if that is 0. By multiplication, which prefers some numbers by less than one part in
-    /// 2^32 for the bounds used here.
+    /// A whole number below `bound`; 0 if that is 0. By multiplication, which prefers some numbers
+    /// by less than one part in 2^32 for the bounds used here.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }

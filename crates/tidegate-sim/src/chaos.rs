@@ -32,7 +32,8 @@ pub enum Trouble {
     StorePaused,
     /// What the store answers takes long; what it is asked does not.
     AnswersLate,
-    /// Another store takes over that lacks what the first one wrote last. Nobody is served in between.
+    /// Another store takes over that lacks what the first one wrote last. Nobody is served in
+    /// between.
     FailedOver,
     /// The store loses all it has.
     Emptied,
@@ -49,8 +50,9 @@ pub(crate) struct Disturbance {
 /// When the first thing may go wrong.
 const FIRST: u64 = 4 * SECOND;
 
-/// What goes wrong in a scenario, in the order in which it begins. Troubles of the store follow one another, and so do those
-/// of members; a member may crash, and start again, while the store is away.
+/// What goes wrong in a scenario, in the order in which it begins. Troubles of the store follow one
+/// another, and so do those of members; a member may crash, and start again, while the store is
+/// away.
 pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance> {
     let Some(calm_from) = scenario.calm_from() else { return Vec::new() };
     let mut chance = Chance::new(scenario.seed, 3);

@@ -1,5 +1,5 @@
-//! Whole fleets in one thread from one seed: members that run the engine, a store, a network and clocks that go wrong, and
-//! checkers that look on.
+//! Whole fleets in one thread from one seed: members that run the engine, a store, a network and
+//! clocks that go wrong, and checkers that look on.
 //!
 //! ```
 //! use tidegate_sim::{Chaos, Scenario, simulate};
@@ -12,13 +12,16 @@
 //! # Ok::<(), tidegate_sim::ScenarioError>(())
 //! ```
 //!
-//! **What is real.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the store is a
-//! [`Keeper`](tidegate_store::Keeper): the same lines that run in the daemon. Simulated are clients, time, messages, crashes.
+//! **What is real.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
+//! store is a [`Keeper`](tidegate_store::Keeper): the same lines that run in the daemon. Simulated
+//! are clients, time, messages, crashes.
 //!
-//! **The same again.** All chance comes from the seed, through a generator whose version is pinned; functions whose last
-//! digit differs from machine to machine are not used. So a scenario gives the same report, byte for byte.
+//! **The same again.** All chance comes from the seed, through a generator whose version is pinned;
+//! functions whose last digit differs from machine to machine are not used. So a scenario gives the
+//! same report, byte for byte.
 //!
-//! **What is checked.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and what is measured.
+//! **What is checked.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
+//! what is measured.
 
 #![forbid(unsafe_code)]
 

@@ -115,7 +115,8 @@ impl Arrivals {
         match self.load {
             Load::Steady | Load::Zipf | Load::Callers => self.chance.below(self.members),
             Load::Bursty => {
-                // Members whose number and the slot's have the same rest by four; of a small fleet at least one.
+                // Members whose number and the slot's have the same rest by four; of a small fleet
+                // at least one.
                 let step = self.members.min(4);
                 let first = self.at / SLOT % step;
                 let active = (self.members - first).div_ceil(step);

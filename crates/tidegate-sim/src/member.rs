@@ -69,8 +69,9 @@ impl MemberFactory {
             .key([ATTRIBUTE])
             .consistency(consistency)
             .on_store_failure(failure);
-        // What a member decides alone is in its table: four words a key, so that every key finds a place. Beside a store that
-        // is only for silences, and of the many keys of a large fleet not all are asked for in one.
+        // What a member decides alone is in its table: four words a key, so that every key finds a
+        // place. Beside a store that is only for silences, and of the many keys of a large fleet
+        // not all are asked for in one.
         let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
         let keys = (scenario.keys as usize).min(keys_max);
         let table_bytes = (keys * 64).clamp(TableConfig::BYTES_MIN, TableConfig::BYTES_DEFAULT);
@@ -114,7 +115,8 @@ impl MemberFactory {
         let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: vec![self.limit.clone()] };
         let engine = Engine::builder(config).namespace(namespace).build();
         let engine = engine.map_err(|error| ScenarioError::Engine(error.to_string()))?;
-        // As `store.members` of the policy says, so that a member knows it before the store has answered.
+        // As `store.members` of the policy says, so that a member knows it before the store has
+        // answered.
         let told = engine.with_members(self.scenario.members);
         told.map_err(|error| ScenarioError::Engine(error.to_string()))?;
         member.engine = Some(engine);

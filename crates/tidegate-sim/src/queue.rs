@@ -1,8 +1,10 @@
-//! What is yet to happen, by the instant at which it does; at one instant in the order in which it was planned.
+//! What is yet to happen, by the instant at which it does; at one instant in the order in which it
+//! was planned.
 //!
-//! Most of it happens soon, so the near future is a wheel of slots: an event is put in its slot without being compared with any other,
-//! and a slot is sorted when its time comes. That is R. Brown's calendar queue (1988) with slots of a fixed width; what happens after
-//! the wheel's last slot waits in a heap.
+//! Most of it happens soon, so the near future is a wheel of slots: an event is put in its slot
+//! without being compared with any other, and a slot is sorted when its time comes. That is R.
+//! Brown's calendar queue (1988) with slots of a fixed width; what happens after the wheel's last
+//! slot waits in a heap.
 
 use core::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -79,7 +81,8 @@ impl<E> Queue<E> {
         self.near.iter().map(|planned| &planned.event)
     }
 
-    /// Up to when all that is planned is in order. It moves on when the last event before has happened.
+    /// Up to when all that is planned is in order. It moves on when the last event before has
+    /// happened.
     pub(crate) fn near_until(&self) -> u64 {
         self.near_until
     }

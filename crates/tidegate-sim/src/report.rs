@@ -1,4 +1,5 @@
-//! What a simulation came to: counts, use, times, a series by the second, and what the checkers found.
+//! What a simulation came to: counts, use, times, a series by the second, and what the checkers
+//! found.
 
 mod delays;
 mod text;
@@ -15,7 +16,8 @@ use crate::load::Arrival;
 use crate::scenario::{Numbers, Scenario};
 use crate::watch::{Measured, Used, Violation, Watch};
 
-/// What became of a scenario. Serialised it is the same, byte for byte, each time the scenario is simulated.
+/// What became of a scenario. Serialised it is the same, byte for byte, each time the scenario is
+/// simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -41,8 +43,8 @@ pub struct Report {
     pub lease_asks: u64,
     /// Batches for each decision.
     pub calls_per_decision: f64,
-    /// Which part of the limit was used, of the hottest key, while all should have been well; `None` where too little was asked
-    /// for to tell, or that time was shorter than eight seconds.
+    /// Which part of the limit was used, of the hottest key, while all should have been well;
+    /// `None` where too little was asked for to tell, or that time was shorter than eight seconds.
     pub used: Option<f64>,
     /// The most that was admitted of any key beyond what had drained, beside the most that may be.
     pub fullest: Fullest,
@@ -50,8 +52,9 @@ pub struct Report {
     pub delay: Delay,
     /// What went wrong, and how long after its end the hottest key was used again.
     pub recoveries: Vec<Recovery>,
-    /// Jain's index of fairness between members while all should have been well: the square of the sum of what part of its
-    /// first attempts each admitted, over the sum of the squares times their number. 1 if all had the same.
+    /// Jain's index of fairness between members while all should have been well: the square of the
+    /// sum of what part of its first attempts each admitted, over the sum of the squares times
+    /// their number. 1 if all had the same.
     pub fairness: Option<f64>,
     /// What became of callers that kept to their limit.
     pub conforming: Conforming,
@@ -71,7 +74,8 @@ pub struct Report {
 pub struct Fullest {
     /// Which key.
     pub key: u32,
-    /// When, in milliseconds; where the store decides by its clock, which may be half a second apart.
+    /// When, in milliseconds; where the store decides by its clock, which may be half a second
+    /// apart.
     pub at_ms: u64,
     /// Units admitted and not drained, or admitted in the window.
     pub units: u64,
@@ -79,8 +83,8 @@ pub struct Fullest {
     pub bound: u64,
 }
 
-/// What became of the requests of callers that kept to their limit. A request that a member without room in its share refused
-/// while it decided alone is not counted.
+/// What became of the requests of callers that kept to their limit. A request that a member without
+/// room in its share refused while it decided alone is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Conforming {
@@ -116,8 +120,9 @@ pub struct Recovery {
     pub from_ms: u64,
     /// When it ended.
     pub until_ms: u64,
-    /// How long afterwards a second began in which 95 % of the limit of the hottest key was admitted, or of what was asked
-    /// for if that is less. `None` if there was none, or the limit is not a bucket with a rate by the second.
+    /// How long afterwards a second began in which 95 % of the limit of the hottest key was
+    /// admitted, or of what was asked for if that is less. `None` if there was none, or the limit
+    /// is not a bucket with a rate by the second.
     pub recovered_after_ms: Option<u64>,
 }
 
@@ -133,7 +138,8 @@ pub struct Second {
     pub hot_offered: u64,
     /// Units admitted of the hottest key.
     pub hot_admitted: u64,
-    /// Units of the hottest key that members were lent and may still spend, at the end of the second.
+    /// Units of the hottest key that members were lent and may still spend, at the end of the
+    /// second.
     pub hot_lent: u64,
     /// Batches that members sent to the store.
     pub calls: u64,
@@ -158,7 +164,8 @@ pub(crate) struct Tally {
     series: Vec<Second>,
     second: Second,
     before: (u64, u64),
-    /// Units of the hottest key, by the tenth of a second: asked for and admitted. Only where something goes wrong.
+    /// Units of the hottest key, by the tenth of a second: asked for and admitted. Only where
+    /// something goes wrong.
     tenths: Vec<(u32, u32)>,
     hot_offered: f64,
 }

@@ -16,7 +16,8 @@ pub struct Scenario {
     pub seed: u64,
     /// How many members the fleet has, from 1 to [`Scenario::MEMBERS_MAX`].
     pub members: u32,
-    /// How many keys the limit has, from 1 to [`Scenario::KEYS_MAX`]. Each has a counter of its own.
+    /// How many keys the limit has, from 1 to [`Scenario::KEYS_MAX`]. Each has a counter of its
+    /// own.
     pub keys: u32,
     /// For how long, in true seconds, from 1 to [`Scenario::SECONDS_MAX`].
     pub seconds: u32,
@@ -30,7 +31,8 @@ pub struct Scenario {
     pub requests_per_second: u32,
     /// Requests cost from 1 to this, evenly; at least 1.
     pub cost_max: u32,
-    /// How often clients of every second member retry a refused request; clients of the other members never do. At most
+    /// How often clients of every second member retry a refused request; clients of the other
+    /// members never do. At most
     /// 10. A caller that has kept to its limit retries every 100 ms whatever this says.
     pub retries: u32,
     /// What goes wrong.
@@ -79,8 +81,8 @@ pub enum Where {
     Leased,
 }
 
-/// Which members are asked when, and for which keys. Arrivals are a Poisson process, except those of [`Load::Callers`]: no
-/// client waits for an answer before it asks again.
+/// Which members are asked when, and for which keys. Arrivals are a Poisson process, except those
+/// of [`Load::Callers`]: no client waits for an answer before it asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -94,10 +96,11 @@ pub enum Load {
     Moving,
     /// All members alike; keys by Zipf's law with exponent 0.99.
     Zipf,
-    /// Each key is a caller with a habit of its own: of ten keys, seven ask steadily for four fifths of their limit, two
-    /// spend the whole burst at once and then idle until it has refilled, and one asks for three times its limit. Half of
-    /// the callers stay with one member, the others draw a member for each request; a caller whose member is down goes to
-    /// the next one. [`Scenario::requests_per_second`] follows from the limit and is ignored.
+    /// Each key is a caller with a habit of its own: of ten keys, seven ask steadily for four
+    /// fifths of their limit, two spend the whole burst at once and then idle until it has
+    /// refilled, and one asks for three times its limit. Half of the callers stay with one member,
+    /// the others draw a member for each request; a caller whose member is down goes to the next
+    /// one. [`Scenario::requests_per_second`] follows from the limit and is ignored.
     Callers,
 }
 
@@ -107,10 +110,11 @@ pub enum Load {
 pub enum Chaos {
     /// Nothing. Messages take between 0.2 and 1 ms.
     None,
-    /// Clocks are set up to half a second and run up to a hundredth apart. Messages are lost, repeated, late and
-    /// overtaken. And until [`Scenario::CALM_SECONDS`] before the end, one after the other as the seed has it: members are
-    /// cut off, crash or stop and start again; the store is away, pauses, answers late, fails over with what it wrote last
-    /// lost, or loses all it has (only under [`Where::Leased`]).
+    /// Clocks are set up to half a second and run up to a hundredth apart. Messages are lost,
+    /// repeated, late and overtaken. And until [`Scenario::CALM_SECONDS`] before the end, one after
+    /// the other as the seed has it: members are cut off, crash or stop and start again; the store
+    /// is away, pauses, answers late, fails over with what it wrote last lost, or loses all it has
+    /// (only under [`Where::Leased`]).
     Some,
 }
 
@@ -151,11 +155,12 @@ impl Scenario {
     pub const RATE_MAX: u32 = 10_000_000;
     /// The largest burst or quota: a hundred million units.
     pub const BURST_MAX: u32 = 100_000_000;
-    /// For how long nothing goes wrong at the end, so that all can be well again and be seen to be: 24 s. Scenarios that are
-    /// not a quarter longer than that have no disturbances.
+    /// For how long nothing goes wrong at the end, so that all can be well again and be seen to be:
+    /// 24 s. Scenarios that are not a quarter longer than that have no disturbances.
     pub const CALM_SECONDS: u32 = 24;
 
-    /// Ten members, one key of 1 000 units a second, leased, three times as much asked for, one minute, nothing goes wrong.
+    /// Ten members, one key of 1 000 units a second, leased, three times as much asked for, one
+    /// minute, nothing goes wrong.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -176,9 +181,10 @@ impl Scenario {
         }
     }
 
-    /// A small fleet of which everything is drawn from the seed, leased: three to six members and any limit. Of two seeds
-    /// one has [`Load::Callers`]; the other has one to three keys and any other load. All that can go wrong does, except
-    /// that with one in four of the former seeds nothing does.
+    /// A small fleet of which everything is drawn from the seed, leased: three to six members and
+    /// any limit. Of two seeds one has [`Load::Callers`]; the other has one to three keys and any
+    /// other load. All that can go wrong does, except that with one in four of the former seeds
+    /// nothing does.
     pub fn drawn(seed: u64) -> Self {
         let mut chance = Chance::new(seed, 1);
         let members = chance.between(3, 6) as u32;
@@ -284,7 +290,8 @@ impl Scenario {
         })
     }
 
-    /// The numbers as each member has them: decided alone, an equal part of them, rounded down but at least 1.
+    /// The numbers as each member has them: decided alone, an equal part of them, rounded down but
+    /// at least 1.
     pub(crate) fn at_a_member(&self) -> Numbers {
         if self.consistency != Where::Local {
             return self.limit;
@@ -304,8 +311,8 @@ impl Scenario {
         (self.chaos == Chaos::Some && is_long_enough).then(|| self.seconds - Self::CALM_SECONDS)
     }
 
-    /// From when on the limit has to be used in full, in seconds: two lease periods after the beginning, or after the last
-    /// disturbance, and a little more.
+    /// From when on the limit has to be used in full, in seconds: two lease periods after the
+    /// beginning, or after the last disturbance, and a little more.
     pub(crate) fn measured_from(&self) -> u32 {
         let well_again = 12;
         self.calm_from().map_or(well_again, |calm| calm + well_again).min(self.seconds)
@@ -332,8 +339,8 @@ impl Numbers {
         }
     }
 
-    /// Whether it counts over an hour or more. A quota refuses while the store is silent; any other limit is then decided
-    /// by each member alone.
+    /// Whether it counts over an hour or more. A quota refuses while the store is silent; any other
+    /// limit is then decided by each member alone.
     pub const fn is_quota(self) -> bool {
         let (Self::Bucket { seconds, .. } | Self::Window { seconds, .. }) = self;
         seconds >= 3600

@@ -44,7 +44,8 @@ pub(crate) enum Served {
     Away,
     /// It looks at it then.
     Later(u64),
-    /// It did, at that instant of its clock; and whether it only said again what it had said before.
+    /// It did, at that instant of its clock; and whether it only said again what it had said
+    /// before.
     Done { answer: Box<Result<Answer, StoreError>>, at: Timestamp, again: bool },
 }
 

@@ -1,4 +1,5 @@
-//! The checkers: they see what passes, share no code with what they check, and say what should not have happened.
+//! The checkers: they see what passes, share no code with what they check, and say what should not
+//! have happened.
 
 pub(crate) mod bound;
 mod epochs;
@@ -43,11 +44,13 @@ pub struct Violation {
 pub enum Rule {
     /// Never more is admitted than the limit promises; from leases, in each epoch of the store.
     OverAdmission,
-    /// Never more is lent in an epoch than the burst and a period of the rate, or than the window's limit.
+    /// Never more is lent in an epoch than the burst and a period of the rate, or than the window's
+    /// limit.
     LeaseSum,
     /// Nothing is spent of a lease that has ended for the ledger.
     SpentAfterEnd,
-    /// Nothing granted in an epoch is spent later than 17/16 of a lease period after the next epoch began.
+    /// Nothing granted in an epoch is spent later than 17/16 of a lease period after the next epoch
+    /// began.
     SpentAfterEpoch,
     /// Nothing is spent that was not granted.
     NotGranted,
@@ -59,16 +62,17 @@ pub enum Rule {
     AloneWithTokens,
     /// A caller that keeps to its limit is not refused at every attempt for longer than a second.
     RefusedTooLong,
-    /// While the store answers, at least 99 % of the first attempts of steady callers that keep to their limit are
-    /// admitted.
+    /// While the store answers, at least 99 % of the first attempts of steady callers that keep to
+    /// their limit are admitted.
     FirstAttemptsRefused,
     /// The store refuses nothing while there is room: what was refused left no charge.
     RefusedWithRoom,
-    /// When all is well, at least 98 % of a bucket's rate is used where a quarter more is asked for. 85 % where a member's
-    /// part of the rate is less than ten requests in a tenth of a second, and nothing is said where it is less than two.
+    /// When all is well, at least 98 % of a bucket's rate is used where a quarter more is asked
+    /// for. 85 % where a member's part of the rate is less than ten requests in a tenth of a
+    /// second, and nothing is said where it is less than two.
     Stranded,
-    /// Members of which the same is asked get the same of a bucket, give or take a quarter; where their part of it
-    /// is two requests in a tenth of a second or more.
+    /// Members of which the same is asked get the same of a bucket, give or take a quarter; where
+    /// their part of it is two requests in a tenth of a second or more.
     Unfair,
 }
 
@@ -113,7 +117,8 @@ pub(crate) struct Watch {
     scenario: Scenario,
     /// What the store admits, or each member alone under [`Where::Local`].
     bound: Bound,
-    /// As `bound`, but for what the store has lost: it never counts less than the store does. Only for what the store decides.
+    /// As `bound`, but for what the store has lost: it never counts less than the store does. Only
+    /// for what the store decides.
     counted: Option<Bound>,
     /// Each member alone, where it is decided alone.
     is_local: bool,
@@ -142,7 +147,8 @@ impl Watch {
             Where::Leased => 0,
             _ => scenario.keys.into(),
         };
-        // What is decided in the store is counted by its clock, which is the one that matters there.
+        // What is decided in the store is counted by its clock, which is the one that matters
+        // there.
         let drift = match (scenario.chaos, scenario.consistency) {
             (Chaos::None, _) | (_, Where::Exact) => 0,
             (Chaos::Some, _) => DRIFT_MAX_PERCENT,
@@ -255,8 +261,8 @@ impl Watch {
         }
     }
 
-    /// A request was refused. Whether its caller retries in the way of a caller that keeps to its limit, by `retry_by` at the
-    /// latest.
+    /// A request was refused. Whether its caller retries in the way of a caller that keeps to its
+    /// limit, by `retry_by` at the latest.
     pub(crate) fn refused(&mut self, one: Refusal, now: u64, retry_by: u64) -> bool {
         let Refusal { member, run, reason, member_now, attempt } = one;
         let key = attempt.key;
@@ -308,7 +314,8 @@ impl Watch {
         }
     }
 
-    /// What the store has charged is not counted any more: it has lost that, or the charge was undone.
+    /// What the store has charged is not counted any more: it has lost that, or the charge was
+    /// undone.
     pub(crate) fn lost_charge(&mut self, key: u32, cost: u64) {
         self.bound.forgive(key, cost);
     }
@@ -392,7 +399,8 @@ impl Watch {
         }
     }
 
-    /// At the end: whether the limits were used of which all was asked for, members got alike, and steady callers were admitted.
+    /// At the end: whether the limits were used of which all was asked for, members got alike, and
+    /// steady callers were admitted.
     pub(crate) fn finish(&mut self, measured: &Measured, now: u64) {
         let seen = self.liveness.seen;
         let is_answered = self.scenario.chaos == Chaos::None;
@@ -461,9 +469,10 @@ impl Watch {
         }
     }
 
-    /// How many requests of the largest cost a member's part of the rate is in a tenth of a second: for so long it gathers what
-    /// trickles in. Where those are only a few, some of it finds no request; and where it is not even one, requests wait for what
-    /// the store lends one by one. 0 for quotas.
+    /// How many requests of the largest cost a member's part of the rate is in a tenth of a second:
+    /// for so long it gathers what trickles in. Where those are only a few, some of it finds no
+    /// request; and where it is not even one, requests wait for what the store lends one by one. 0
+    /// for quotas.
     fn gathered(&self) -> f64 {
         let Numbers::Bucket { .. } = self.scenario.limit else { return 0.0 };
         self.scenario.limit.rate()

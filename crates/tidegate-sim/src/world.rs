@@ -27,15 +27,17 @@ use crate::watch::{Admitted, Refusal, Source, Watch};
 /// How late answers are while the store answers late, at most.
 const ANSWERS_LATE: u64 = 900 * MS;
 
-/// The shortest time between two ticks of a member. It delays only renewals that no request waits for, and by much less than
-/// leases are renewed ahead of their end.
+/// The shortest time between two ticks of a member. It delays only renewals that no request waits
+/// for, and by much less than leases are renewed ahead of their end.
 const TICK_MIN: u64 = 200 * MS;
 
-/// After which time a caller that keeps to its limit retries a refused request, and how often it does.
+/// After which time a caller that keeps to its limit retries a refused request, and how often it
+/// does.
 const RETRY_AFTER: u64 = 100 * MS;
 const RETRIES_MAX: u32 = 15;
 
-/// After which time a batch without asks, for which no request waits, is sent again if it was not answered.
+/// After which time a batch without asks, for which no request waits, is sent again if it was not
+/// answered.
 const RESEND_AFTER: u64 = 2 * SECOND;
 
 /// From how many members on it pays to look ahead: what fewer need is near anyway.
@@ -44,7 +46,8 @@ const MANY: u32 = 500;
 /// How many requests come while a slot of the queue lasts.
 const REQUESTS_A_SLOT: u64 = 16;
 
-/// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the caller see how far it is.
+/// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the
+/// caller see how far it is.
 #[derive(Debug)]
 pub struct Simulation {
     scenario: Scenario,
@@ -65,7 +68,8 @@ pub struct Simulation {
     store: SimulatedStore,
     plan: Vec<Disturbance>,
     chance: Chance,
-    /// What the store charged, by batch, for as long as the charge may be undone. Only where something goes wrong.
+    /// What the store charged, by batch, for as long as the charge may be undone. Only where
+    /// something goes wrong.
     charged: BTreeMap<RequestId, (u32, u64)>,
     watch: Watch,
     tally: Tally,
@@ -246,7 +250,8 @@ impl Simulation {
         others.find(|at| self.members[*at as usize].engine.is_some()).unwrap_or(member)
     }
 
-    /// A request goes on; `source` says where it is from if it is admitted now, as far as that is known.
+    /// A request goes on; `source` says where it is from if it is admitted now, as far as that is
+    /// known.
     fn go_on(&mut self, step: Step, arrival: Arrival, source: Option<Source>) {
         match step {
             Step::Decided(decision) => self.decided(decision, arrival, source),

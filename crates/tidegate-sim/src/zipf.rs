@@ -1,8 +1,9 @@
 //! Which key a request is about, where some are asked for far more than others.
 //!
-//! Exact draws from Zipf's law over any number of keys in constant time and memory, by *rejection-inversion*: a continuous
-//! density that lies above the law is inverted, and what lies beside the law is drawn again. The method is that of
-//! W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", ACM
+//! Exact draws from Zipf's law over any number of keys in constant time and memory, by
+//! *rejection-inversion*: a continuous density that lies above the law is inverted, and what lies
+//! beside the law is drawn again. The method is that of W. Hörmann and G. Derflinger,
+//! "Rejection-inversion to generate variates from monotone discrete distributions", ACM
 //! Transactions on Modeling and Computer Simulation 6 (1996), pages 169 to 184.
 
 use crate::chance::Chance;
@@ -12,7 +13,8 @@ use crate::chance::Chance;
 pub(crate) struct Zipf {
     keys: f64,
     exponent: f64,
-    /// The integral of the density up to the middle between the first rank and the second, less the first's share.
+    /// The integral of the density up to the middle between the first rank and the second, less the
+    /// first's share.
     from: f64,
     /// The same up to half a rank beyond the last.
     to: f64,
@@ -87,7 +89,8 @@ mod tests {
             }
             let weight = |rank: usize| f64::powf(rank as f64, -exponent);
             let all: f64 = (1..=keys as usize).map(weight).sum();
-            // Chi-squared over cells with enough in them, against its mean and four standard deviations.
+            // Chi-squared over cells with enough in them, against its mean and four standard
+            // deviations.
             let mut cells = 0.0;
             let mut distance = 0.0;
             for (at, count) in counts.iter().enumerate() {

@@ -4,8 +4,8 @@
 //! cargo run --release -p tidegate-store-redb --example throughput -- [DIRECTORY] [SECONDS]
 //! ```
 //!
-//! The directory stands in for the disk that is measured; a file system in memory measures nothing. The default is a
-//! directory of its own among the temporary ones, and two seconds for each line.
+//! The directory stands in for the disk that is measured; a file system in memory measures nothing.
+//! The default is a directory of its own among the temporary ones, and two seconds for each line.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -12,8 +12,9 @@ use tidegate_store::keeper::SpaceConfig;
 pub enum Durability {
     /// Once it is on disk: one `fsync` for all that wait at the same time.
     Sync,
-    /// At once; it is on disk at most this much later, and the time a commit takes. A crash of the machine or of the
-    /// process loses at most that. Zero commits as fast as the disk does, without making anyone wait.
+    /// At once; it is on disk at most this much later, and the time a commit takes. A crash of the
+    /// machine or of the process loses at most that. Zero commits as fast as the disk does, without
+    /// making anyone wait.
     Interval(Duration),
 }
 
@@ -21,21 +22,25 @@ pub enum Durability {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RedbConfig {
-    /// The directory, of which the store is the only user. It is made if it is missing, in a directory that is there.
+    /// The directory, of which the store is the only user. It is made if it is missing, in a
+    /// directory that is there.
     pub path: PathBuf,
     /// When a batch is answered. Default [`Durability::Sync`].
     pub durability: Durability,
-    /// Bytes for counters in memory. Default 256 MiB; less than [`MemoryConfig::BYTES_MIN`] counts as that. At the bound,
-    /// counters that are on disk make room. One batch may take more than there is. Nothing is refused for it; callers wait
-    /// for the next commit if what takes the room is not on disk yet.
+    /// Bytes for counters in memory. Default 256 MiB; less than [`MemoryConfig::BYTES_MIN`] counts
+    /// as that. At the bound, counters that are on disk make room. One batch may take more than
+    /// there is. Nothing is refused for it; callers wait for the next commit if what takes the room
+    /// is not on disk yet.
     pub memory: usize,
-    /// Bytes that counters may take on disk, as [`Space::bytes_of`](tidegate_store::keeper::Space::bytes_of) estimates them.
-    /// Default [`RedbConfig::DISK_DEFAULT`]. The file may be larger by the pages that a commit rewrites, up to 128 MiB, and does
-    /// not become smaller. At the bound a charge that needs more is answered as [`RedbConfig::when_full`] says, and drained
-    /// counters are looked for until there is room.
+    /// Bytes that counters may take on disk, as
+    /// [`Space::bytes_of`](tidegate_store::keeper::Space::bytes_of) estimates them. Default
+    /// [`RedbConfig::DISK_DEFAULT`]. The file may be larger by the pages that a commit rewrites, up
+    /// to 128 MiB, and does not become smaller. At the bound a charge that needs more is answered
+    /// as [`RedbConfig::when_full`] says, and drained counters are looked for until there is room.
     pub disk: u64,
-    /// How many namespaces divide half of [`RedbConfig::disk`] into shares that no other can take; the other half goes to
-    /// the first that fills it. Default 1. See [`RedbStore::set_namespaces`](crate::RedbStore::set_namespaces).
+    /// How many namespaces divide half of [`RedbConfig::disk`] into shares that no other can take;
+    /// the other half goes to the first that fills it. Default 1. See
+    /// [`RedbStore::set_namespaces`](crate::RedbStore::set_namespaces).
     pub namespaces: usize,
     /// What becomes of a charge for which there is no room on disk. Default [`WhenFull::Refuse`].
     pub when_full: WhenFull,
@@ -54,7 +59,8 @@ pub struct RedbConfig {
 }
 
 impl RedbConfig {
-    /// The bytes that counters may take on disk unless told otherwise: 4 GiB, some twenty million counters.
+    /// The bytes that counters may take on disk unless told otherwise: 4 GiB, some twenty million
+    /// counters.
     pub const DISK_DEFAULT: u64 = 4 << 30;
 
     /// The defaults for this directory, with this seed.

@@ -1,13 +1,15 @@
 //! The directory of a store: who may use it, and the files in it.
 //!
-//! - `lock` is locked as long as a store is open. It holds the process that locked it last, for the message to the next one.
-//! - `counters.redb` is the database. It is made under the name `counters.new` and renamed when it is whole, so that a crash
-//!   while it is made leaves nothing that has to be understood.
+//! - `lock` is locked as long as a store is open. It holds the process that locked it last, for the
+//!   message to the next one.
+//! - `counters.redb` is the database. It is made under the name `counters.new` and renamed when it
+//!   is whole, so that a crash while it is made leaves nothing that has to be understood.
 //!
-//! The database holds keys in clear: names of users, API keys. So a new directory is for its owner alone (0700), and the files
-//! too (0600), whatever the umask. A directory that is there keeps its mode, as a mounted volume needs; a file in it that users
-//! outside of its group may read or write, as earlier versions made it, is tightened to 0600. One that only the group may read
-//! stays as it is: an operator gave the group that right.
+//! The database holds keys in clear: names of users, API keys. So a new directory is for its owner
+//! alone (0700), and the files too (0600), whatever the umask. A directory that is there keeps its
+//! mode, as a mounted volume needs; a file in it that users outside of its group may read or write,
+//! as earlier versions made it, is tightened to 0600. One that only the group may read stays as it
+//! is: an operator gave the group that right.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -68,7 +70,8 @@ impl Directory {
         Ok(Self { database, readable, _lock: lock })
     }
 
-    /// A file of the store that users outside of its group may read or write, because its mode could not be changed.
+    /// A file of the store that users outside of its group may read or write, because its mode
+    /// could not be changed.
     pub(crate) fn readable_by_others(&self) -> Option<&Path> {
         self.readable.as_deref()
     }
@@ -125,7 +128,8 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     let file = file.map_err(|error| OpenError::of(path, error))?;
     match file.try_lock() {
         Ok(()) => {
-            // Only a message needs it: a disk that takes nothing is reported when the database is opened.
+            // Only a message needs it: a disk that takes nothing is reported when the database is
+            // opened.
             let _ = DirectoryUser::this_process().write_to(&file);
             Ok(file)
         }

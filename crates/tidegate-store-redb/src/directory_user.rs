@@ -1,14 +1,15 @@
 //! The process that has a store open, as it is named in the lock file.
 //!
-//! The first line is the id of the process, the second the name of its host, where the system tells it: two containers that
-//! share a volume may both be process 1.
+//! The first line is the id of the process, the second the name of its host, where the system tells
+//! it: two containers that share a volume may both be process 1.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::process;
 
-/// Where Linux tells the name of the host. Elsewhere, and in a service that may not read it, the name stays unknown.
+/// Where Linux tells the name of the host. Elsewhere, and in a service that may not read it, the
+/// name stays unknown.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// How much of the lock file is read; it holds less.

@@ -218,7 +218,8 @@ pub(crate) struct Sweep {
     check: DrainCheck,
     /// The last key looked at; it goes on behind it, and from the beginning after the last.
     at: Vec<u8>,
-    /// The first instant at which a counter drains of those seen in the last round, and of those written since it began.
+    /// The first instant at which a counter drains of those seen in the last round, and of those
+    /// written since it began.
     last_round: Timestamp,
     /// The same of the round that is under way.
     this_round: Timestamp,
@@ -281,7 +282,8 @@ impl Sweep {
 
 fn builder(cache: usize) -> Builder {
     let mut builder = Builder::new();
-    // What was altered behind our back is found here, where it can be told, and not in the middle of a request.
+    // What was altered behind our back is found here, where it can be told, and not in the middle
+    // of a request.
     builder.set_cache_size(cache).set_check_integrity_on_open(true);
     builder
 }

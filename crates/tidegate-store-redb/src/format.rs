@@ -1,4 +1,5 @@
-//! What stands in the database: its tables, the number of its format, and the ways from one to the next.
+//! What stands in the database: its tables, the number of its format, and the ways from one to the
+//! next.
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 use tidegate::Timestamp;
@@ -7,9 +8,10 @@ use tidegate_store::{Note, NoteKind};
 use crate::error::Failure;
 use crate::stored_key;
 
-/// The format this version writes. A change of the tables or of what stands in them is a new number; not another layout of one
-/// counter, as each begins with the number of its own. Ledgers came as such: an older version opens the file and says of them, and
-/// of nothing else, that it cannot read them.
+/// The format this version writes. A change of the tables or of what stands in them is a new
+/// number; not another layout of one counter, as each begins with the number of its own. Ledgers
+/// came as such: an older version opens the file and says of them, and of nothing else, that it
+/// cannot read them.
 ///
 /// 1: keys of any length. 2: [long keys are hashed](crate::stored_key).
 pub(crate) const FORMAT: u32 = 2;

@@ -1,5 +1,5 @@
-//! What those who decide and the one who writes have in common: everything under one lock, which nobody holds while the
-//! disk is asked.
+//! What those who decide and the one who writes have in common: everything under one lock, which
+//! nobody holds while the disk is asked.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,21 +16,23 @@ use crate::disk::{Disk, Standing};
 use crate::error::Failure;
 use crate::stats::RedbStats;
 
-/// When so many counters and notes have changed they are written, however long the interval: taking them keeps those
-/// who decide waiting for a fraction of a millisecond.
+/// When so many counters and notes have changed they are written, however long the interval: taking
+/// them keeps those who decide waiting for a fraction of a millisecond.
 pub(crate) const CHANGED_COMMIT: usize = 4 << 10;
 
-/// When so many have changed and are not written, those who would change more wait for a commit, so that the disk sets
-/// the pace rather than memory the end.
+/// When so many have changed and are not written, those who would change more wait for a commit, so
+/// that the disk sets the pace rather than memory the end.
 pub(crate) const CHANGED_MAX: usize = 16 << 10;
 
 /// For how many commits a charge waits to know what space they leave: others may go on taking some.
 const SPACE_WAITS_MAX: usize = 3;
 
-/// How long after a charge found no room drained counters are looked for: once for all that come meanwhile.
+/// How long after a charge found no room drained counters are looked for: once for all that come
+/// meanwhile.
 const SWEEP_EACH: Duration = Duration::from_millis(100);
 
-/// How often counters are read without the lock before they are read under it, where others commit in between.
+/// How often counters are read without the lock before they are read under it, where others commit
+/// in between.
 const READS_MAX: usize = 3;
 
 /// The store, without the handle that closes it.
@@ -55,14 +57,16 @@ pub(crate) type Listener = Box<dyn Fn(DiskReport<'_>) + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiskReport<'a> {
-    /// A commit failed for this reason; those before did not. Charges are refused until one succeeds.
+    /// A commit failed for this reason; those before did not. Charges are refused until one
+    /// succeeds.
     Failing(&'a str),
     /// A commit succeeded again, after so many failures. What was answered meanwhile is on disk.
     Recovered {
         /// The failed attempts.
         failures: u64,
     },
-    /// A charge found no room for its counter within [`RedbConfig::disk`](crate::RedbConfig::disk). Said at most once a minute.
+    /// A charge found no room for its counter within [`RedbConfig::disk`](crate::RedbConfig::disk).
+    /// Said at most once a minute.
     Full {
         /// The bytes that counters take.
         used: u64,
@@ -144,7 +148,8 @@ impl Shared {
         }
     }
 
-    /// Tells the listener, if there is one. Not under the lock: what it does takes as long as it takes.
+    /// Tells the listener, if there is one. Not under the lock: what it does takes as long as it
+    /// takes.
     pub(crate) fn tell(&self, report: DiskReport<'_>) {
         if let Some(listener) = self.listener.get() {
             listener(report);
@@ -191,7 +196,8 @@ impl Shared {
         StoreError::Unavailable { at, sent, source: Some(Box::new(failure)) }
     }
 
-    /// Decides a batch that has waited for so many commits, as soon as the counters it is about are in memory.
+    /// Decides a batch that has waited for so many commits, as soon as the counters it is about are
+    /// in memory.
     pub(crate) fn step(&self, batch: &Batch, waited: usize) -> Result<Step, StoreError> {
         batch.check()?;
         let mut read = Read::default();
@@ -274,8 +280,8 @@ impl Shared {
             state.changed += 1;
         }
         match self.durability {
-            // An answer that is given again may be one that nobody has yet, and the note in the way of a batch may not be
-            // on disk yet: both wait for all that has happened.
+            // An answer that is given again may be one that nobody has yet, and the note in the way
+            // of a batch may not be on disk yet: both wait for all that has happened.
             Durability::Sync
                 if (changed || again && !answer.refused || answer.refused && !batch.notes.is_empty())
                     && state.durable < state.changed =>
@@ -377,7 +383,8 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// Whether it says all of these keys, after this many commits: one that was known a moment ago may have made room.
+    /// Whether it says all of these keys, after this many commits: one that was known a moment ago
+    /// may have made room.
     fn is_of(&self, keys: &[&Key], commits: u64) -> bool {
         !self.keys.is_empty() && self.commits == commits && keys.iter().all(|key| self.keys.contains(key))
     }
@@ -392,6 +399,6 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// How long the writer waits before it tries a disk again that has failed: this long at first, and twice as long each
-/// time up to the second.
+/// How long the writer waits before it tries a disk again that has failed: this long at first, and
+/// twice as long each time up to the second.
 pub(crate) const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));

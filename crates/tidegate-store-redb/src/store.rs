@@ -21,8 +21,9 @@ use crate::writer;
 
 /// Counters and notes that outlive the process. See the [crate] for what is promised.
 ///
-/// Deciding takes a lock for about a microsecond; a counter that is not in memory is read from disk on the thread that
-/// asks for it. Dropping the store writes what is not on disk yet and waits for that.
+/// Deciding takes a lock for about a microsecond; a counter that is not in memory is read from disk
+/// on the thread that asks for it. Dropping the store writes what is not on disk yet and waits for
+/// that.
 pub struct RedbStore {
     shared: Arc<Shared>,
     epoch: u128,
@@ -32,8 +33,8 @@ pub struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the store in the directory of `config`, or makes it. The clock is read once a batch, under the store's lock:
-    /// it must not call the store.
+    /// Opens the store in the directory of `config`, or makes it. The clock is read once a batch,
+    /// under the store's lock: it must not call the store.
     ///
     /// Takes as long as reading the whole file once, since everything in it is checked.
     pub fn open(
@@ -49,8 +50,8 @@ impl RedbStore {
         Ok(store)
     }
 
-    /// A file of the store that users outside of its group may read or write, because its mode could not be changed to 0600: it
-    /// belongs to another user, or its file system has no modes.
+    /// A file of the store that users outside of its group may read or write, because its mode
+    /// could not be changed to 0600: it belongs to another user, or its file system has no modes.
     pub fn readable_by_others(&self) -> Option<&Path> {
         self.readable_by_others.as_deref()
     }
@@ -89,14 +90,14 @@ impl RedbStore {
         Ok(Self { shared, epoch: meta.epoch, started_behind, readable_by_others: None, writer: Some(writer) })
     }
 
-    /// What tells this store from every other: drawn when it was made. Another one in the same place has lost what
-    /// this one counted.
+    /// What tells this store from every other: drawn when it was made. Another one in the same
+    /// place has lost what this one counted.
     pub fn epoch(&self) -> u128 {
         self.epoch
     }
 
-    /// How far the clock was behind the latest instant on disk when the store was opened, if it was: it has stepped back.
-    /// Nothing is admitted for it that would not have been before.
+    /// How far the clock was behind the latest instant on disk when the store was opened, if it
+    /// was: it has stepped back. Nothing is admitted for it that would not have been before.
     pub fn started_behind(&self) -> Option<Duration> {
         self.started_behind
     }
@@ -110,8 +111,8 @@ impl RedbStore {
         }
     }
 
-    /// Sets who hears when commits begin to fail, when they succeed again, and when there is no room. Only the first call
-    /// counts. It is called by the thread that writes.
+    /// Sets who hears when commits begin to fail, when they succeed again, and when there is no
+    /// room. Only the first call counts. It is called by the thread that writes.
     pub fn on_report(&self, listener: impl Fn(DiskReport<'_>) + Send + Sync + 'static) {
         let _ = self.shared.listener.set(Box::new(listener));
     }
@@ -134,8 +135,8 @@ impl RedbStore {
         }
     }
 
-    /// Waits until everything that was answered before is on disk. Where the disk has failed, it is tried again at once;
-    /// [`StoreError::Unavailable`] if it still fails.
+    /// Waits until everything that was answered before is on disk. Where the disk has failed, it is
+    /// tried again at once; [`StoreError::Unavailable`] if it still fails.
     pub async fn flush(&self) -> Result<(), StoreError> {
         match self.shared.flush() {
             None => Ok(()),
@@ -143,8 +144,8 @@ impl RedbStore {
         }
     }
 
-    /// Writes everything and closes the store. [`StoreError::Unavailable`] if that failed: what was answered since the
-    /// last commit is then lost.
+    /// Writes everything and closes the store. [`StoreError::Unavailable`] if that failed: what was
+    /// answered since the last commit is then lost.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.stop();
         let state = self.shared.state();
@@ -162,7 +163,8 @@ impl RedbStore {
             state.stop = true;
             self.shared.wake(&mut state);
         }
-        // What the database panics with is caught where it is called, and nothing else in the writer panics.
+        // What the database panics with is caught where it is called, and nothing else in the
+        // writer panics.
         let _ = writer.join();
     }
 

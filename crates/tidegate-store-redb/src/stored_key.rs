@@ -1,7 +1,8 @@
 //! The key of a counter as the file has it: a long one is hashed.
 //!
-//! A caller chooses the values of its attributes, and a key may have 1536 bytes. The file would keep all of them for as long as the
-//! counter: with a hash a counter takes at most 164 bytes of key there, whatever its values are.
+//! A caller chooses the values of its attributes, and a key may have 1536 bytes. The file would
+//! keep all of them for as long as the counter: with a hash a counter takes at most 164 bytes of
+//! key there, whatever its values are.
 
 use std::borrow::Cow;
 
@@ -11,11 +12,12 @@ use tidegate_store::Key;
 /// The longest key in bytes that the file has as it is.
 pub(crate) const PLAIN_BYTES_MAX: usize = 128;
 
-/// Stands between the namespace and the hash. A key never has it there: it is the length 0 written in two bytes, and keys write it in
-/// one.
+/// Stands between the namespace and the hash. A key never has it there: it is the length 0 written
+/// in two bytes, and keys write it in one.
 const HASHED: [u8; 2] = [0x80, 0];
 
-/// A key as the file has it: the key itself, or its first part, which is the namespace, and the SHA-256 of the whole.
+/// A key as the file has it: the key itself, or its first part, which is the namespace, and the
+/// SHA-256 of the whole.
 pub(crate) fn stored(key: &[u8]) -> Cow<'_, [u8]> {
     if key.len() <= PLAIN_BYTES_MAX {
         return Cow::Borrowed(key);
@@ -27,7 +29,8 @@ pub(crate) fn stored(key: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(stored)
 }
 
-/// Whether the file has a key of these bytes as it is to be: not a long one from before long keys were hashed.
+/// Whether the file has a key of these bytes as it is to be: not a long one from before long keys
+/// were hashed.
 pub(crate) fn is_stored(bytes: &[u8]) -> bool {
     bytes.len() <= PLAIN_BYTES_MAX || Key::split_first_part(bytes).1.starts_with(&HASHED)
 }

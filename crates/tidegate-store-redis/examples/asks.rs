@@ -1,4 +1,5 @@
-//! What an ask of a ledger costs the server, by how many holders the key has and how many ask at once.
+//! What an ask of a ledger costs the server, by how many holders the key has and how many ask at
+//! once.
 //!
 //! ```sh
 //! redis-server --port 6390 --save "" --appendonly no &

@@ -1,4 +1,5 @@
-//! What a decision costs the server: this store beside a script as it is often written, one call a decision.
+//! What a decision costs the server: this store beside a script as it is often written, one call a
+//! decision.
 //!
 //! ```sh
 //! redis-server --port 6390 --save "" --appendonly no &

@@ -1,14 +1,18 @@
 //! Batches over several slots of a cluster, which no single step can carry out.
 //!
-//! Slots are charged in order, each in one step. Where one refuses, those before it are given back by undoing, which is exact for
-//! what nobody charged on top; a neighbour may for a moment be refused for a charge that is then given back, never the
-//! reverse. What cannot be undone (refunds, resets, blocks, releases, what ledgers do) is only done after all slots have been asked whether they would
-//! refuse. A failure in between leaves a charge: its outcome is unknown, as the error says, and the count `undo_failed` grows.
+//! Slots are charged in order, each in one step. Where one refuses, those before it are given back
+//! by undoing, which is exact for what nobody charged on top; a neighbour may for a moment be
+//! refused for a charge that is then given back, never the reverse. What cannot be undone (refunds,
+//! resets, blocks, releases, what ledgers do) is only done after all slots have been asked whether
+//! they would refuse. A failure in between leaves a charge: its outcome is unknown, as the error
+//! says, and the count `undo_failed` grows.
 //!
-//! Everything a batch asks has an id that follows from its own, so that a batch sent again meets the answers it met.
+//! Everything a batch asks has an id that follows from its own, so that a batch sent again meets
+//! the answers it met.
 //!
-//! All notes are in one slot. A batch that creates or removes notes changes them first, so that what a note guards is never done
-//! twice; one that only writes them does so last, so that no note speaks of a charge that was not made.
+//! All notes are in one slot. A batch that creates or removes notes changes them first, so that
+//! what a note guards is never done twice; one that only writes them does so last, so that no note
+//! speaks of a charge that was not made.
 
 use std::sync::Arc;
 
@@ -52,8 +56,8 @@ pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, S
     Across { shared, batch, parts }.run().await
 }
 
-/// Takes back the charges of batches that were given up, and keeps those batches from charging anything if they arrive later.
-/// `batch` was [checked](Batch::check) and has undos only.
+/// Takes back the charges of batches that were given up, and keeps those batches from charging
+/// anything if they arrive later. `batch` was [checked](Batch::check) and has undos only.
 pub(crate) async fn undo(shared: &Arc<Shared>, batch: &Batch) -> Result<(), StoreError> {
     let is_undo = |kind: &Kind| matches!(kind, Kind::Undo { .. });
     if !batch.notes.is_empty() || !batch.operations.iter().all(|operation| is_undo(&operation.kind)) {
@@ -147,7 +151,8 @@ impl Across<'_> {
         Ok(self.compose(&answers))
     }
 
-    /// The answer of a batch that was refused: what each operation meets, and the counters as they still are.
+    /// The answer of a batch that was refused: what each operation meets, and the counters as they
+    /// still are.
     async fn refused(&self) -> Result<Answer, StoreError> {
         let mut answer = self.try_all(TRIED_AFTER).await?;
         answer.refused = true;

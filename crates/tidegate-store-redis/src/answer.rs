@@ -1,8 +1,8 @@
 //! Reading what the script answers.
 //!
-//! The script tells states; what a caller wants to know of them (how much is used and left, when to come back) is worked out
-//! here, by the same pure code as everywhere. That also checks the script: where it refuses what the pure code would admit on
-//! the same state, the answer says so.
+//! The script tells states; what a caller wants to know of them (how much is used and left, when to
+//! come back) is worked out here, by the same pure code as everywhere. That also checks the script:
+//! where it refuses what the pure code would admit on the same state, the answer says so.
 
 use tidegate::algorithm::{Counter, State, Verdict};
 use tidegate::{Algorithm, Cost, Timestamp};
@@ -23,7 +23,8 @@ pub(crate) struct Decided {
     pub(crate) answer: Answer,
     /// What takes the changes of its notes back, in the order to do it in.
     pub(crate) notes_before: Vec<NoteChange>,
-    /// How many operations the script refused that the pure code admits on the same state. Always 0 unless one is wrong.
+    /// How many operations the script refused that the pure code admits on the same state. Always 0
+    /// unless one is wrong.
     pub(crate) disagreed: u64,
 }
 
@@ -36,7 +37,8 @@ pub(crate) enum Undecided {
         operation: usize,
         layout: u8,
     },
-    /// The script could not read the key of this operation; those after the last operation are the notes.
+    /// The script could not read the key of this operation; those after the last operation are the
+    /// notes.
     Key {
         operation: usize,
         reason: KeyFault,
@@ -237,7 +239,8 @@ impl<C: Counter> Words for C {
     }
 }
 
-/// An instant as this store tells it: on a step of the server's clock, rounded up, so that waiting as told is enough.
+/// An instant as this store tells it: on a step of the server's clock, rounded up, so that waiting
+/// as told is enough.
 fn told(instant: Timestamp) -> Timestamp {
     Timestamp::from_nanos(instant.as_nanos().checked_next_multiple_of(1000).unwrap_or(u64::MAX))
 }

@@ -1,8 +1,8 @@
 //! A connection's stream on which no reply exceeds its bounds.
 //!
-//! A server that is hostile, or no Redis at all, can send anything. What it sends is checked before the client library takes
-//! memory for it: the frame of each reply, its size, and that a command asked for it. Beyond that the connection ends with an
-//! error that quotes what came.
+//! A server that is hostile, or no Redis at all, can send anything. What it sends is checked before
+//! the client library takes memory for it: the frame of each reply, its size, and that a command
+//! asked for it. Beyond that the connection ends with an error that quotes what came.
 
 use std::io;
 use std::pin::Pin;
@@ -17,8 +17,9 @@ use crate::resp_frame::{FrameBounds, FrameError, FrameScanner};
 /// Bounds on the replies to a greeting: its answers are a few words each.
 const GREETING_BOUNDS: FrameBounds = FrameBounds { bytes: 16 << 10, values: 256, depth: 4 };
 
-/// Bounds on every later reply. The longest the script gives is that to a call which removes 256 notes of 64 KiB; the most values
-/// has the map of a cluster in which each of the 16 384 slots is a range of its own, with three nodes each.
+/// Bounds on every later reply. The longest the script gives is that to a call which removes 256
+/// notes of 64 KiB; the most values has the map of a cluster in which each of the 16 384 slots is a
+/// range of its own, with three nodes each.
 pub(crate) const REPLY_BOUNDS: FrameBounds = FrameBounds { bytes: 18 << 20, values: 1 << 19, depth: 8 };
 
 /// No bound, for the commands of this member.

@@ -1,9 +1,10 @@
 //! A circuit breaker: while a store does not answer, batches are rejected at once.
 //!
-//! **Closed** it lets everything through and counts failures in a row. After [`BreakerConfig::failures`] of them it
-//! **opens** and lets nothing through for a cool-down. Then it is **half open**: one request goes through to see. If that
-//! succeeds it closes; if it fails it opens again for twice as long, up to a bound. A request whose end is not reported holds
-//! it half open for one cool-down, and then another may try.
+//! **Closed** it lets everything through and counts failures in a row. After
+//! [`BreakerConfig::failures`] of them it **opens** and lets nothing through for a cool-down. Then
+//! it is **half open**: one request goes through to see. If that succeeds it closes; if it fails it
+//! opens again for twice as long, up to a bound. A request whose end is not reported holds it half
+//! open for one cool-down, and then another may try.
 //!
 //! Pure: `now` is an argument, as the time since any fixed instant.
 
@@ -16,8 +17,8 @@ pub struct BreakerConfig {
     pub failures: u32,
     /// The first cool-down. Default 100 ms.
     pub cool_down: Duration,
-    /// The longest cool-down, after doubling. Default 250 ms, so that a store is used again well within a second of its return;
-    /// less than [`BreakerConfig::cool_down`] counts as that.
+    /// The longest cool-down, after doubling. Default 250 ms, so that a store is used again well
+    /// within a second of its return; less than [`BreakerConfig::cool_down`] counts as that.
     pub cool_down_max: Duration,
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct Asked {
     pub(crate) batch: Batch,
     pub(crate) numbers: SmallVec<[Arc<Numbers>; 4]>,
     manner: Manner,
-    /// Whether its answer is remembered. What only looks need not be, unless it is part of a batch that does more.
+    /// Whether its answer is remembered. What only looks need not be, unless it is part of a batch
+    /// that does more.
     remembered: bool,
     fingerprint: u64,
 }
@@ -93,7 +94,8 @@ impl Asked {
         operations.filter(|operation| matches!(operation.kind, Kind::Ledger(OnLedger::Ask(_)))).count()
     }
 
-    /// The namespace that its place in the queue counts for: that of its first operation, and none for a batch of notes alone.
+    /// The namespace that its place in the queue counts for: that of its first operation, and none
+    /// for a batch of notes alone.
     pub(crate) fn namespace(&self) -> &[u8] {
         let first = self.batch.operations.first();
         first.and_then(|operation| operation.key.parts().next().flatten()).unwrap_or_default()
@@ -166,8 +168,9 @@ struct Run {
     of: Vec<usize>,
 }
 
-/// Finds the batches that ask for the same check of one counter. One is put beside an earlier one if nothing between them is
-/// about that counter, so that every counter meets its batches in the order they came.
+/// Finds the batches that ask for the same check of one counter. One is put beside an earlier one
+/// if nothing between them is about that counter, so that every counter meets its batches in the
+/// order they came.
 fn runs(asked: &[&Asked]) -> Vec<Run> {
     let mut runs = Vec::<Run>::new();
     let mut open = HashMap::<&Key, usize>::new();

@@ -12,8 +12,9 @@ use crate::marker::PROTOCOL;
 /// How a [`RedisStore`](crate::RedisStore) reaches Redis or Valkey.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// Addresses: `redis://host:port`, `rediss://` with TLS, `unix:///path`; a database as `redis://host/2`. One for a single
-    /// server; for a cluster some of its nodes, the others are found.
+    /// Addresses: `redis://host:port`, `rediss://` with TLS, `unix:///path`; a database as
+    /// `redis://host/2`. One for a single server; for a cluster some of its nodes, the others are
+    /// found.
     pub urls: Vec<String>,
     /// Whether it is a cluster. Default false.
     pub cluster: bool,
@@ -23,26 +24,30 @@ pub struct RedisConfig {
     pub password: Option<Secret>,
     /// Certificates for `rediss://` addresses. Default: the machine's roots, no client certificate.
     pub tls: Tls,
-    /// What every key begins with, so that several fleets may share one server. Default `tidegate:`. It must not hold a brace.
+    /// What every key begins with, so that several fleets may share one server. Default
+    /// `tidegate:`. It must not hold a brace.
     pub prefix: String,
     /// How long a batch may take, from the call until the answer. Default 50 ms.
     pub deadline: Duration,
-    /// How long an [undo](crate::RedisStore::undo) may take, for which no caller waits. Default 2 s.
+    /// How long an [undo](crate::RedisStore::undo) may take, for which no caller waits. Default 2
+    /// s.
     pub undo_deadline: Duration,
-    /// How long connecting may take. Default 1 s. Callers do not wait for it longer than for the deadline.
+    /// How long connecting may take. Default 1 s. Callers do not wait for it longer than for the
+    /// deadline.
     pub connect_timeout: Duration,
-    /// How many operations may wait to be sent. Default 32 768. One namespace may have as many of them as it leaves free: alone
-    /// half of them, two a third each. Beyond that its batch is
+    /// How many operations may wait to be sent. Default 32 768. One namespace may have as many of
+    /// them as it leaves free: alone half of them, two a third each. Beyond that its batch is
     /// [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable), not sent.
     pub queue: usize,
-    /// How many script calls are under way at once, in a cluster for each slot. Default 2; 0 counts as 1. What comes meanwhile is
-    /// gathered and goes in the next.
+    /// How many script calls are under way at once, in a cluster for each slot. Default 2; 0 counts
+    /// as 1. What comes meanwhile is gathered and goes in the next.
     pub calls: usize,
-    /// How many operations go in one script call, which nothing else in the server interrupts. Default 256; a batch is never
-    /// divided.
+    /// How many operations go in one script call, which nothing else in the server interrupts.
+    /// Default 256; a batch is never divided.
     pub gathered: usize,
-    /// How long an answered batch is remembered, so that it is not carried out again when it is sent again, and can be undone.
-    /// Default 1 minute, at most a day; each takes about 300 bytes of the server's memory for each operation.
+    /// How long an answered batch is remembered, so that it is not carried out again when it is
+    /// sent again, and can be undone. Default 1 minute, at most a day; each takes about 300 bytes
+    /// of the server's memory for each operation.
     pub answers_kept: Duration,
     /// When batches are rejected because the store did not answer those before, and for how long.
     pub breaker: BreakerConfig,
@@ -50,7 +55,8 @@ pub struct RedisConfig {
     pub on_loss: OnLoss,
     /// Whose clock decides. Default [`Clock::Server`].
     pub clock: Clock,
-    /// The lease protocol that this member speaks. Only tests have another number than this version's.
+    /// The lease protocol that this member speaks. Only tests have another number than this
+    /// version's.
     #[doc(hidden)]
     pub protocol: u32,
 }
@@ -59,7 +65,8 @@ impl RedisConfig {
     /// The longest [`RedisConfig::answers_kept`]: a day.
     pub const ANSWERS_KEPT_MAX: Duration = Duration::from_hours(24);
 
-    /// The defaults for one server, or for the cluster that these are nodes of once [`RedisConfig::cluster`] is set.
+    /// The defaults for one server, or for the cluster that these are nodes of once
+    /// [`RedisConfig::cluster`] is set.
     pub fn new(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             urls: urls.into_iter().map(Into::into).collect(),
@@ -153,7 +160,8 @@ impl fmt::Debug for Tls {
 /// What becomes of batches when the store is found to have lost its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// They are decided on what there is, which is nothing at first; [`stats`](crate::RedisStore::stats) says so.
+    /// They are decided on what there is, which is nothing at first;
+    /// [`stats`](crate::RedisStore::stats) says so.
     #[default]
     Report,
     /// They are [`StoreError::DataLost`](tidegate_store::StoreError::DataLost) until a member
@@ -167,8 +175,8 @@ pub enum Clock {
     /// The server's, which all members share.
     #[default]
     Server,
-    /// This one, for tests and simulations. Counters then do not expire by themselves. Read once a call; whole microseconds
-    /// count, and 1970 does not.
+    /// This one, for tests and simulations. Counters then do not expire by themselves. Read once a
+    /// call; whole microseconds count, and 1970 does not.
     Given(Arc<dyn Fn() -> Timestamp + Send + Sync>),
 }
 

@@ -1,7 +1,8 @@
 //! Connecting to one server: its addresses, TCP, TLS, and the greeting.
 //!
-//! The client library can connect by itself. It is given a stream instead, because the replies on that stream are bounded (see
-//! [`BoundedStream`]) and because a peer that is gone has to show: TCP probes it, and gives up on bytes that nobody acknowledges.
+//! The client library can connect by itself. It is given a stream instead, because the replies on
+//! that stream are bounded (see [`BoundedStream`]) and because a peer that is gone has to show: TCP
+//! probes it, and gives up on bytes that nobody acknowledges.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -185,7 +186,8 @@ async fn greet(
     Ok(ServerConnection { commands, _driver: driver })
 }
 
-/// A connection that has been greeted. It closes when its last clone is dropped, whatever the server still owes.
+/// A connection that has been greeted. It closes when its last clone is dropped, whatever the
+/// server still owes.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConnection {
     commands: MultiplexedConnection,
@@ -223,8 +225,9 @@ impl ConnectionLike for ServerConnection {
 
 /// The access of every store to a cluster in this process, by number.
 ///
-/// The client library makes the connections to the nodes of a cluster, by a function that is given an address and settings and
-/// nothing of ours. The number stands in the settings as the name of the user.
+/// The client library makes the connections to the nodes of a cluster, by a function that is given
+/// an address and settings and nothing of ours. The number stands in the settings as the name of
+/// the user.
 static ACCESSES: Mutex<BTreeMap<u64, Weak<Access>>> = Mutex::new(BTreeMap::new());
 
 fn accesses() -> MutexGuard<'static, BTreeMap<u64, Weak<Access>>> {

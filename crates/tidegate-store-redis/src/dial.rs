@@ -30,7 +30,8 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Takes commands. Cheap to clone; all clones share one connection, or the connections to the nodes of a cluster.
+/// Takes commands. Cheap to clone; all clones share one connection, or the connections to the nodes
+/// of a cluster.
 #[derive(Clone)]
 pub(crate) enum Connection {
     Server(ServerConnection),
@@ -40,7 +41,8 @@ pub(crate) enum Connection {
 /// What has come of connecting so far.
 type Connected = Option<RedisResult<Connection>>;
 
-/// One attempt to connect and the connection that comes of it. Callers share it; a failed one is replaced and never tried again.
+/// One attempt to connect and the connection that comes of it. Callers share it; a failed one is
+/// replaced and never tried again.
 pub(crate) struct Dial {
     target: Arc<Target>,
     handle: Handle,
@@ -53,7 +55,8 @@ impl fmt::Debug for Dial {
     }
 }
 
-/// The task that connects. It ends with the dial, so that an attempt nobody waits for leaves no connection.
+/// The task that connects. It ends with the dial, so that an attempt nobody waits for leaves no
+/// connection.
 struct Attempt {
     connected: watch::Receiver<Connected>,
     task: AbortHandle,
@@ -103,7 +106,8 @@ impl Dial {
         Attempt { connected, task: task.abort_handle() }
     }
 
-    /// Sends a call: by the name of the script, and with its text where the server does not know it.
+    /// Sends a call: by the name of the script, and with its text where the server does not know
+    /// it.
     pub(crate) async fn call(&self, sha: &Sha, call: &Call) -> Result<Value, DialError> {
         match self.send(&command("EVALSHA", &sha.hash, call)).await {
             Err(DialError::Sent(error)) if error.code() == Some("NOSCRIPT") => {

@@ -1,9 +1,11 @@
-//! The epochs that a member has seen: one marker for each place, the losses that markers record, and what is acknowledged.
+//! The epochs that a member has seen: one marker for each place, the losses that markers record,
+//! and what is acknowledged.
 //!
-//! The markers in the store decide, not the member: a member that starts after a loss finds the loss in the marker, and one
-//! acknowledgement reaches every member with its next call. On a single server the acknowledgement clears the flag of the one
-//! marker. In a cluster each slot has a marker of its own; the marker of the slot of notes, the *home*, remembers up to which
-//! instant losses are acknowledged, and members apply that to the markers of all other slots.
+//! The markers in the store decide, not the member: a member that starts after a loss finds the
+//! loss in the marker, and one acknowledgement reaches every member with its next call. On a single
+//! server the acknowledgement clears the flag of the one marker. In a cluster each slot has a
+//! marker of its own; the marker of the slot of notes, the *home*, remembers up to which instant
+//! losses are acknowledged, and members apply that to the markers of all other slots.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +21,8 @@ const UNSEEN: &str = "an earlier one";
 
 #[derive(Debug)]
 pub(crate) struct Epochs {
-    /// The id to write where there is no marker. Another one each time, so that other members notice a loss too.
+    /// The id to write where there is no marker. Another one each time, so that other members
+    /// notice a loss too.
     fresh: u128,
     seen: HashMap<Place, Arc<Marker>>,
     /// Losses that are not acknowledged, by the place of the marker that records them.
@@ -86,7 +89,8 @@ impl Epochs {
         }
     }
 
-    /// The marker to write where there is none: an id, and in a slot of a cluster the epoch of the home.
+    /// The marker to write where there is none: an id, and in a slot of a cluster the epoch of the
+    /// home.
     fn fresh_at(&self, place: Place) -> Vec<u8> {
         let mut fresh = format!("{:032x}", self.fresh);
         if let Some(known) = self.seen.get(&home(true)).filter(|_| !remembers(place)) {
@@ -95,8 +99,8 @@ impl Epochs {
         fresh.into_bytes()
     }
 
-    /// Takes note of the marker found at `place` by a call that expected `seen`: the same life of the store, or the first one
-    /// that this member sees there.
+    /// Takes note of the marker found at `place` by a call that expected `seen`: the same life of
+    /// the store, or the first one that this member sees there.
     pub(crate) fn meet(&mut self, place: Place, seen: Option<&Marker>, found: &[u8]) {
         self.newer.remove(&place);
         if seen.is_some_and(|seen| seen.bytes == found) {
@@ -112,8 +116,8 @@ impl Epochs {
         }
     }
 
-    /// Takes note of a loss that a call found which expected `seen`: `found` was there, and `marker` is now. Whether it is
-    /// the first call to find this loss.
+    /// Takes note of a loss that a call found which expected `seen`: `found` was there, and
+    /// `marker` is now. Whether it is the first call to find this loss.
     pub(crate) fn lose(&mut self, place: Place, seen: Option<&Marker>, found: &[u8], marker: &[u8]) -> bool {
         let expected = seen.map_or(UNSEEN, |seen| &seen.id);
         // Several calls may find the same loss.
@@ -133,7 +137,8 @@ impl Epochs {
         self.newer.insert(place, protocol);
     }
 
-    /// The lease protocol of a place whose marker has a higher one than this member; `None` if no place is known to.
+    /// The lease protocol of a place whose marker has a higher one than this member; `None` if no
+    /// place is known to.
     pub(crate) fn newer_protocol(&self) -> Option<u32> {
         self.newer.values().copied().max()
     }
@@ -167,7 +172,8 @@ impl Epochs {
         }
     }
 
-    /// Acknowledges all losses that are known here, and those that began before `now` elsewhere; one of them.
+    /// Acknowledges all losses that are known here, and those that began before `now` elsewhere;
+    /// one of them.
     pub(crate) fn acknowledge(&mut self, now: Timestamp) -> Option<Loss> {
         let loss = self.loss();
         let known = self.losses.values().map(|loss| loss.began.as_nanos() / 1000).max();

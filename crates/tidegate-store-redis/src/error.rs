@@ -202,7 +202,8 @@ impl CallError {
         }
     }
 
-    /// Whether one of the batches of the call may be to blame while the others could be carried out.
+    /// Whether one of the batches of the call may be to blame while the others could be carried
+    /// out.
     pub(crate) fn is_of_a_batch(&self) -> bool {
         let Self::Said(error) = self else { return false };
         // The script itself fails on values that it did not write.
@@ -273,7 +274,8 @@ fn detail_has(error: &RedisError, text: &str) -> bool {
     error.detail().is_some_and(|detail| detail.contains(text))
 }
 
-/// An error of the client library as one of stores. `at` is where it came from, `sent` whether a batch was sent before.
+/// An error of the client library as one of stores. `at` is where it came from, `sent` whether a
+/// batch was sent before.
 fn said(error: RedisError, sent: bool, at: &str) -> StoreError {
     let (may_have_taken_effect, advice) = advice(&error);
     let source = Fault::Said { advice, source: error };
@@ -330,12 +332,14 @@ fn advice(error: &RedisError) -> (bool, &'static str) {
         (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
             (false, "it does not take the user and password; correct `username` and `password`")
         }
-        // The script writes only after it has decided everything, and its first write is the one that is refused.
+        // The script writes only after it has decided everything, and its first write is the one
+        // that is refused.
         (_, Some("OOM")) => (
             false,
             "it is out of memory (OOM); raise its `maxmemory`, keep `noeviction`, and see what else it holds",
         ),
-        // A script that may not write has done nothing before, unless it may do some of what it needs.
+        // A script that may not write has done nothing before, unless it may do some of what it
+        // needs.
         (_, Some("NOPERM")) => (
             true,
             "the user may not do what the script does; allow its keys, +evalsha, +eval, and reading and writing of strings, hashes, lists and sorted sets",

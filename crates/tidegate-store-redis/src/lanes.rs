@@ -1,14 +1,16 @@
 //! Gathering: callers that come while a call is under way go together in the next one.
 //!
-//! Each place (the server, or a slot of a cluster) has a lane: a queue, and a bounded number of calls under way. A batch
-//! that finds none under way is sent at once; the others wait for one round trip at most and share a call, in which a hot key is
-//! read and written once for all of them. A batch stays one step of its own: the script decides them one after the other.
+//! Each place (the server, or a slot of a cluster) has a lane: a queue, and a bounded number of
+//! calls under way. A batch that finds none under way is sent at once; the others wait for one
+//! round trip at most and share a call, in which a hot key is read and written once for all of
+//! them. A batch stays one step of its own: the script decides them one after the other.
 //!
-//! Namespaces take turns: each call carries one batch of every namespace that waits before it carries a second one of any. So a
-//! namespace that sends more than the store can take waits for itself, and a batch of another one goes in the next call.
+//! Namespaces take turns: each call carries one batch of every namespace that waits before it
+//! carries a second one of any. So a namespace that sends more than the store can take waits for
+//! itself, and a batch of another one goes in the next call.
 //!
-//! Undos of batches that were given up have lanes of their own: they wait longer for their answers than callers do, and would
-//! hold up those that share a call with them.
+//! Undos of batches that were given up have lanes of their own: they wait longer for their answers
+//! than callers do, and would hold up those that share a call with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -48,8 +50,8 @@ pub(crate) struct Lanes {
 
 #[derive(Debug, Default)]
 struct Lane {
-    /// What waits, by namespace; none that has nothing. Boxed, since a queue grows anew whenever its namespace waits again, and a
-    /// batch is large.
+    /// What waits, by namespace; none that has nothing. Boxed, since a queue grows anew whenever
+    /// its namespace waits again, and a batch is large.
     queues: HashMap<Arc<[u8]>, VecDeque<Box<Waiting>>>,
     /// Whose turn is next. Each namespace that waits stands here once.
     turns: VecDeque<Arc<[u8]>>,
@@ -64,7 +66,8 @@ pub(crate) struct Waiting {
     pub(crate) sent: Arc<Sent>,
 }
 
-/// Whether a batch is sent or given up: one exchange decides, so that a batch that is given up is never sent.
+/// Whether a batch is sent or given up: one exchange decides, so that a batch that is given up is
+/// never sent.
 #[derive(Debug, Default)]
 pub(crate) struct Sent(AtomicU8);
 
@@ -85,9 +88,10 @@ impl Lanes {
         self.waiting
     }
 
-    /// Queues a batch; whether a call has to be started for its lane, of which at most `calls` are under way. `None`, and
-    /// nothing is queued, if more than `queue` operations would wait, or if more of its namespace would wait than room would be
-    /// left. One namespace alone gets half of the queue, two get a third each, and there is always room for another one.
+    /// Queues a batch; whether a call has to be started for its lane, of which at most `calls` are
+    /// under way. `None`, and nothing is queued, if more than `queue` operations would wait, or if
+    /// more of its namespace would wait than room would be left. One namespace alone gets half of
+    /// the queue, two get a third each, and there is always room for another one.
     pub(crate) fn push(&mut self, name: LaneName, next: Waiting, queue: usize, calls: usize) -> Option<bool> {
         let weight = next.asked.weight();
         let namespace = next.asked.namespace();
@@ -111,8 +115,8 @@ impl Lanes {
         Some(starts)
     }
 
-    /// The batches of the next call of a lane, of at most `gathered` operations, one of each namespace in turn; none if none waits,
-    /// and then the lane has one call less under way.
+    /// The batches of the next call of a lane, of at most `gathered` operations, one of each
+    /// namespace in turn; none if none waits, and then the lane has one call less under way.
     pub(crate) fn take(&mut self, name: LaneName, gathered: usize) -> Vec<Waiting> {
         let mut group: Vec<Waiting> = Vec::new();
         let mut weight = 0;

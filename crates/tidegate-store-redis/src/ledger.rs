@@ -1,4 +1,5 @@
-//! What the script is told of leased limits and of those who ask for a part of them, and what it grants.
+//! What the script is told of leased limits and of those who ask for a part of them, and what it
+//! grants.
 
 use core::time::Duration;
 

@@ -1,7 +1,9 @@
-//! One limit for many members: counters, ledgers of leased limits and notes in Redis 7 or Valkey, one server or a cluster.
+//! One limit for many members: counters, ledgers of leased limits and notes in Redis 7 or Valkey,
+//! one server or a cluster.
 //!
-//! A [`RedisStore`] has one script decide a whole batch in one step, on the server's clock, in one round trip. It decides as
-//! the pure code of `tidegate::algorithm` does, to the unit and to the microsecond in which the server's clock counts.
+//! A [`RedisStore`] has one script decide a whole batch in one step, on the server's clock, in one
+//! round trip. It decides as the pure code of `tidegate::algorithm` does, to the unit and to the
+//! microsecond in which the server's clock counts.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,22 +20,27 @@
 //! # }
 //! ```
 //!
-//! - **Gathered.** Callers that come while a call is under way share the next one, in which a hot key is read and written once
-//!   for all of them. Each batch stays one step of its own.
-//! - **Bounded.** A batch is answered within [`RedisConfig::deadline`], or is an error that says whether it may have taken
-//!   effect. After some failures in a row the [breaker] opens, so that a store that is away costs nothing; a task probes the store,
-//!   and it is used again within a second of its return.
-//! - **Once.** Answers are remembered in the store for [`RedisConfig::answers_kept`], so a batch sent again is not carried out
-//!   again, by whichever member, and can be undone.
-//! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or another one,
-//!   [`RedisStats::loss`] says so. What a failover loses of the last moments, no marker tells.
-//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch begins; every member reads it from the
-//!   marker, and one acknowledgement counts for all of them.
-//! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in the store.
-//! - **Nothing is swept.** Every counter and ledger expires when it has drained, some seconds later.
+//! - **Gathered.** Callers that come while a call is under way share the next one, in which a hot
+//!   key is read and written once for all of them. Each batch stays one step of its own.
+//! - **Bounded.** A batch is answered within [`RedisConfig::deadline`], or is an error that says
+//!   whether it may have taken effect. After some failures in a row the [breaker] opens, so that a
+//!   store that is away costs nothing; a task probes the store, and it is used again within a
+//!   second of its return.
+//! - **Once.** Answers are remembered in the store for [`RedisConfig::answers_kept`], so a batch
+//!   sent again is not carried out again, by whichever member, and can be undone.
+//! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or
+//!   another one, [`RedisStats::loss`] says so. What a failover loses of the last moments, no
+//!   marker tells.
+//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch
+//!   begins; every member reads it from the marker, and one acknowledgement counts for all of them.
+//! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in
+//!   the store.
+//! - **Nothing is swept.** Every counter and ledger expires when it has drained, some seconds
+//!   later.
 //!
-//! In a cluster a batch is one step within a slot. Over several slots it is charged slot by slot, and given back where one
-//! refuses: a failure in between leaves a charge. `docs/stores.md` has the bounds.
+//! In a cluster a batch is one step within a slot. Over several slots it is charged slot by slot,
+//! and given back where one refuses: a failure in between leaves a charge. `docs/stores.md` has the
+//! bounds.
 
 pub mod breaker;
 pub mod config;

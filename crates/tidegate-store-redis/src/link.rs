@@ -1,9 +1,10 @@
 //! The link to the store: one connection that all callers share, and its replacement.
 //!
-//! A connection that failed is never used again. The next call opens another one; while the breaker is open that is the next
-//! probe, so a server that answers again is reached by a connection made after it does. A connection over which nothing comes
-//! back (the machine behind the address was replaced, packets are dropped, the process is frozen) is replaced by one that
-//! the [probe](crate::probe) has seen work.
+//! A connection that failed is never used again. The next call opens another one; while the breaker
+//! is open that is the next probe, so a server that answers again is reached by a connection made
+//! after it does. A connection over which nothing comes back (the machine behind the address was
+//! replaced, packets are dropped, the process is frozen) is replaced by one that the
+//! [probe](crate::probe) has seen work.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,8 +62,9 @@ impl Link {
         }
     }
 
-    /// Sends a call, and once more if the connection turns out to be broken: while nobody uses it, nobody sees that, and the server
-    /// may be back long since. Under its id a batch is carried out once.
+    /// Sends a call, and once more if the connection turns out to be broken: while nobody uses it,
+    /// nobody sees that, and the server may be back long since. Under its id a batch is carried out
+    /// once.
     pub(crate) async fn call(&self, sha: &Sha, call: &Call) -> Result<Value, DialError> {
         let connection = self.current();
         let answer = self.settled(&connection, connection.call(sha, call).await);
@@ -133,7 +135,8 @@ fn target(config: &RedisConfig) -> Result<Target, OpenError> {
     let username = config.username.clone().or_else(|| of_address(settings.username()));
     let password =
         config.password.clone().or_else(|| of_address(settings.password()).map(crate::config::Secret::new));
-    // Every call has a deadline of its own; this bounds how long the library remembers a call that was given up.
+    // Every call has a deadline of its own; this bounds how long the library remembers a call that
+    // was given up.
     let response_timeout = config.deadline.saturating_mul(2).max(config.undo_deadline);
     let access = Arc::new(Access::new(username, password, tls, config.connect_timeout, response_timeout));
     if !config.cluster {

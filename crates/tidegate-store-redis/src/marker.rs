@@ -2,12 +2,12 @@
 
 use tidegate::Timestamp;
 
-/// The lease protocol of this version: how members write ledgers and what they rely on. A member does not decide on a store whose
-/// marker has a higher number.
+/// The lease protocol of this version: how members write ledgers and what they rely on. A member
+/// does not decide on a store whose marker has a higher number.
 pub const PROTOCOL: u32 = 2;
 
-/// The parts of a marker: `<id>.<number>.<began>.<flag>.<protocol>[.<acknowledged>]`. Earlier versions wrote the first four parts, or only
-/// the id.
+/// The parts of a marker: `<id>.<number>.<began>.<flag>.<protocol>[.<acknowledged>]`. Earlier
+/// versions wrote the first four parts, or only the id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     /// The bytes as they are in the store.
@@ -18,9 +18,11 @@ pub(crate) struct Marker {
     pub(crate) number: u32,
     /// When the epoch began, in microseconds.
     pub(crate) began_us: u64,
-    /// Whether a living member noticed a loss at the beginning of the epoch and the loss is not acknowledged.
+    /// Whether a living member noticed a loss at the beginning of the epoch and the loss is not
+    /// acknowledged.
     pub(crate) is_after_loss: bool,
-    /// Losses that began at this instant or before it are acknowledged, in microseconds; 0 if none is.
+    /// Losses that began at this instant or before it are acknowledged, in microseconds; 0 if none
+    /// is.
     pub(crate) acknowledged_us: u64,
 }
 
@@ -64,7 +66,8 @@ impl Marker {
         Timestamp::from_nanos(self.began_us.saturating_mul(1000))
     }
 
-    /// Whether the marker may take the place of `known`, which a member has seen before: it is of the same life, and no earlier.
+    /// Whether the marker may take the place of `known`, which a member has seen before: it is of
+    /// the same life, and no earlier.
     pub(crate) fn replaces(&self, known: &Self) -> bool {
         self.id == known.id && self.number >= known.number
     }

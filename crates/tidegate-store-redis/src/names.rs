@@ -1,8 +1,9 @@
 //! How keys are named in the engine, and in which slot of a cluster they fall.
 //!
-//! Every name begins with the prefix and, in braces, the tag of a slot: all that belongs to the counters of one slot falls
-//! into that slot, so that one script call may touch it. A single server does not look at slots, but counters are named the
-//! same there, so that they can be moved to a cluster as they are.
+//! Every name begins with the prefix and, in braces, the tag of a slot: all that belongs to the
+//! counters of one slot falls into that slot, so that one script call may touch it. A single server
+//! does not look at slots, but counters are named the same there, so that they can be moved to a
+//! cluster as they are.
 
 use std::sync::LazyLock;
 

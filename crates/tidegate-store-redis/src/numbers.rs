@@ -1,8 +1,8 @@
 //! What the script has to know of a limit, as bytes, and how its answers are read back.
 //!
-//! Two limits are the same numbers if and only if their bytes are: the script compares them to see whether a counter was
-//! counted by others. What follows from the numbers and takes arithmetic that a script has not, such as a ratio of 120 bits,
-//! is worked out here once and sent along.
+//! Two limits are the same numbers if and only if their bytes are: the script compares them to see
+//! whether a counter was counted by others. What follows from the numbers and takes arithmetic that
+//! a script has not, such as a ratio of 120 bits, is worked out here once and sent along.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +19,16 @@ use tidegate_store::{Kind, Operation, StoreError};
 use crate::bytes::Writer;
 use crate::ledger;
 
-/// The largest limit, with the debt a check may add, that is counted: 2^46 units. With the debt that reports may add it
-/// stays below 2^53, up to which the script counts exactly.
+/// The largest limit, with the debt a check may add, that is counted: 2^46 units. With the debt
+/// that reports may add it stays below 2^53, up to which the script counts exactly.
 pub const LIMIT_MAX: u64 = 1 << 46;
 
-/// The shortest window opened by the first hit: a millisecond. Shorter ones begin at instants finer than the script tells.
+/// The shortest window opened by the first hit: a millisecond. Shorter ones begin at instants finer
+/// than the script tells.
 pub const FIRST_HIT_WINDOW_MIN: Duration = Duration::from_millis(1);
 
-/// How many limits are known at once. One more and all are forgotten; those that matter are soon known again.
+/// How many limits are known at once. One more and all are forgotten; those that matter are soon
+/// known again.
 const KNOWN_MAX: usize = 1 << 12;
 
 /// How the three numbers of a state make the word of [`State`].
@@ -43,7 +45,8 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The word of a state that the script tells as these numbers, which are whole and not negative.
+    /// The word of a state that the script tells as these numbers, which are whole and not
+    /// negative.
     pub(crate) fn state(self, numbers: [f64; 3]) -> State {
         let [a, b, c] = numbers.map(whole);
         State::from_bits(match self {
@@ -99,8 +102,8 @@ impl Numbers {
                     WindowStart::FirstHit if fixed.window() < FIRST_HIT_WINDOW_MIN => {
                         return Err("windows of less than a millisecond that the first hit opens".to_owned());
                     }
-                    // The first hit is rounded up to the largest power of two that is at most a thousandth of the
-                    // window: 125/2^shift steps a microsecond.
+                    // The first hit is rounded up to the largest power of two that is at most a
+                    // thousandth of the window: 125/2^shift steps a microsecond.
                     WindowStart::FirstHit => (nanos(fixed.window()) / 1000).ilog2() as i8 - 3,
                 };
                 spec.byte(2).double(limit).double(micros(fixed.window())?);
@@ -206,7 +209,8 @@ fn write_bucket(bucket: &Bucket, spec: &mut Writer) -> Shape {
     Shape::Ticks { unit }
 }
 
-/// The ratio times 2^108, rounded up. Below 2^120, since a clock makes at most 4000 ticks a microsecond.
+/// The ratio times 2^108, rounded up. Below 2^120, since a clock makes at most 4000 ticks a
+/// microsecond.
 fn multiplier(numerator: u128, denominator: u64) -> u128 {
     let by = u128::from(denominator);
     let whole = numerator / by;
@@ -240,8 +244,8 @@ impl Windows {
         Self { twin, bits, told: Mutex::new((Timestamp::MIN, Timestamp::MIN, nothing)) }
     }
 
-    /// The windows around `now`: for each its number, its begin and its end in microseconds. At least the one before, and
-    /// one after.
+    /// The windows around `now`: for each its number, its begin and its end in microseconds. At
+    /// least the one before, and one after.
     pub(crate) fn around(&self, now: Timestamp) -> Arc<[u8]> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.0 <= now && now < told.1 {
@@ -295,7 +299,8 @@ pub(crate) fn from_micros(micros: f64) -> Timestamp {
     }
 }
 
-/// Limits by their algorithm, so that each is worked out once: as counters have them, and as ledgers do.
+/// Limits by their algorithm, so that each is worked out once: as counters have them, and as
+/// ledgers do.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     counters: Mutex<HashMap<Algorithm, Arc<Numbers>>>,

@@ -1,9 +1,10 @@
 //! Finding a store again that does not answer.
 //!
-//! From the first call that fails until one is answered in time, one task asks the store every quarter of a second, whether or
-//! not there is traffic. So a store that is back is used again within a second. Where nothing comes back over the
-//! connection, or it is refused, another connection is tried beside it: TCP waits ever longer before it sends again what the
-//! network has dropped, and the client library keeps a connection that was refused at its greeting.
+//! From the first call that fails until one is answered in time, one task asks the store every
+//! quarter of a second, whether or not there is traffic. So a store that is back is used again
+//! within a second. Where nothing comes back over the connection, or it is refused, another
+//! connection is tried beside it: TCP waits ever longer before it sends again what the network has
+//! dropped, and the client library keeps a connection that was refused at its greeting.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -22,11 +23,12 @@ const PROBE_EVERY: Duration = Duration::from_millis(250);
 /// How long the answer to a probe is waited for.
 const PROBE_PATIENCE: Duration = Duration::from_millis(240);
 
-/// How many probes in a row fail before another connection is tried; and then again after as many more.
+/// How many probes in a row fail before another connection is tried; and then again after as many
+/// more.
 const PROBES_PER_CONNECTION: u32 = 2;
 
-/// How many other connections are tried at once. Each takes [`RedisConfig::connect_timeout`](crate::RedisConfig::connect_timeout)
-/// at most.
+/// How many other connections are tried at once. Each takes
+/// [`RedisConfig::connect_timeout`](crate::RedisConfig::connect_timeout) at most.
 const CONNECTIONS_MAX: usize = 4;
 
 /// Has a task probe the store until it answers, unless one does.
@@ -82,7 +84,8 @@ async fn probe(weak: Weak<Shared>) {
 /// How soon after one look at a cluster the next one may begin.
 const LOOKS_APART: Duration = Duration::from_secs(1);
 
-/// Has a task open connections to the cluster anew, with the slots as they are now, unless one does.
+/// Has a task open connections to the cluster anew, with the slots as they are now, unless one
+/// does.
 pub(crate) fn look_anew(shared: &Arc<Shared>) {
     // The flag is all that is handed over.
     if !shared.is_looked_at.swap(true, Ordering::Relaxed) {
@@ -117,7 +120,8 @@ async fn answered(weak: &Weak<Shared>) -> Option<Arc<Dial>> {
     let connection = shared.link.fresh();
     let mut command = Cmd::new();
     command.arg("EXISTS").arg(shared.names.marker(shared.home()));
-    // To a cluster the library connects in two rounds: to the nodes that are named, and to those that they name.
+    // To a cluster the library connects in two rounds: to the nodes that are named, and to those
+    // that they name.
     let rounds = if shared.config.cluster { 3 } else { 1 };
     let patience = shared.config.connect_timeout.saturating_mul(rounds);
     let is_answered = match timeout(patience, connection.send(&command)).await {

@@ -1,8 +1,9 @@
 //! Where RESP values begin and end in a stream of bytes, and bounds on them.
 //!
-//! The client library's parser takes whatever a server announces: an array of a billion elements, or a string of gigabytes. A
-//! [`FrameScanner`] sees the bytes before that parser does. It keeps counts and no bytes, and reports a value that is no RESP or
-//! exceeds a bound as soon as the first byte says so.
+//! The client library's parser takes whatever a server announces: an array of a billion elements,
+//! or a string of gigabytes. A [`FrameScanner`] sees the bytes before that parser does. It keeps
+//! counts and no bytes, and reports a value that is no RESP or exceeds a bound as soon as the first
+//! byte says so.
 
 /// The longest line: a status, an error, a number, or the length of something.
 const LINE_BYTES_MAX: usize = 16 << 10;

@@ -1,4 +1,5 @@
-//! The state that all clones of a store share: the queue of batches, the calls that carry them, the breaker and the epochs.
+//! The state that all clones of a store share: the queue of batches, the calls that carry them, the
+//! breaker and the epochs.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -30,8 +31,8 @@ use crate::probe;
 use crate::script::Sha;
 use crate::stats::{Counts, Loss, RedisStats, Rejected, add, read};
 
-/// How many calls a batch takes at most: a second one for an epoch that is another one, a third for a clock that shows another
-/// window.
+/// How many calls a batch takes at most: a second one for an epoch that is another one, a third for
+/// a clock that shows another window.
 const ATTEMPTS_MAX: usize = 3;
 
 /// After how many calls in a row that a slot did not answer the cluster is looked at anew.
@@ -56,16 +57,19 @@ pub(crate) struct Shared {
     epochs: Mutex<Epochs>,
     /// Why the last call failed.
     last_failure: Mutex<String>,
-    /// Whether a task probes the store until it answers again. One exchange decides which failure starts it.
+    /// Whether a task probes the store until it answers again. One exchange decides which failure
+    /// starts it.
     pub(crate) is_probed: AtomicBool,
-    /// Calls in a row that a slot of a cluster did not answer in time. At most an entry for each slot.
+    /// Calls in a row that a slot of a cluster did not answer in time. At most an entry for each
+    /// slot.
     silent: Mutex<HashMap<Place, u32>>,
     /// Whether a task looks at the cluster anew. One exchange decides which call starts it.
     pub(crate) is_looked_at: AtomicBool,
     /// Whether a cluster has told the epoch of its slot of notes when it was first asked anything.
     home: OnceCell<bool>,
     opened: Instant,
-    /// The latest instant an answer has told, in nanoseconds. A hint whether the clock has stepped back; orders nothing.
+    /// The latest instant an answer has told, in nanoseconds. A hint whether the clock has stepped
+    /// back; orders nothing.
     latest: AtomicU64,
     /// By how many nanoseconds the server's clock is ahead of this machine's, about. A hint too.
     ahead: AtomicI64,
@@ -195,7 +199,8 @@ impl Shared {
         self.wait(LaneName { place, purpose: Purpose::Decide }, asked, self.config.deadline).await
     }
 
-    /// Has one undo carried out at `place`, past the breaker and within [`RedisConfig::undo_deadline`].
+    /// Has one undo carried out at `place`, past the breaker and within
+    /// [`RedisConfig::undo_deadline`].
     pub(crate) async fn undo(self: &Arc<Self>, place: Place, asked: Asked) -> Result<Decided, StoreError> {
         self.wait(LaneName { place, purpose: Purpose::Undo }, asked, self.config.undo_deadline).await
     }
@@ -292,8 +297,8 @@ impl Shared {
                 Err(error)
                     if error.is_of_a_batch() && group.len() > 1 && self.has_marker(name, extent).await =>
                 {
-                    // One of them cannot be carried out, such as one whose key something else uses: the others must not fail
-                    // with it.
+                    // One of them cannot be carried out, such as one whose key something else uses:
+                    // the others must not fail with it.
                     let rest = group.split_off(group.len() / 2);
                     let first = self.carry(name, group, Extent::Part).await;
                     return self.carry(name, rest, Extent::Part).await || first;
@@ -315,7 +320,8 @@ impl Shared {
         })
     }
 
-    /// Whether a call without a batch is answered: if not, halving a call would find nobody to blame, and only cost more calls.
+    /// Whether a call without a batch is answered: if not, halving a call would find nobody to
+    /// blame, and only cost more calls.
     async fn has_marker(self: &Arc<Self>, name: LaneName, extent: Extent) -> bool {
         extent == Extent::Part || self.call(name, &[]).await.is_ok()
     }
@@ -339,7 +345,8 @@ impl Shared {
     fn read(&self, bytes: &[u8], asked: &Asked) -> Result<Decided, StoreError> {
         let decided = answer::read(bytes, asked)
             .map_err(|undecided| undecided.into_error(asked, &self.names, &self.at))?;
-        // A hint by itself. An answer that was given before tells its own instant, which changes nothing here.
+        // A hint by itself. An answer that was given before tells its own instant, which changes
+        // nothing here.
         self.latest.fetch_max(decided.answer.store_now.as_nanos(), Ordering::Relaxed);
         add(&self.counts.disagreed, decided.disagreed);
         Ok(decided)
@@ -407,7 +414,8 @@ impl Shared {
                 lock(&self.epochs).meet_newer(place, store);
                 return Err(CallError::NewerProtocol { store, member: self.config.protocol });
             }
-            // An answer that comes too late for callers says nothing about whether the next one will.
+            // An answer that comes too late for callers says nothing about whether the next one
+            // will.
             if sent.elapsed() <= self.config.deadline {
                 lock(&self.breaker).succeeded();
             }
@@ -435,8 +443,9 @@ impl Shared {
         Err(CallError::Unsettled)
     }
 
-    /// Counts the calls in a row that a slot of a cluster did not answer, and has the cluster looked at anew after
-    /// [`SILENT_CALLS_MAX`]. The client library keeps to a node that is frozen, although another one may have taken its slots over.
+    /// Counts the calls in a row that a slot of a cluster did not answer, and has the cluster
+    /// looked at anew after [`SILENT_CALLS_MAX`]. The client library keeps to a node that is
+    /// frozen, although another one may have taken its slots over.
     fn note_silence(self: &Arc<Self>, place: Place, is_silent: bool) {
         if place == Place::Server {
             return;

@@ -16,7 +16,8 @@ pub struct RedisStats {
     pub batches: u64,
     /// Asks of ledgers among them.
     pub asks: u64,
-    /// Operations waiting to be sent now, at most [`RedisConfig::queue`](crate::RedisConfig::queue).
+    /// Operations waiting to be sent now, at most
+    /// [`RedisConfig::queue`](crate::RedisConfig::queue).
     pub waiting: usize,
     /// Calls that were not answered in time or at all.
     pub failed: u64,
@@ -26,18 +27,22 @@ pub struct RedisStats {
     pub circuit: Circuit,
     /// How often it opened.
     pub opened: u64,
-    /// Batches that were [undone](crate::RedisStore::undo) after they had been given up, or had turned out not to have charged
-    /// anything.
+    /// Batches that were [undone](crate::RedisStore::undo) after they had been given up, or had
+    /// turned out not to have charged anything.
     pub undone: u64,
-    /// Batches of which a charge could not be undone: less is admitted than could be, until that charge drains.
+    /// Batches of which a charge could not be undone: less is admitted than could be, until that
+    /// charge drains.
     pub undo_failed: u64,
     /// How often this member found that the store had lost what it held.
     pub lost: u64,
-    /// The loss that began first and is not [acknowledged](crate::RedisStore::acknowledge_loss), whichever member noticed it.
+    /// The loss that began first and is not [acknowledged](crate::RedisStore::acknowledge_loss),
+    /// whichever member noticed it.
     pub loss: Option<Loss>,
-    /// The lease protocol of the store, if that is higher than this member's, which then decides nothing there.
+    /// The lease protocol of the store, if that is higher than this member's, which then decides
+    /// nothing there.
     pub newer_protocol: Option<u32>,
-    /// Operations that the script decided differently from the pure code. Always 0; anything else is a defect to report.
+    /// Operations that the script decided differently from the pure code. Always 0; anything else
+    /// is a defect to report.
     pub disagreed: u64,
 }
 

@@ -18,11 +18,13 @@ use crate::numbers::to_micros;
 use crate::shared::Shared;
 use crate::stats::{Loss, RedisStats, add};
 
-/// How many notes one reply of a scan is asked for; with the longest values they stay well within the bound of a reply.
+/// How many notes one reply of a scan is asked for; with the longest values they stay well within
+/// the bound of a reply.
 const NOTES_SCANNED: usize = 100;
 
-/// The most notes of one kind that are read, and their bytes, as [`MemoryConfig`](tidegate_store::MemoryConfig) has them. Beyond
-/// them the store is unavailable for reading notes: something else fills the hash, or the server makes its answers up.
+/// The most notes of one kind that are read, and their bytes, as
+/// [`MemoryConfig`](tidegate_store::MemoryConfig) has them. Beyond them the store is unavailable
+/// for reading notes: something else fills the hash, or the server makes its answers up.
 const NOTES_MAX: usize = 1 << 18;
 const NOTE_BYTES_MAX: usize = 64 << 20;
 
@@ -35,14 +37,14 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// A store that connects when it is first asked. Call it within a tokio runtime, which carries its calls; batches may be
-    /// awaited anywhere.
+    /// A store that connects when it is first asked. Call it within a tokio runtime, which carries
+    /// its calls; batches may be awaited anywhere.
     pub fn open(config: RedisConfig) -> Result<Self, OpenError> {
         Ok(Self { shared: Arc::new(Shared::open(config)?) })
     }
 
-    /// What the store's clock shows, asked of the store: an error says why it does not serve. Changes nothing but the marker
-    /// of the epoch, which is written if there is none.
+    /// What the store's clock shows, asked of the store: an error says why it does not serve.
+    /// Changes nothing but the marker of the epoch, which is written if there is none.
     pub async fn now(&self) -> Result<Timestamp, StoreError> {
         let asked = Asked::new(Batch::each(RequestId(0), []), &self.shared.known)?;
         Ok(self.shared.ask(self.place(note_slot()), asked).await?.answer.store_now)
@@ -53,8 +55,8 @@ impl RedisStore {
         self.shared.stats()
     }
 
-    /// The loss that began first and is not [acknowledged](Self::acknowledge_loss), as far as this member has seen the markers in
-    /// the store.
+    /// The loss that began first and is not [acknowledged](Self::acknowledge_loss), as far as this
+    /// member has seen the markers in the store.
     pub fn loss(&self) -> Option<Loss> {
         self.shared.loss()
     }
@@ -64,8 +66,8 @@ impl RedisStore {
         self.shared.loss_at(self.place(slot(key)))
     }
 
-    /// The lease protocol of the store, if that is higher than this member's: then nothing is decided there, and this member
-    /// is to be upgraded.
+    /// The lease protocol of the store, if that is higher than this member's: then nothing is
+    /// decided there, and this member is to be upgraded.
     pub fn newer_protocol(&self) -> Option<u32> {
         self.shared.newer_protocol()
     }
@@ -75,20 +77,22 @@ impl RedisStore {
         self.shared.about_now()
     }
 
-    /// Acknowledges every loss that began before now: batches are decided again on what there is. The first of the losses that are
-    /// known here, if any is.
+    /// Acknowledges every loss that began before now: batches are decided again on what there is.
+    /// The first of the losses that are known here, if any is.
     ///
-    /// The next call, such as [`now`](Self::now), writes the acknowledgement into the store's marker, and every other member
-    /// follows with its own next call. No epoch begins. A loss that is noticed later is another one.
+    /// The next call, such as [`now`](Self::now), writes the acknowledgement into the store's
+    /// marker, and every other member follows with its own next call. No epoch begins. A loss that
+    /// is noticed later is another one.
     pub fn acknowledge_loss(&self) -> Option<Loss> {
         self.shared.acknowledge_loss()
     }
 
-    /// Takes back what batches charged that were given up, such as after [`StoreError::Timeout`]. `batch` has [`Kind::Undo`]
-    /// operations only, and an id of its own.
+    /// Takes back what batches charged that were given up, such as after [`StoreError::Timeout`].
+    /// `batch` has [`Kind::Undo`] operations only, and an id of its own.
     ///
-    /// It waits as long as [`RedisConfig::undo_deadline`] and goes past the breaker, one call at a time for each place. A batch that
-    /// arrives after its undo charges nothing, as long as [`RedisConfig::answers_kept`]. Send it again after an error.
+    /// It waits as long as [`RedisConfig::undo_deadline`] and goes past the breaker, one call at a
+    /// time for each place. A batch that arrives after its undo charges nothing, as long as
+    /// [`RedisConfig::answers_kept`]. Send it again after an error.
     ///
     /// [`Kind::Undo`]: tidegate_store::Kind::Undo
     pub async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
@@ -105,13 +109,15 @@ impl RedisStore {
         add(&self.shared.counts.undo_failed, 1);
     }
 
-    /// How long an undo is worth another try: after [`RedisConfig::answers_kept`] the store has forgotten what to undo.
+    /// How long an undo is worth another try: after [`RedisConfig::answers_kept`] the store has
+    /// forgotten what to undo.
     pub fn undo_horizon(&self) -> Duration {
         self.shared.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX)
     }
 
-    /// The eviction policy of the server (`maxmemory-policy`), which must be `noeviction`: evicted counters admit more than their
-    /// limits. An error where it cannot be asked, as where the user may not.
+    /// The eviction policy of the server (`maxmemory-policy`), which must be `noeviction`: evicted
+    /// counters admit more than their limits. An error where it cannot be asked, as where the user
+    /// may not.
     pub async fn eviction_policy(&self) -> Result<String, StoreError> {
         let mut command = Cmd::new();
         command.arg("CONFIG").arg("GET").arg("maxmemory-policy");

@@ -19,14 +19,16 @@ pub type Grants = SmallVec<[Option<Grant>; 1]>;
 pub struct Answer {
     /// One for each operation, in the same order.
     pub outcomes: Outcomes,
-    /// Whether the batch was refused, so that nothing took effect: an all-or-nothing batch by one of its operations, any
-    /// batch by a note that it would [create](crate::NoteChange::Create) and that is there already.
+    /// Whether the batch was refused, so that nothing took effect: an all-or-nothing batch by one
+    /// of its operations, any batch by a note that it would [create](crate::NoteChange::Create) and
+    /// that is there already.
     pub refused: bool,
     /// The store's clock when it decided. All instants of the answer are on this clock.
     pub store_now: Timestamp,
-    /// What those that asked a ledger are granted: one for each [`crate::OnLedger::Ask`] of the batch, in their order.
-    /// `None` for an ask that a later one of the same holder has overtaken, which nobody waits for any more, and for all of
-    /// them if the batch was refused. Usually empty.
+    /// What those that asked a ledger are granted: one for each [`crate::OnLedger::Ask`] of the
+    /// batch, in their order. `None` for an ask that a later one of the same holder has overtaken,
+    /// which nobody waits for any more, and for all of them if the batch was refused. Usually
+    /// empty.
     pub grants: Grants,
 }
 
@@ -42,8 +44,8 @@ impl Answer {
         Self { grants, ..self }
     }
 
-    /// The outcomes whose verdict is not to admit, with their position in the batch. Those of a batch that was not
-    /// refused are shadow limits, peeks, or operations of a batch of each.
+    /// The outcomes whose verdict is not to admit, with their position in the batch. Those of a
+    /// batch that was not refused are shadow limits, peeks, or operations of a batch of each.
     pub fn violated(&self) -> impl Iterator<Item = (usize, &Outcome)> {
         let outcomes = self.outcomes.iter().enumerate();
         outcomes.filter(|(_, outcome)| outcome.verdict != Verdict::Admit)
@@ -52,20 +54,21 @@ impl Answer {
 
 /// What became of one operation.
 ///
-/// In a refused batch the verdict is what the operation met, and the rest is the counter as it still is. Otherwise
-/// usage is as this operation left it.
+/// In a refused batch the verdict is what the operation met, and the rest is the counter as it
+/// still is. Otherwise usage is as this operation left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The answer of the limit; a [block](Outcome::blocked_until) is [`Verdict::Wait`]. Always to admit for kinds
-    /// that cannot be refused.
+    /// The answer of the limit; a [block](Outcome::blocked_until) is [`Verdict::Wait`]. Always to
+    /// admit for kinds that cannot be refused.
     ///
-    /// Of an operation on a key that stands earlier in the batch it counts on the earlier ones, even where the
-    /// refused batch did not make those.
+    /// Of an operation on a key that stands earlier in the batch it counts on the earlier ones,
+    /// even where the refused batch did not make those.
     pub verdict: Verdict,
-    /// Units this operation moved. Check and report: charged (of a report what was booked, if the debt is bounded).
-    /// Refund and undo: given back. Acquire and release: 1 for a permit that changed hands, 0 for one that was only
-    /// renewed or not held. Everything refused, peeked, reset or blocked: 0.
+    /// Units this operation moved. Check and report: charged (of a report what was booked, if the
+    /// debt is bounded). Refund and undo: given back. Acquire and release: 1 for a permit that
+    /// changed hands, 0 for one that was only renewed or not held. Everything refused, peeked,
+    /// reset or blocked: 0.
     pub units: u64,
     /// The largest number of units the limit admits at once.
     pub limit: u64,
@@ -73,12 +76,13 @@ pub struct Outcome {
     pub used: u64,
     /// Units left of the counter, rounded down, whether or not its key is blocked; 0 when in debt.
     pub remaining: u64,
-    /// The first instant at which nothing is used any more if nothing else is charged; the store's `now` if nothing is.
+    /// The first instant at which nothing is used any more if nothing else is charged; the store's
+    /// `now` if nothing is.
     pub reset_at: Timestamp,
     /// The first instant at which the key is no longer blocked, if it is.
     pub blocked_until: Option<Timestamp>,
-    /// Whether the counter could count it. False only where the store is full and its configuration admits what it
-    /// cannot count.
+    /// Whether the counter could count it. False only where the store is full and its configuration
+    /// admits what it cannot count.
     pub counted: bool,
 }
 
@@ -93,8 +97,8 @@ impl Outcome {
         self.blocked_until.map_or(self.reset_at, |until| until.max(self.reset_at))
     }
 
-    /// What a limit that never counted anything answers at `now`: admitted, nothing used. For stores, which then set
-    /// what differs.
+    /// What a limit that never counted anything answers at `now`: admitted, nothing used. For
+    /// stores, which then set what differs.
     pub fn unused(limit: u64, now: Timestamp) -> Self {
         Self {
             verdict: Verdict::Admit,

@@ -9,7 +9,8 @@ use tidegate::{Algorithm, Cost, Timestamp};
 
 use crate::{Key, NoteChange, StoreError};
 
-/// The name of one batch: 128 bits that no other batch has, drawn at random or counted by one member.
+/// The name of one batch: 128 bits that no other batch has, drawn at random or counted by one
+/// member.
 ///
 /// A batch that is sent again, because its answer did not arrive, is sent under the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,11 +37,12 @@ pub struct Batch {
     pub id: RequestId,
     /// Whether the operations stand and fall together.
     pub mode: BatchMode,
-    /// In the order they take effect. The same key may stand several times: each operation is decided on what those
-    /// before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and answers with the store's time.
+    /// In the order they take effect. The same key may stand several times: each operation is
+    /// decided on what those before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and
+    /// answers with the store's time.
     pub operations: Operations,
-    /// What becomes of notes in the same step: unless the batch is refused, all of it, in this order, after the
-    /// operations. At most [`Batch::NOTES_MAX`]; usually none.
+    /// What becomes of notes in the same step: unless the batch is refused, all of it, in this
+    /// order, after the operations. At most [`Batch::NOTES_MAX`]; usually none.
     pub notes: Vec<NoteChange>,
 }
 
@@ -51,8 +53,8 @@ impl Batch {
     /// The most notes that one batch changes. More are refused whole with [`StoreError::TooLarge`].
     pub const NOTES_MAX: usize = 64;
 
-    /// A batch of which all operations take effect or none: none as soon as one that [binds](Operation::mode) is
-    /// refused.
+    /// A batch of which all operations take effect or none: none as soon as one that
+    /// [binds](Operation::mode) is refused.
     pub fn all_or_nothing(id: RequestId, operations: impl IntoIterator<Item = Operation>) -> Self {
         Self {
             id,
@@ -74,7 +76,8 @@ impl Batch {
         self
     }
 
-    /// A batch under the new id `id` that takes back what `batch` charged, as far as it is still there.
+    /// A batch under the new id `id` that takes back what `batch` charged, as far as it is still
+    /// there.
     pub fn undo_of(batch: &Self, id: RequestId) -> Self {
         let mut operations = Operations::new();
         for charged in batch.operations.iter().rev().filter(|operation| operation.kind.may_charge()) {
@@ -87,8 +90,9 @@ impl Batch {
         Self { id, mode: BatchMode::Each, operations, notes: Vec::new() }
     }
 
-    /// Whether a store may be asked this at all: [`StoreError::TooLarge`] if there are too many operations,
-    /// [`StoreError::Unsupported`] if one does not go with its algorithm. Stores call it first.
+    /// Whether a store may be asked this at all: [`StoreError::TooLarge`] if there are too many
+    /// operations, [`StoreError::Unsupported`] if one does not go with its algorithm. Stores call
+    /// it first.
     pub fn check(&self) -> Result<(), StoreError> {
         let size = self.operations.len();
         if size > Self::OPERATIONS_MAX {
@@ -115,8 +119,8 @@ impl Batch {
                 .all(|operation| matches!(operation.kind, Kind::Peek { .. } | Kind::Ledger(OnLedger::Look)))
     }
 
-    /// Whether a store need not remember its id: it changes nothing, or only asks ledgers, which know an ask that is
-    /// repeated by themselves.
+    /// Whether a store need not remember its id: it changes nothing, or only asks ledgers, which
+    /// know an ask that is repeated by themselves.
     pub fn is_forgettable(&self) -> bool {
         self.notes.is_empty()
             && self.operations.iter().all(|operation| {
@@ -128,11 +132,11 @@ impl Batch {
 /// Whether the operations of a batch stand and fall together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchMode {
-    /// If one operation that binds is refused, none takes effect, whatever its kind, and every state is as before, bit
-    /// for bit.
+    /// If one operation that binds is refused, none takes effect, whatever its kind, and every
+    /// state is as before, bit for bit.
     AllOrNothing,
-    /// Each operation takes effect unless it is itself refused. The batch is still one step: no other batch comes in
-    /// between.
+    /// Each operation takes effect unless it is itself refused. The batch is still one step: no
+    /// other batch comes in between.
     Each,
 }
 
@@ -141,11 +145,11 @@ pub enum BatchMode {
 pub struct Operation {
     /// The counter.
     pub key: Key,
-    /// How it counts, with the numbers in force for this key. When they differ from those of an earlier operation,
-    /// what is used stays used.
+    /// How it counts, with the numbers in force for this key. When they differ from those of an
+    /// earlier operation, what is used stays used.
     ///
-    /// A key belongs to one algorithm: it is part of the identity the key is made of. Another algorithm under the same
-    /// key finds it empty, and takes it over when it charges.
+    /// A key belongs to one algorithm: it is part of the identity the key is made of. Another
+    /// algorithm under the same key finds it empty, and takes it over when it charges.
     pub algorithm: Algorithm,
     /// What to do.
     pub kind: Kind,
@@ -160,8 +164,8 @@ impl Operation {
         Self { key, algorithm, kind, mode: Mode::Enforce }
     }
 
-    /// The operation by which a request asks to be admitted: [`Kind::Acquire`] for a concurrency limit, which takes
-    /// one permit whatever the cost, and [`Kind::Check`] for any other.
+    /// The operation by which a request asks to be admitted: [`Kind::Acquire`] for a concurrency
+    /// limit, which takes one permit whatever the cost, and [`Kind::Check`] for any other.
     pub fn admit(key: Key, algorithm: Algorithm, cost: Cost, holder: HolderId) -> Self {
         let kind = match algorithm {
             Algorithm::Concurrency(_) => Kind::Acquire { holder },
@@ -204,34 +208,35 @@ pub enum Kind {
         /// What it weighs.
         cost: Cost,
     },
-    /// What [`Kind::Check`] (or, for a concurrency limit, [`Kind::Acquire`] of a new holder) would answer. Changes
-    /// nothing and refuses nothing: its verdict does not refuse the batch.
+    /// What [`Kind::Check`] (or, for a concurrency limit, [`Kind::Acquire`] of a new holder) would
+    /// answer. Changes nothing and refuses nothing: its verdict does not refuse the batch.
     Peek {
         /// What would be charged; a concurrency limit does not look at it.
         cost: Cost,
     },
-    /// Charge `cost` whether or not there is room or a block, as for work already done. Never refused; the debt is
-    /// bounded by [`tidegate::algorithm::REPORT_DEBT_LIMITS`], for rolling limits by
-    /// [`tidegate::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
+    /// Charge `cost` whether or not there is room or a block, as for work already done. Never
+    /// refused; the debt is bounded by [`tidegate::algorithm::REPORT_DEBT_LIMITS`], for rolling
+    /// limits by [`tidegate::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
     Report {
         /// What was used.
         cost: Cost,
     },
-    /// Give `cost` back, never more than is used; of a rolling limit the newest units. Not for concurrency limits.
+    /// Give `cost` back, never more than is used; of a rolling limit the newest units. Not for
+    /// concurrency limits.
     Refund {
         /// What to give back.
         cost: Cost,
     },
-    /// Take back what an earlier batch charged to this key by check, report or acquire, all of it that has not yet
-    /// drained. Nothing if that
-    /// batch is not known (it never arrived, was refused, or is forgotten), was already undone, or if the key was reset
-    /// since: the answer says how much. Refunds, resets, releases and blocks stay.
+    /// Take back what an earlier batch charged to this key by check, report or acquire, all of it
+    /// that has not yet drained. Nothing if that batch is not known (it never arrived, was refused,
+    /// or is forgotten), was already undone, or if the key was reset since: the answer says how
+    /// much. Refunds, resets, releases and blocks stay.
     Undo {
         /// The batch.
         batch: RequestId,
     },
-    /// Take one permit of a concurrency limit if one is free, and hold it until [`Kind::Release`] or until it expires.
-    /// A holder that has one keeps that one and its expiry starts anew.
+    /// Take one permit of a concurrency limit if one is free, and hold it until [`Kind::Release`]
+    /// or until it expires. A holder that has one keeps that one and its expiry starts anew.
     Acquire {
         /// Who holds it.
         holder: HolderId,
@@ -243,29 +248,34 @@ pub enum Kind {
     },
     /// Forget everything used, and lift a block.
     Reset,
-    /// Refuse every check and acquire of the key before `until`, an instant of the store's clock. What is used goes on
-    /// draining. An instant that has passed lifts the block; the latest block counts, even if it ends earlier.
+    /// Refuse every check and acquire of the key before `until`, an instant of the store's clock.
+    /// What is used goes on draining. An instant that has passed lifts the block; the latest block
+    /// counts, even if it ends earlier.
     Block {
         /// The first instant at which it is no longer blocked.
         until: Timestamp,
     },
-    /// Something about the [`tidegate::lease::Ledger`] of a key, which lends the limit to members. Only for algorithms that
-    /// can be leased ([`Terms::of`]), and only on keys that no other kind is ever used on: a ledger and a counter under
-    /// one key are two things, and the one that is used replaces the other.
+    /// Something about the [`tidegate::lease::Ledger`] of a key, which lends the limit to members.
+    /// Only for algorithms that can be leased ([`Terms::of`]), and only on keys that no other kind
+    /// is ever used on: a ledger and a counter under one key are two things, and the one that is
+    /// used replaces the other.
     Ledger(OnLedger),
 }
 
 /// What to do with the ledger of a key.
 ///
-/// Never refused and never blocked, and an [`Kind::Undo`] does not take it back. `units` of the outcome is what was granted,
-/// booked or given back; `used` counts what members still have in hand as used.
+/// Never refused and never blocked, and an [`Kind::Undo`] does not take it back. `units` of the
+/// outcome is what was granted, booked or given back; `used` counts what members still have in hand
+/// as used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnLedger {
-    /// A holder asks. What it is granted stands in [`crate::Answer::grants`]; the verdict is always to admit.
+    /// A holder asks. What it is granted stands in [`crate::Answer::grants`]; the verdict is always
+    /// to admit.
     Ask(Ask),
     /// What is used, changing nothing.
     Look,
-    /// Charge `cost` whether or not there is room, as for work already done; see [`tidegate::lease::Ledger::report`].
+    /// Charge `cost` whether or not there is room, as for work already done; see
+    /// [`tidegate::lease::Ledger::report`].
     Report {
         /// What was used.
         cost: Cost,
@@ -275,7 +285,8 @@ pub enum OnLedger {
         /// What to give back.
         cost: Cost,
     },
-    /// Forget what is used, but for what members have in hand; see [`tidegate::lease::Ledger::reset`].
+    /// Forget what is used, but for what members have in hand; see
+    /// [`tidegate::lease::Ledger::reset`].
     Reset,
 }
 

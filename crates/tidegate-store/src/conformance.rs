@@ -1,6 +1,7 @@
 //! What every store must pass: the contract of [`Store`] as tests.
 //!
-//! A store brings a [`ConformanceStore`], which opens it and sets its clock, and writes in its tests:
+//! A store brings a [`ConformanceStore`], which opens it and sets its clock, and writes in its
+//! tests:
 //!
 //! ```no_run
 //! # use std::sync::{Arc, atomic::{AtomicU64, Ordering::Relaxed}};
@@ -19,14 +20,16 @@
 //! tidegate_store::conformance_tests!(Harness);
 //! ```
 //!
-//! which makes one test of each case. [`run`] runs all of them and reports instead, as for a store that is only there
-//! sometimes: what was skipped says so and is never a success.
+//! which makes one test of each case. [`run`] runs all of them and reports instead, as for a store
+//! that is only there sometimes: what was skipped says so and is never a success.
 //!
-//! What is counted is compared, operation by operation, with a model: for limits whose state is one word the pure
-//! functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits lists so plain that they can be
-//! seen to be right; for ledgers [`tidegate::lease::Ledger`]. The model shares no code with the memory store. Random lists come from a seed that a failure names.
+//! What is counted is compared, operation by operation, with a model: for limits whose state is one
+//! word the pure functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits
+//! lists so plain that they can be seen to be right; for ledgers [`tidegate::lease::Ledger`]. The
+//! model shares no code with the memory store. Random lists come from a seed that a failure names.
 //!
-//! The suite starts threads and needs no particular executor; it waits by [`ConformanceStore::block_on`].
+//! The suite starts threads and needs no particular executor; it waits by
+//! [`ConformanceStore::block_on`].
 
 mod contract;
 mod counting;
@@ -73,19 +76,19 @@ pub trait ConformanceStore: Sync {
     /// An empty store that shares nothing with those opened before, except the clock.
     fn open(&self) -> Self::Store;
 
-    /// Sets the clock of all stores of this harness. Until then it may show any time. The suite sets whole multiples of
-    /// [`Capabilities::resolution`], mostly forward, sometimes back.
+    /// Sets the clock of all stores of this harness. Until then it may show any time. The suite
+    /// sets whole multiples of [`Capabilities::resolution`], mostly forward, sometimes back.
     fn set_now(&self, now: Timestamp);
 
-    /// Closes a store and opens it again with what it holds, as after a restart; `None` if it forgets, as a store in
-    /// memory does. Default: `None`.
+    /// Closes a store and opens it again with what it holds, as after a restart; `None` if it
+    /// forgets, as a store in memory does. Default: `None`.
     fn reopen(&self, store: Self::Store) -> Option<Self::Store> {
         drop(store);
         None
     }
 
-    /// All counters of a store as text that changes if and only if one of them does, for stores that can tell. Default:
-    /// `None`; then the suite only sees what answers say.
+    /// All counters of a store as text that changes if and only if one of them does, for stores
+    /// that can tell. Default: `None`; then the suite only sees what answers say.
     fn dump(&self, store: &Self::Store) -> Option<String> {
         let _ = store;
         None
@@ -96,7 +99,8 @@ pub trait ConformanceStore: Sync {
         Capabilities::default()
     }
 
-    /// Waits for a future. Default: on the calling thread, for stores that need no runtime of their own.
+    /// Waits for a future. Default: on the calling thread, for stores that need no runtime of their
+    /// own.
     fn block_on<T>(&self, future: impl Future<Output = T> + Send) -> T {
         waiting::block_on(future)
     }
@@ -106,12 +110,13 @@ pub trait ConformanceStore: Sync {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// The smallest step of its clock; instants it answers are rounded up to it. Default 1 ns; at most 1 ms.
+    /// The smallest step of its clock; instants it answers are rounded up to it. Default 1 ns; at
+    /// most 1 ms.
     pub resolution: Duration,
     /// How many operations each random list has. Default 20 000.
     pub operations: usize,
-    /// How many batches it remembers at least, of one operation each. Default 1000. With 0 the cases that send a batch
-    /// again or undo one are skipped.
+    /// How many batches it remembers at least, of one operation each. Default 1000. With 0 the
+    /// cases that send a batch again or undo one are skipped.
     pub answers: usize,
     /// How long it remembers them at least. Default 1 minute.
     pub answers_kept: Duration,
@@ -184,8 +189,8 @@ pub fn run<H: ConformanceStore>(harness: &H) -> Report {
     report
 }
 
-/// Runs one case, for the tests that [`conformance_tests`](crate::conformance_tests) makes: panics if it does not hold
-/// and prints why if it is skipped.
+/// Runs one case, for the tests that [`conformance_tests`](crate::conformance_tests) makes: panics
+/// if it does not hold and prints why if it is skipped.
 #[doc(hidden)]
 pub fn assert_case<H: ConformanceStore>(harness: &H, name: &str) {
     let cases = cases::<H>();

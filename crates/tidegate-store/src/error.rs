@@ -91,8 +91,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the batch may have taken effect all the same. An unknown outcome counts as charged: the caller does not
-    /// undo it, and if it sends the batch again then under the same id.
+    /// Whether the batch may have taken effect all the same. An unknown outcome counts as charged:
+    /// the caller does not undo it, and if it sends the batch again then under the same id.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Timeout { .. } => true,

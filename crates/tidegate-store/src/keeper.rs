@@ -1,14 +1,17 @@
-//! What a store does with a batch, apart from where it is kept and what makes it atomic: pure, and the same for every
-//! store that decides in this process.
+//! What a store does with a batch, apart from where it is kept and what makes it atomic: pure, and
+//! the same for every store that decides in this process.
 //!
-//! A [`Keeper`] holds everything, or it holds what is in use of what a disk holds. In the second case its owner
+//! A [`Keeper`] holds everything, or it holds what is in use of what a disk holds. In the second
+//! case its owner
 //!
-//! 1. gives it the counters of a batch that it [does not know](Keeper::unknown) with [`Keeper::load`],
+//! 1. gives it the counters of a batch that it [does not know](Keeper::unknown) with
+//!    [`Keeper::load`],
 //! 2. [runs](Keeper::run) the batch,
-//! 3. writes, now and then, [all that has changed](Keeper::hand_out) in one step, and says whether that
-//!    [succeeded](Keeper::written) or [not](Keeper::not_written).
+//! 3. writes, now and then, [all that has changed](Keeper::hand_out) in one step, and says whether
+//!    that [succeeded](Keeper::written) or [not](Keeper::not_written).
 //!
-//! What has changed and is not written stays; of the rest, what was not used for longest makes room.
+//! What has changed and is not written stays; of the rest, what was not used for longest makes
+//! room.
 
 mod answers;
 mod notes;
@@ -33,7 +36,8 @@ use crate::record::{Made, Moment, Numbers, Record};
 use crate::step::{self, Done, Few, Keyed, Slot};
 use crate::{Answer, Batch, Key, Kind, MemoryConfig, MemoryStats, Note, NoteKind, StoreError};
 
-/// Counters, notes and answers in memory. Its owner brings the time and sees that one batch runs at a time.
+/// Counters, notes and answers in memory. Its owner brings the time and sees that one batch runs at
+/// a time.
 #[derive(Debug)]
 pub struct Keeper {
     config: MemoryConfig,
@@ -57,10 +61,12 @@ pub struct Keeper {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Changes {
-    /// Counters by their keys, each as it is to be written or `None` for one to remove. In no order.
+    /// Counters by their keys, each as it is to be written or `None` for one to remove. In no
+    /// order.
     counters: Vec<shelf::Handed>,
     bytes: Vec<u8>,
-    /// Notes by kind and name, each as it is to be written or `None` for one to remove. In the order of their names.
+    /// Notes by kind and name, each as it is to be written or `None` for one to remove. In the
+    /// order of their names.
     pub notes: Vec<(NoteKind, Arc<[u8]>, Option<Note>)>,
     /// The latest instant the keeper has seen.
     pub latest: Timestamp,
@@ -77,7 +83,8 @@ impl Changes {
         self.counters.len()
     }
 
-    /// Counters by the bytes of their keys, in their order: each as it is to be written, or `None` for one to remove.
+    /// Counters by the bytes of their keys, in their order: each as it is to be written, or `None`
+    /// for one to remove.
     pub fn counters(&mut self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.counters.sort_unstable_by(|left, right| left.0.cmp(&right.0));
         let bytes = &self.bytes;
@@ -85,7 +92,8 @@ impl Changes {
     }
 }
 
-/// Says of counters as they are written whether they have drained, for whoever looks through them beside the keeper.
+/// Says of counters as they are written whether they have drained, for whoever looks through them
+/// beside the keeper.
 #[derive(Debug)]
 pub struct DrainCheck {
     numbers: Numbers,
@@ -97,8 +105,8 @@ impl DrainCheck {
         Self { numbers: Numbers::new(seed) }
     }
 
-    /// Whether the counter that [`Changes`] wrote as these bytes has drained at `now`, so that it may be removed from
-    /// where it is written, unless what has changed since is about it.
+    /// Whether the counter that [`Changes`] wrote as these bytes has drained at `now`, so that it
+    /// may be removed from where it is written, unless what has changed since is about it.
     pub fn has_drained(&mut self, written: &[u8], now: Timestamp) -> Result<bool, Unreadable> {
         Ok(Record::read(written, &mut self.numbers)?.is_drained(now))
     }
@@ -122,7 +130,8 @@ pub struct Ran {
 }
 
 impl Keeper {
-    /// Starts loading what a batch is about, so that running it later waits less; of several batches the loads overlap. Changes nothing.
+    /// Starts loading what a batch is about, so that running it later waits less; of several
+    /// batches the loads overlap. Changes nothing.
     pub fn touch(&self, batch: &Batch) {
         let records = batch.operations.iter().filter_map(|operation| self.shelf.get(&operation.key));
         // The loads must not be optimised away: they are the point.
@@ -136,10 +145,10 @@ impl Keeper {
 
     /// A keeper that holds what is in use, and whose owner writes all of it elsewhere.
     ///
-    /// [`MemoryConfig::bytes`] bounds what it holds, apart from what a single batch is about. At the bound counters
-    /// that are as written make room. Where too much is not written yet a batch is [`StoreError::Full`] and
-    /// the keeper [waits for writing](Keeper::waits_for_writing): write, and run it again. [`MemoryConfig::when_full`]
-    /// does not matter.
+    /// [`MemoryConfig::bytes`] bounds what it holds, apart from what a single batch is about. At
+    /// the bound counters that are as written make room. Where too much is not written yet a batch
+    /// is [`StoreError::Full`] and the keeper [waits for writing](Keeper::waits_for_writing):
+    /// write, and run it again. [`MemoryConfig::when_full`] does not matter.
     pub fn written_elsewhere(config: MemoryConfig) -> Self {
         Self::with(MemoryConfig { when_full: WhenFull::Refuse, ..config }, true)
     }
@@ -161,12 +170,14 @@ impl Keeper {
         }
     }
 
-    /// The epoch of a keeper that was not told another: the first, of a store that was always there. One that holds nothing has
-    /// lent nothing, so a limit of which it has no ledger is full.
+    /// The epoch of a keeper that was not told another: the first, of a store that was always
+    /// there. One that holds nothing has lent nothing, so a limit of which it has no ledger is
+    /// full.
     pub const FIRST_EPOCH: Epoch = Epoch { number: 1, began: Timestamp::MIN, is_after_loss: false };
 
-    /// Begins another epoch: ledgers of earlier ones begin anew, each when it is next asked. For keepers that have lost what they
-    /// held, or that simulate it; counters and notes do not look at it. Default [`Keeper::FIRST_EPOCH`].
+    /// Begins another epoch: ledgers of earlier ones begin anew, each when it is next asked. For
+    /// keepers that have lost what they held, or that simulate it; counters and notes do not look
+    /// at it. Default [`Keeper::FIRST_EPOCH`].
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
     }
@@ -194,7 +205,8 @@ impl Keeper {
         }
     }
 
-    /// The keys of a batch whose counters it does not know, so that they are to be [loaded](Keeper::load) first.
+    /// The keys of a batch whose counters it does not know, so that they are to be
+    /// [loaded](Keeper::load) first.
     pub fn unknown<'a>(&self, batch: &'a Batch) -> Vec<&'a Key> {
         let mut unknown = Vec::new();
         for operation in &batch.operations {
@@ -205,11 +217,12 @@ impl Keeper {
         unknown
     }
 
-    /// Takes up what is written of the counters of a batch, at `now`. Call it before [`Keeper::run`], with what no later
-    /// writing has replaced; keys of which nothing is written need not be named. What is known already stays.
+    /// Takes up what is written of the counters of a batch, at `now`. Call it before
+    /// [`Keeper::run`], with what no later writing has replaced; keys of which nothing is written
+    /// need not be named. What is known already stays.
     ///
-    /// Instants further ahead than use explains are brought back, as after any step of the clock. Bytes that are no
-    /// counter are an error, and what came before them is loaded.
+    /// Instants further ahead than use explains are brought back, as after any step of the clock.
+    /// Bytes that are no counter are an error, and what came before them is loaded.
     pub fn load<'a>(
         &mut self,
         batch: &Batch,
@@ -221,17 +234,19 @@ impl Keeper {
             record.on_load(now);
             self.shelf.load(key, record, now);
         }
-        // Those of the batch are about to be used. Whether the rest fits matters to a batch that adds to it.
+        // Those of the batch are about to be used. Whether the rest fits matters to a batch that
+        // adds to it.
         let keyed = Keyed::new(batch);
         let _ = self.shelf.make_room(0, &keyed.distinct, now);
         Ok(())
     }
 
-    /// Bounds what counters take where they are written. Notes do not count: they have bounds of their own.
+    /// Bounds what counters take where they are written. Notes do not count: they have bounds of
+    /// their own.
     ///
-    /// Where a charge would take more it is [`StoreError::Full`], or admitted without being counted, as
-    /// [`SpaceConfig::when_full`] says; charges to counters that take no more room go on. Call it again when there are
-    /// other namespaces.
+    /// Where a charge would take more it is [`StoreError::Full`], or admitted without being
+    /// counted, as [`SpaceConfig::when_full`] says; charges to counters that take no more room go
+    /// on. Call it again when there are other namespaces.
     pub fn bound_space(&mut self, config: SpaceConfig) {
         self.space.configure(config);
     }
@@ -241,7 +256,8 @@ impl Keeper {
         self.space.config()
     }
 
-    /// What counters take where they are written, as [`Space::bytes_of`] counts, what is on the way there included.
+    /// What counters take where they are written, as [`Space::bytes_of`] counts, what is on the way
+    /// there included.
     pub fn space_used(&self) -> u64 {
         self.space.used()
     }
@@ -251,13 +267,14 @@ impl Keeper {
         self.space.measured(written);
     }
 
-    /// The first instant at which a counter that is written drains, as far as its owner has seen: until then there is no more
-    /// room.
+    /// The first instant at which a counter that is written drains, as far as its owner has seen:
+    /// until then there is no more room.
     pub fn drains_first_at(&mut self, at: Timestamp) {
         self.space.drains_first_at(at);
     }
 
-    /// Takes up a note as it is written, at the start. One that has expired is to be removed by the next writing.
+    /// Takes up a note as it is written, at the start. One that has expired is to be removed by the
+    /// next writing.
     pub fn load_note(&mut self, note: Note, now: Timestamp) {
         self.notes.load(note, now);
     }
@@ -267,14 +284,14 @@ impl Keeper {
         self.shelf.unsaved() + self.notes.unsaved()
     }
 
-    /// Whether the last batch was [`StoreError::Full`] only because too much is not written yet: it fits when that is
-    /// written.
+    /// Whether the last batch was [`StoreError::Full`] only because too much is not written yet: it
+    /// fits when that is written.
     pub fn waits_for_writing(&self) -> bool {
         self.waits_for_writing
     }
 
-    /// Whether it [waits for writing](Keeper::waits_for_writing) only to know what is on the way to where counters are written
-    /// takes there: it may fit then, or may not.
+    /// Whether it [waits for writing](Keeper::waits_for_writing) only to know what is on the way to
+    /// where counters are written takes there: it may fit then, or may not.
     pub fn waits_for_space(&self) -> bool {
         self.waits_for_space
     }
@@ -282,7 +299,8 @@ impl Keeper {
     /// All that has changed since the last time. Say whether it was [written](Keeper::written) or
     /// [not](Keeper::not_written) before asking again.
     ///
-    /// Takes about a tenth of a microsecond a counter; of a rolling limit, longer by a few nanoseconds for each instant.
+    /// Takes about a tenth of a microsecond a counter; of a rolling limit, longer by a few
+    /// nanoseconds for each instant.
     pub fn hand_out(&mut self) -> Changes {
         let mut bytes = Vec::new();
         let counters = self.shelf.hand_out(&mut bytes);
@@ -290,8 +308,8 @@ impl Keeper {
         Changes { counters, bytes, notes: self.notes.hand_out(), latest: self.latest }
     }
 
-    /// What was handed out is written, and counters take so many bytes more or less there; without a bound on
-    /// [space](Keeper::bound_space) an empty [`Usage`] will do.
+    /// What was handed out is written, and counters take so many bytes more or less there; without
+    /// a bound on [space](Keeper::bound_space) an empty [`Usage`] will do.
     pub fn written(&mut self, changes: &Usage) {
         self.shelf.written();
         self.notes.written();
@@ -310,8 +328,8 @@ impl Keeper {
         self.notes.of_kind(kind, now)
     }
 
-    /// Every counter and note with everything known about it, in the order of their keys. For tests: two dumps are
-    /// equal if and only if nothing has changed.
+    /// Every counter and note with everything known about it, in the order of their keys. For
+    /// tests: two dumps are equal if and only if nothing has changed.
     #[cfg(any(test, feature = "conformance"))]
     pub fn dump(&self) -> String {
         self.shelf.dump() + &self.notes.dump()
@@ -370,7 +388,8 @@ impl Keeper {
             if let (Some(record), false) = (&mut slot.record, were[at]) {
                 record.share_numbers(&mut self.numbers);
             }
-            // What was only peeked at, what was refused in a batch of each, and what is still nothing need not be written.
+            // What was only peeked at, what was refused in a batch of each, and what is still
+            // nothing need not be written.
             let differs = keyed.may_change(at, &answer) && (were[at] || slot.record.is_some());
             changed |= differs;
             if has_room && differs && growth[at] > 0 {
@@ -412,11 +431,12 @@ impl Keeper {
         }
     }
 
-    /// Whether there is room for all a batch adds. If not, and what has no room is refused, an error that says from when
-    /// on there may be.
+    /// Whether there is room for all a batch adds. If not, and what has no room is refused, an
+    /// error that says from when on there may be.
     fn has_room(&mut self, keyed: &Keyed<'_>, growth: &[usize], now: Timestamp) -> Result<bool, StoreError> {
         let growth = growth.iter().copied().fold(0, usize::saturating_add);
-        // What a batch had loaded may already take more than there is; the next waits until that is written.
+        // What a batch had loaded may already take more than there is; the next waits until that is
+        // written.
         if growth == 0 && (keyed.batch.is_read_only() || self.shelf.fits(0)) {
             return Ok(true);
         }
@@ -452,7 +472,8 @@ impl Keeper {
     }
 }
 
-/// What growth in memory is counted as where counters are written, until it is: a counter takes no more there.
+/// What growth in memory is counted as where counters are written, until it is: a counter takes no
+/// more there.
 fn growth_of(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -9,8 +9,9 @@ use crate::StoreError;
 
 /// The identity of one counter: a list of parts, each written with its length.
 ///
-/// Two different lists of parts never give the same key: `a` + `b_c` and `a_b` + `c` stay apart, and so do a part that
-/// is missing and one that is empty. Parts are any bytes. At most [`Key::BYTES_MAX`] bytes in all. Copies share them.
+/// Two different lists of parts never give the same key: `a` + `b_c` and `a_b` + `c` stay apart,
+/// and so do a part that is missing and one that is empty. Parts are any bytes. At most
+/// [`Key::BYTES_MAX`] bytes in all. Copies share them.
 ///
 /// ```
 /// use tidegate_store::Key;
@@ -30,14 +31,15 @@ type Bytes = SmallVec<[u8; 128]>;
 const MISSING: u8 = 0;
 
 impl Key {
-    /// The longest key in bytes, with the lengths of its parts. Chosen so that a prefix of half a kilobyte still fits
-    /// the 2048 bytes that the strictest engine (`DynamoDB`) has for a key.
+    /// The longest key in bytes, with the lengths of its parts. Chosen so that a prefix of half a
+    /// kilobyte still fits the 2048 bytes that the strictest engine (`DynamoDB`) has for a key.
     pub const BYTES_MAX: usize = 1536;
 
-    /// The key of one counter of a limit: the namespace, the identity of the limit (its name and algorithm, not its
-    /// numbers), and its scope as bytes that no other tuple of values gives.
+    /// The key of one counter of a limit: the namespace, the identity of the limit (its name and
+    /// algorithm, not its numbers), and its scope as bytes that no other tuple of values gives.
     ///
-    /// The same as [`Key::from_parts`] of these three. [`StoreError::TooLarge`] if that is too long.
+    /// The same as [`Key::from_parts`] of these three. [`StoreError::TooLarge`] if that is too
+    /// long.
     pub fn new(namespace: &str, limit: &[u8], scope: &[u8]) -> Result<Self, StoreError> {
         Self::from_parts([Some(namespace.as_bytes()), Some(limit), Some(scope)])
     }
@@ -78,14 +80,16 @@ impl Key {
         Arc::clone(&self.0)
     }
 
-    /// The first part of a key with these bytes, which of a counter's key is the namespace; empty if there is none.
+    /// The first part of a key with these bytes, which of a counter's key is the namespace; empty
+    /// if there is none.
     pub fn first_part_of(bytes: &[u8]) -> &[u8] {
         let mut rest = bytes;
         let length = take_length(&mut rest).and_then(|length| length.checked_sub(1));
         length.and_then(|length| rest.get(..length)).unwrap_or_default()
     }
 
-    /// The first part of a key with these bytes as it is written, with its length, and the bytes after it.
+    /// The first part of a key with these bytes as it is written, with its length, and the bytes
+    /// after it.
     pub fn split_first_part(bytes: &[u8]) -> (&[u8], &[u8]) {
         let mut rest = bytes;
         let length = take_length(&mut rest).and_then(|length| length.checked_sub(1)).unwrap_or(0);

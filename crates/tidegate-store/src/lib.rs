@@ -1,8 +1,10 @@
-//! State kept elsewhere: the contract every store keeps, a store in memory, and the suite that proves either.
+//! State kept elsewhere: the contract every store keeps, a store in memory, and the suite that
+//! proves either.
 //!
-//! A [`Store`] moves one [`Batch`] of operations on counters at a time, atomically, on its own clock, and answers the same
-//! batch the same way when it is sent again. `docs/stores.md` says what is guaranteed, what is bounded, and how to write a
-//! store; the module `conformance` (with the feature of that name) is the suite it then has to pass.
+//! A [`Store`] moves one [`Batch`] of operations on counters at a time, atomically, on its own
+//! clock, and answers the same batch the same way when it is sent again. `docs/stores.md` says what
+//! is guaranteed, what is bounded, and how to write a store; the module `conformance` (with the
+//! feature of that name) is the suite it then has to pass.
 //!
 //! ```
 //! use tidegate::{Algorithm, Cost, Rate, Timestamp};

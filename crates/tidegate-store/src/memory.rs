@@ -1,7 +1,8 @@
-//! The store in memory: the reference all others are measured against, and the store of a single member.
+//! The store in memory: the reference all others are measured against, and the store of a single
+//! member.
 //!
-//! One lock around read, decide, write. Batches never wait for anything else, so its futures are ready when they are
-//! first polled and any executor runs them.
+//! One lock around read, decide, write. Batches never wait for anything else, so its futures are
+//! ready when they are first polled and any executor runs them.
 
 #[cfg(test)]
 mod tests;
@@ -18,26 +19,31 @@ use crate::{Answer, Batch, Note, NoteKind, Store, StoreError};
 /// The bounds of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryConfig {
-    /// Bytes for all counters, with their keys and what it takes to find them. Default 64 MiB; less than
-    /// [`MemoryConfig::BYTES_MIN`] counts as that.
+    /// Bytes for all counters, with their keys and what it takes to find them. Default 64 MiB; less
+    /// than [`MemoryConfig::BYTES_MIN`] counts as that.
     pub bytes: usize,
-    /// What happens to a charge that needs room when there is none: [`WhenFull::Refuse`] (default) answers the whole
-    /// batch with [`StoreError::Full`], [`WhenFull::Admit`] admits it [uncounted](crate::Outcome::counted). Counters that
-    /// have room go on counting either way, and drained ones make room.
+    /// What happens to a charge that needs room when there is none: [`WhenFull::Refuse`] (default)
+    /// answers the whole batch with [`StoreError::Full`], [`WhenFull::Admit`] admits it
+    /// [uncounted](crate::Outcome::counted). Counters that have room go on counting either way, and
+    /// drained ones make room.
     pub when_full: WhenFull,
-    /// How many operations of answered batches are remembered, so that a batch sent again is not carried out again and a
-    /// batch can be undone. Default 65 536, about 16 MiB. When they are all in use the oldest batch is forgotten; 0 and
-    /// batches of more operations than this remember nothing.
+    /// How many operations of answered batches are remembered, so that a batch sent again is not
+    /// carried out again and a batch can be undone. Default 65 536, about 16 MiB. When they are all
+    /// in use the oldest batch is forgotten; 0 and batches of more operations than this remember
+    /// nothing.
     pub answers: usize,
     /// How long an answered batch is remembered at most. Default 10 minutes.
     pub answers_kept: Duration,
-    /// How many notes there may be. Default 524 288: refund keys and kept permits, which have shares of their own, and others. At the bound expired ones make room; a batch that would add one more
-    /// is [`StoreError::Full`] and changes nothing, whatever [`MemoryConfig::when_full`] says.
+    /// How many notes there may be. Default 524 288: refund keys and kept permits, which have
+    /// shares of their own, and others. At the bound expired ones make room; a batch that would add
+    /// one more is [`StoreError::Full`] and changes nothing, whatever [`MemoryConfig::when_full`]
+    /// says.
     pub notes: usize,
-    /// Bytes for all notes, with their names and what it takes to find them. Default 96 MiB; at the bound as for
-    /// [`MemoryConfig::notes`].
+    /// Bytes for all notes, with their names and what it takes to find them. Default 96 MiB; at the
+    /// bound as for [`MemoryConfig::notes`].
     pub note_bytes: usize,
-    /// Where keys and ids fall in the tables. Draw it at random, so that nobody can choose keys that collide.
+    /// Where keys and ids fall in the tables. Draw it at random, so that nobody can choose keys
+    /// that collide.
     pub seed: [u64; 4],
 }
 
@@ -68,7 +74,8 @@ pub struct MemoryStats {
     pub bytes_used: usize,
     /// Operations of answered batches that are remembered, at most [`MemoryConfig::answers`].
     pub answers: usize,
-    /// Notes, those included that have expired and are not forgotten yet; at most [`MemoryConfig::notes`].
+    /// Notes, those included that have expired and are not forgotten yet; at most
+    /// [`MemoryConfig::notes`].
     pub notes: usize,
     /// Bytes they take, at most [`MemoryConfig::note_bytes`].
     pub note_bytes: usize,
@@ -109,8 +116,8 @@ impl MemoryStore {
         self.keeper().stats()
     }
 
-    /// Every counter and note with everything known about it, in the order of their keys. For tests: two dumps are equal if and
-    /// only if nothing has changed.
+    /// Every counter and note with everything known about it, in the order of their keys. For
+    /// tests: two dumps are equal if and only if nothing has changed.
     #[cfg(any(test, feature = "conformance"))]
     pub fn dump(&self) -> String {
         self.keeper().dump()

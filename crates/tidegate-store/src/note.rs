@@ -1,8 +1,10 @@
-//! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the lineage of limits, members.
+//! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the
+//! lineage of limits, members.
 //!
-//! A store keeps them beside its counters and changes both in the same step, so that a refund and the memory that it was
-//! given, or a reservation and the charge it stands for, are never torn apart by a crash. What a value means is up to
-//! whoever wrote it; a store only keeps it, and forgets it when its time has come.
+//! A store keeps them beside its counters and changes both in the same step, so that a refund and
+//! the memory that it was given, or a reservation and the charge it stands for, are never torn
+//! apart by a crash. What a value means is up to whoever wrote it; a store only keeps it, and
+//! forgets it when its time has come.
 
 use core::fmt;
 
@@ -70,7 +72,8 @@ pub struct Note {
     pub name: Box<[u8]>,
     /// What it says, at most [`Note::VALUE_BYTES_MAX`] bytes.
     pub value: Box<[u8]>,
-    /// The first instant, on the store's clock, at which it is as good as absent; [`Timestamp::MAX`] never comes.
+    /// The first instant, on the store's clock, at which it is as good as absent;
+    /// [`Timestamp::MAX`] never comes.
     pub until: Timestamp,
 }
 
@@ -86,8 +89,9 @@ impl Note {
 pub enum NoteChange {
     /// Writes it, over one of the same kind and name if there is one.
     Put(Note),
-    /// Writes it if there is none of that kind and name before the batch. If there is one, the whole batch is refused, also
-    /// one of each: so what the note is about is done once, however long ago that was.
+    /// Writes it if there is none of that kind and name before the batch. If there is one, the
+    /// whole batch is refused, also one of each: so what the note is about is done once, however
+    /// long ago that was.
     Create(Note),
     /// Removes it; nothing if there is none.
     Remove {

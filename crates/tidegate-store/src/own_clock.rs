@@ -1,8 +1,8 @@
 //! A store on the clock of whoever asks it.
 //!
-//! A store that several members share decides on a clock of its own, and says when to come back on that. A member counts in
-//! its own time everywhere else, and the two may be seconds apart. Here everything that passes is moved from one clock to the
-//! other; what is decided stays the store's.
+//! A store that several members share decides on a clock of its own, and says when to come back on
+//! that. A member counts in its own time everywhere else, and the two may be seconds apart. Here
+//! everything that passes is moved from one clock to the other; what is decided stays the store's.
 
 use core::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,13 +12,14 @@ use tidegate::algorithm::Verdict;
 
 use crate::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Store, StoreError};
 
-/// Of how little a change of the distance is not followed: less than anybody is told to wait, and more than most answers take.
+/// Of how little a change of the distance is not followed: less than anybody is told to wait, and
+/// more than most answers take.
 const FOLLOWED_MIN: i64 = 5_000_000;
 
 /// A store whose instants, in both directions, are on the clock of its caller.
 ///
-/// How far apart the clocks are is seen with each answer, less than the time it took; until the first, none apart. The distance
-/// is followed when it changes by more than five milliseconds.
+/// How far apart the clocks are is seen with each answer, less than the time it took; until the
+/// first, none apart. The distance is followed when it changes by more than five milliseconds.
 pub struct OnOwnClock<S, C> {
     store: S,
     now: C,
@@ -33,7 +34,8 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
         Self { store, now, ahead: AtomicI64::new(0), is_known: AtomicBool::new(false) }
     }
 
-    /// By how many nanoseconds the store's clock is ahead of the caller's; negative if it is behind. 0 until it has answered.
+    /// By how many nanoseconds the store's clock is ahead of the caller's; negative if it is
+    /// behind. 0 until it has answered.
     pub fn ahead_nanos(&self) -> i64 {
         // Relaxed here and below: the number by itself, which orders nothing.
         self.ahead.load(Ordering::Relaxed)

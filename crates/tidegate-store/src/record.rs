@@ -1,8 +1,9 @@
-//! One counter as a store keeps it, and what each operation does to it: pure functions without a clock.
+//! One counter as a store keeps it, and what each operation does to it: pure functions without a
+//! clock.
 //!
-//! Limits whose state is one word are decided by [`tidegate::algorithm::Counter`] itself, so that every store answers
-//! as a gate in memory would. Rolling limits keep the instants of their units, concurrency limits their permits. A record
-//! that holds nothing is the same as none.
+//! Limits whose state is one word are decided by [`tidegate::algorithm::Counter`] itself, so that
+//! every store answers as a gate in memory would. Rolling limits keep the instants of their units,
+//! concurrency limits their permits. A record that holds nothing is the same as none.
 
 mod lent;
 mod permit_set;
@@ -44,7 +45,8 @@ enum Usage {
     Word(State),
     Units(UnitLog),
     Permits(PermitSet),
-    /// Lent to members. Boxed, since it is as large as the rest of the record and few keys have one.
+    /// Lent to members. Boxed, since it is as large as the rest of the record and few keys have
+    /// one.
     Ledger(Box<Ledger>),
 }
 
@@ -181,8 +183,8 @@ impl Record {
         outcome
     }
 
-    /// Carries `operation` out for the batch `by`, or refuses it and changes nothing. `charges` are what an undo takes
-    /// back, in the order they were made; other kinds do not look at it.
+    /// Carries `operation` out for the batch `by`, or refuses it and changes nothing. `charges` are
+    /// what an undo takes back, in the order they were made; other kinds do not look at it.
     pub(crate) fn apply(
         &mut self,
         operation: &Operation,
@@ -195,13 +197,14 @@ impl Record {
             return Applied { verdict, ..Applied::NOTHING };
         }
         match operation.kind {
-            // An undo may come with the numbers of the charge, which are no longer in force if others came since.
+            // An undo may come with the numbers of the charge, which are no longer in force if
+            // others came since.
             Kind::Reset | Kind::Block { .. } | Kind::Peek { .. } | Kind::Undo { .. } => {}
             _ if self.counts_as(&operation.algorithm) => {
                 self.take_numbers(&operation.algorithm, now);
             }
-            // Another algorithm, or a counter where there was a ledger, starts anew with its first charge; a block is on the key
-            // and stays.
+            // Another algorithm, or a counter where there was a ledger, starts anew with its first
+            // charge; a block is on the key and stays.
             kind if kind.may_charge() => {
                 let blocked_until = self.blocked_until;
                 *self = Self { blocked_until, ..Self::new(operation.algorithm.clone(), by) };
@@ -345,8 +348,8 @@ impl Record {
                 before.saturating_sub(word::used(numbers, *state, now))
             }
             (MadeOf::Word { numbers, charged }, _) => {
-                // Under the numbers in force the states mean something else: what has not yet drained of the charge
-                // under its own is given back in units.
+                // Under the numbers in force the states mean something else: what has not yet
+                // drained of the charge under its own is given back in units.
                 let used = |state| word::used(numbers, state, now);
                 let left = used(charged.after).saturating_sub(used(charged.before));
                 self.refund(left.min(charged.cost.units()), now)
@@ -399,10 +402,11 @@ impl Record {
         }
     }
 
-    /// Takes it up again after the clock was seen to step back: what lies further ahead than use explains is brought
-    /// back as far as it does, so that a clock that was wrong for a while keeps no key out for longer. Never admits
-    /// more. See [`tidegate::algorithm::Counter::on_load`]. A ledger stays as it is: it lends nothing before the clock has come
-    /// to where it was, and its leases end at the latest a lease after that.
+    /// Takes it up again after the clock was seen to step back: what lies further ahead than use
+    /// explains is brought back as far as it does, so that a clock that was wrong for a while keeps
+    /// no key out for longer. Never admits more. See [`tidegate::algorithm::Counter::on_load`]. A
+    /// ledger stays as it is: it lends nothing before the clock has come to where it was, and its
+    /// leases end at the latest a lease after that.
     pub(crate) fn on_load(&mut self, now: Timestamp) {
         match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),
@@ -424,7 +428,8 @@ impl Record {
         }
     }
 
-    /// The most heap bytes that so many further charges of `algorithm` add; `None` stands for no record yet.
+    /// The most heap bytes that so many further charges of `algorithm` add; `None` stands for no
+    /// record yet.
     pub(crate) fn growth(record: Option<&Self>, algorithm: &Algorithm, charges: usize) -> usize {
         match (algorithm, record.map(|record| &record.usage)) {
             (Algorithm::Rolling(_), Some(Usage::Units(log))) => log.growth(charges),

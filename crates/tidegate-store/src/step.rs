@@ -1,7 +1,8 @@
-//! One batch over the records of its keys: what it would do, and doing it. Pure; a store makes it atomic.
+//! One batch over the records of its keys: what it would do, and doing it. Pure; a store makes it
+//! atomic.
 //!
-//! Operations on different keys do not touch each other, so whether a batch is refused is found by looking. Only where a
-//! key stands twice are the operations on it tried on a copy first.
+//! Operations on different keys do not touch each other, so whether a batch is refused is found by
+//! looking. Only where a key stands twice are the operations on it tried on a copy first.
 
 use core::mem;
 
@@ -74,12 +75,13 @@ pub(crate) struct Done {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) record: Option<Record>,
-    /// Whether there is room for what the batch would add to it. If not, what adds something is admitted uncounted.
+    /// Whether there is room for what the batch would add to it. If not, what adds something is
+    /// admitted uncounted.
     pub(crate) has_room: bool,
 }
 
-/// Decides a batch over `records`, one for each of its keys, changing nothing. `charges` are, for each operation, what
-/// it would undo.
+/// Decides a batch over `records`, one for each of its keys, changing nothing. `charges` are, for
+/// each operation, what it would undo.
 pub(crate) fn plan(
     keyed: &Keyed<'_>,
     records: &[Option<&Record>],
@@ -123,7 +125,8 @@ fn binds(operation: &Operation, verdict: Verdict) -> bool {
 }
 
 impl Plan {
-    /// The answer of a batch that was refused: what each operation met, and the counters as they still are.
+    /// The answer of a batch that was refused: what each operation met, and the counters as they
+    /// still are.
     pub(crate) fn refusal(&self, keyed: &Keyed<'_>, records: &[Option<&Record>], at: Moment) -> Answer {
         let operations = keyed.batch.operations.iter().zip(&keyed.of).zip(&self.verdicts);
         let outcomes = operations.map(|((operation, key), verdict)| Outcome {
@@ -134,8 +137,8 @@ impl Plan {
         Answer::new(outcomes.collect(), true, at.now).with_grants(asked.map(|_| None).collect())
     }
 
-    /// The most heap bytes the batch adds to the key of this index, beyond `entry` for a record that there is none of
-    /// yet.
+    /// The most heap bytes the batch adds to the key of this index, beyond `entry` for a record
+    /// that there is none of yet.
     pub(crate) fn growth(
         &self,
         keyed: &Keyed<'_>,
@@ -160,7 +163,8 @@ impl Plan {
     }
 }
 
-/// Carries a batch out on the records it was planned on. Call it only if the plan does not refuse it.
+/// Carries a batch out on the records it was planned on. Call it only if the plan does not refuse
+/// it.
 pub(crate) fn carry_out(keyed: &Keyed<'_>, slots: &mut [Slot], charges: &[Few<Made>], at: Moment) -> Done {
     let mut outcomes = Few::new();
     let mut grants = Grants::new();

@@ -14,32 +14,36 @@ use crate::{Answer, Batch, Note, NoteKind, StoreError};
 /// [`tidegate::algorithm`]. It promises:
 ///
 /// - **Atomic.** A batch is one step: what others see is before all of it or after all of it.
-/// - **Denied means unchanged.** A refused all-or-nothing batch leaves every counter bit for bit as it was.
-/// - **The store's clock.** `now` is the store's own, the same for all operations of a batch. It may step back, which
-///   never admits more.
-/// - **Once.** A batch under an id the store remembers gives the same answer, admitted or refused, and changes nothing.
-///   How many ids, and for how long, are named bounds of each store; the oldest goes first. Sending a forgotten batch
-///   again charges it again: less is admitted than could be, never more. Batches that [only
-///   peek, or ask ledgers](Batch::is_forgettable), need not be remembered, nor those that ended in an error. A repeated ask
-///   is known to the ledger itself, under whatever id it comes: it gets the same tokens and changes nothing.
-/// - **What is lent is used.** What members may still spend of a [`tidegate::lease::Ledger`] counts as used. A store that has
-///   lost what it held begins another [`tidegate::lease::Epoch`], so that nothing is lent twice.
-/// - **An unknown outcome counts as charged.** After an error with [`StoreError::is_outcome_unknown`] the batch may
-///   have taken effect, wholly or not at all.
+/// - **Denied means unchanged.** A refused all-or-nothing batch leaves every counter bit for bit as
+///   it was.
+/// - **The store's clock.** `now` is the store's own, the same for all operations of a batch. It
+///   may step back, which never admits more.
+/// - **Once.** A batch under an id the store remembers gives the same answer, admitted or refused,
+///   and changes nothing. How many ids, and for how long, are named bounds of each store; the
+///   oldest goes first. Sending a forgotten batch again charges it again: less is admitted than
+///   could be, never more. Batches that [only peek, or ask ledgers](Batch::is_forgettable), need
+///   not be remembered, nor those that ended in an error. A repeated ask is known to the ledger
+///   itself, under whatever id it comes: it gets the same tokens and changes nothing.
+/// - **What is lent is used.** What members may still spend of a [`tidegate::lease::Ledger`] counts
+///   as used. A store that has lost what it held begins another [`tidegate::lease::Epoch`], so that
+///   nothing is lent twice.
+/// - **An unknown outcome counts as charged.** After an error with
+///   [`StoreError::is_outcome_unknown`] the batch may have taken effect, wholly or not at all.
 /// - **Bounded.** More than [`Batch::OPERATIONS_MAX`] operations are an error, keys are at most
-///   [`crate::Key::BYTES_MAX`] bytes, and the number of counters or bytes is a named bound of the store.
+///   [`crate::Key::BYTES_MAX`] bytes, and the number of counters or bytes is a named bound of the
+///   store.
 ///
 /// The future may be dropped at any time; the batch has then taken effect wholly or not at all.
 pub trait Store: Send + Sync {
     /// Carries out one batch.
     fn run(&self, batch: &Batch) -> impl Future<Output = Result<Answer, StoreError>> + Send;
 
-    /// All notes of a kind that have not expired, in the order of their names. For the start of a member, not for
-    /// every request.
+    /// All notes of a kind that have not expired, in the order of their names. For the start of a
+    /// member, not for every request.
     fn notes(&self, kind: NoteKind) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
 
-    /// Whether it can decide this algorithm at all; otherwise a batch with it is [`StoreError::Unsupported`]. Default:
-    /// every one.
+    /// Whether it can decide this algorithm at all; otherwise a batch with it is
+    /// [`StoreError::Unsupported`]. Default: every one.
     fn supports(&self, algorithm: &Algorithm) -> bool {
         let _ = algorithm;
         true
@@ -52,8 +56,8 @@ pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> +
 /// The future of [`DynStore::notes_boxed`].
 pub type Noting<'a> = Pin<Box<dyn Future<Output = Result<Vec<Note>, StoreError>> + Send + 'a>>;
 
-/// A [`Store`] whose kind is chosen at run time; every store is one, and `Arc<dyn DynStore>` is again a store. It costs
-/// one allocation a batch.
+/// A [`Store`] whose kind is chosen at run time; every store is one, and `Arc<dyn DynStore>` is
+/// again a store. It costs one allocation a batch.
 pub trait DynStore: Send + Sync {
     /// [`Store::run`].
     fn run_boxed<'a>(&'a self, batch: &'a Batch) -> Running<'a>;

@@ -22,7 +22,8 @@ pub fn limits() -> Result<Vec<Limit>, Error> {
     ])
 }
 
-/// The service. What it holds of the limits is given back when an answer has ended, or its client is gone.
+/// The service. What it holds of the limits is given back when an answer has ended, or its client
+/// is gone.
 pub fn app(seed: [u64; 4]) -> Result<Router, Error> {
     let api = NamespaceConfig { name: "api".into(), limits: limits()? };
     let engine = Engine::builder(EngineConfig::seeded(seed)).namespace(api).build()?;
@@ -43,7 +44,8 @@ pub fn app(seed: [u64; 4]) -> Result<Router, Error> {
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    // Strangers choose the keys, so they must not know the seed: a service takes it from the system's randomness.
+    // Strangers choose the keys, so they must not know the seed: a service takes it from the
+    // system's randomness.
     let seed = SystemTime::UNIX_EPOCH.elapsed()?.as_nanos() as u64;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     Ok(axum::serve(listener, app([seed, 2, 3, 4])?).await?)

@@ -1,6 +1,8 @@
-//! What the layer costs over a service that does nothing: `cargo run --release -p tidegate-tower --example cost`.
+//! What the layer costs over a service that does nothing:
+//! `cargo run --release -p tidegate-tower --example cost`.
 //!
-//! Prints the median time of a call, from the request to the end of the answer's body, in batches on one thread.
+//! Prints the median time of a call, from the request to the end of the answer's body, in batches
+//! on one thread.
 
 use core::convert::Infallible;
 use core::future::{Future, Ready, ready};

@@ -89,8 +89,9 @@ fn trailers_only(code: u8, message: &str) -> Response<Bytes> {
     response
 }
 
-/// Whether an answer says that the service failed, as opposed to the caller: a status of 500 and above, or a gRPC status
-/// of `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`, `UNAVAILABLE` or `DATA_LOSS` in headers or trailers.
+/// Whether an answer says that the service failed, as opposed to the caller: a status of 500 and
+/// above, or a gRPC status of `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`, `UNAVAILABLE` or
+/// `DATA_LOSS` in headers or trailers.
 pub(crate) fn has_failed(status: Option<StatusCode>, headers: &HeaderMap) -> bool {
     let grpc = headers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
     status.is_some_and(|status| status.is_server_error())

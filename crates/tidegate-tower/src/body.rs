@@ -15,8 +15,9 @@ use crate::hold::Hold;
 pin_project! {
     /// The body of an answer: the service's, or the one of a refusal.
     ///
-    /// The service's body carries the permit of its request. The permit is settled when the body has ended (as succeeded,
-    /// or as failed for an answer of 500 and above), or when it fails; dropping the body before gives back what is lent.
+    /// The service's body carries the permit of its request. The permit is settled when the body
+    /// has ended (as succeeded, or as failed for an answer of 500 and above), or when it fails;
+    /// dropping the body before gives back what is lent.
     pub struct AdmitBody<B> {
         #[pin]
         kind: Kind<B>,
@@ -39,8 +40,8 @@ pin_project! {
 }
 
 impl<B: Body> AdmitBody<B> {
-    /// The body of an answer of the service. One that has no content settles the permit at once, since servers need not
-    /// look at it again.
+    /// The body of an answer of the service. One that has no content settles the permit at once,
+    /// since servers need not look at it again.
     pub(crate) fn served(body: B, hold: Hold, failed: bool) -> Self {
         let mut hold = Some(hold);
         if body.is_end_stream() {

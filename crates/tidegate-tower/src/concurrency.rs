@@ -18,17 +18,20 @@ const NAMESPACE: &str = "service";
 /// The key table of an engine without limits: nothing is ever in it.
 const TABLE_BYTES: usize = 1 << 16;
 
-/// Bounds how many requests are under way, by the overload plane: above the bound they are refused with 503
-/// `overload_shed`, and while more is wanted than fits, the least important classes are shed first.
+/// Bounds how many requests are under way, by the overload plane: above the bound they are refused
+/// with 503 `overload_shed`, and while more is wanted than fits, the least important classes are
+/// shed first.
 ///
-/// A request is under way from its admission to the end of its answer's body. With [`ConcurrencyLayer::wait`] it waits for
-/// a place. A service with limits as well gives its engine an overload plane and needs no layer of its own for this.
+/// A request is under way from its admission to the end of its answer's body. With
+/// [`ConcurrencyLayer::wait`] it waits for a place. A service with limits as well gives its engine
+/// an overload plane and needs no layer of its own for this.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLayer(AdmitLayer);
 
 impl ConcurrencyLayer {
-    /// A layer that lets through so many requests at a time; 0 is an error. `seed` decides which tenants of a class are
-    /// shed together: the same seed on every member of a fleet sheds the same ones.
+    /// A layer that lets through so many requests at a time; 0 is an error. `seed` decides which
+    /// tenants of a class are shed together: the same seed on every member of a fleet sheds the
+    /// same ones.
     pub fn new(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
         let overload = Overload::new(OverloadConfig { in_flight_max, seed })?;
         let mut config = EngineConfig::seeded([seed; 4]);

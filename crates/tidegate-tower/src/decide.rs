@@ -1,7 +1,7 @@
 //! Deciding a request: the one place of this crate where the engine is asked.
 //!
-//! Nearly every request is decided without waiting for anything, so that part is a plain function. Only what must wait,
-//! for the store or for its turn, goes on as a future of its own, on the heap.
+//! Nearly every request is decided without waiting for anything, so that part is a plain function.
+//! Only what must wait, for the store or for its turn, goes on as a future of its own, on the heap.
 
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
@@ -24,7 +24,8 @@ use crate::layer::Settings;
 use crate::queue::{Counter, Place, waits_for_others};
 use crate::store::Asking;
 
-/// How often the first in line for a permit asks again although none was given back: one may have expired.
+/// How often the first in line for a permit asks again although none was given back: one may have
+/// expired.
 const EXPIRY_CHECK: Duration = Duration::from_millis(100);
 
 /// How long at least a waiting request leaves the engine alone that told it to come back at once.
@@ -314,7 +315,8 @@ enum Due {
     WhenCalled,
 }
 
-/// Waits until a request stands at the head of its line and its time has come; `false` if its patience ends before.
+/// Waits until a request stands at the head of its line and its time has come; `false` if its
+/// patience ends before.
 async fn turn(settings: &Settings, place: &Place, due: Due, lends: bool, give_up: Timestamp) -> bool {
     let mut was_called = false;
     loop {

@@ -1,9 +1,10 @@
 //! What a request says of itself: attributes from its head.
 //!
-//! Nothing of the body is read before a request is admitted, so an extractor sees the head only. One that finds nothing
-//! leaves the attribute out, and each limit's `missing` rule says what that means. One that finds what cannot be taken
-//! (twice the same header, bytes that are not UTF-8) rejects the request: which of two values the service would believe
-//! is not known here, and a guess would be a way around the limits.
+//! Nothing of the body is read before a request is admitted, so an extractor sees the head only.
+//! One that finds nothing leaves the attribute out, and each limit's `missing` rule says what that
+//! means. One that finds what cannot be taken (twice the same header, bytes that are not UTF-8)
+//! rejects the request: which of two values the service would believe is not known here, and a
+//! guess would be a way around the limits.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -14,7 +15,8 @@ use percent_encoding::percent_decode_str;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-/// The longest value of an attribute in bytes. A longer one is rejected; cutting it would join counters.
+/// The longest value of an attribute in bytes. A longer one is rejected; cutting it would join
+/// counters.
 pub const VALUE_BYTES_MAX: usize = 1024;
 
 /// The head of a request.
@@ -57,14 +59,16 @@ impl<F: Fn(&Head<'_>) -> Option<String> + Send + Sync + 'static> Extract for F {
     }
 }
 
-/// Why a request could not be described. It is answered with 400 (`INVALID_ARGUMENT` in gRPC), and nothing is charged.
+/// Why a request could not be described. It is answered with 400 (`INVALID_ARGUMENT` in gRPC), and
+/// nothing is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     detail: String,
 }
 
 impl Rejection {
-    /// A rejection with a sentence for the caller that names the thing, shows the value and says what to do.
+    /// A rejection with a sentence for the caller that names the thing, shows the value and says
+    /// what to do.
     pub fn new(detail: impl fmt::Display) -> Self {
         Self { detail: shortened(&detail.to_string(), tidegate_wire::fault::DETAIL_BYTES_MAX).into_owned() }
     }
@@ -96,8 +100,9 @@ pub fn method() -> FromMethod {
     FromMethod(())
 }
 
-/// A segment of the path, counted from 0 and decoded: in `/v1/orgs/acme`, segment 2 is `acme`, as a route template
-/// `/v1/orgs/{org}` has it in that place. Absent where the path is shorter or the segment is empty.
+/// A segment of the path, counted from 0 and decoded: in `/v1/orgs/acme`, segment 2 is `acme`, as a
+/// route template `/v1/orgs/{org}` has it in that place. Absent where the path is shorter or the
+/// segment is empty.
 pub fn segment(position: usize) -> FromSegment {
     FromSegment(position)
 }
@@ -112,7 +117,8 @@ pub fn constant(text: impl Into<String>) -> Constant {
     Constant(text.into())
 }
 
-/// What `value` reads from an extension that an earlier layer left; absent where there is no such extension.
+/// What `value` reads from an extension that an earlier layer left; absent where there is no such
+/// extension.
 pub fn extension<T, F>(value: F) -> impl Extract
 where
     T: Send + Sync + 'static,
@@ -170,7 +176,8 @@ impl Extract for FromQuery {
         let mut found = None;
         for part in head.uri.query().unwrap_or("").split('&') {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            // Names are decoded as well: a name written in another way is the same name to the service.
+            // Names are decoded as well: a name written in another way is the same name to the
+            // service.
             if *form_decoded(name)? == *self.0 && found.replace(value).is_some() {
                 let detail = format_args!("duplicate \"{}\" in the query; send it once", self.0);
                 return Err(Rejection::new(detail));

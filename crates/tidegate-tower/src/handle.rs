@@ -9,8 +9,8 @@ use tidegate_engine::Engine;
 
 /// An engine that several layers share and that can be replaced by one of a later configuration.
 ///
-/// Clones are the same handle. Permits given by an engine before are settled by the one in force then, so a replacement
-/// must come from `Engine::reconfigured` or its like, which keep the state.
+/// Clones are the same handle. Permits given by an engine before are settled by the one in force
+/// then, so a replacement must come from `Engine::reconfigured` or its like, which keep the state.
 #[derive(Clone, Debug)]
 pub struct EngineHandle(Arc<Shared>);
 
@@ -42,10 +42,11 @@ impl EngineHandle {
         self.0.engine.load()
     }
 
-    /// Lets the control loops of the engine run if they are due. Requests drive them: without requests there is nothing
-    /// to control, so no task of its own is needed.
+    /// Lets the control loops of the engine run if they are due. Requests drive them: without
+    /// requests there is nothing to control, so no task of its own is needed.
     pub(crate) fn tick_if_due(&self, now: Timestamp) {
-        // Relaxed: the number orders nothing; an engine that is ticked twice does nothing the second time.
+        // Relaxed: the number orders nothing; an engine that is ticked twice does nothing the
+        // second time.
         let due = self.0.next_tick.load(Ordering::Relaxed);
         let latest = now.saturating_add(Engine::TICK_MAX).as_nanos();
         // A due time far ahead is from before the clock stepped back.

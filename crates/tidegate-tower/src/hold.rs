@@ -11,8 +11,8 @@ use tidegate_wire::headers::limit_headers;
 
 use crate::layer::Settings;
 
-/// The permit of a request, which is settled once. Dropping it before settles it as failed: what is lent is given back,
-/// what was spent stays spent, since the work was begun.
+/// The permit of a request, which is settled once. Dropping it before settles it as failed: what is
+/// lent is given back, what was spent stays spent, since the work was begun.
 pub(crate) struct Hold {
     settings: Arc<Settings>,
     permit: Option<Permit>,
@@ -24,7 +24,8 @@ impl Hold {
     pub(crate) fn new(settings: &Arc<Settings>, permit: Permit) -> Self {
         let engine = settings.engine.load();
         let mut limits = engine.statuses(&permit);
-        // Callers shall heed what binds them. Most namespaces have no shadow limit, and then nothing is compared.
+        // Callers shall heed what binds them. Most namespaces have no shadow limit, and then
+        // nothing is compared.
         let shadow = engine.limits(&settings.namespace).into_iter().flatten();
         for limit in shadow.filter(|limit| limit.mode == Mode::Shadow) {
             limits.retain(|one| one.name != limit.name);

@@ -52,20 +52,22 @@ pub(crate) struct Settings {
     pub(crate) queue: Arc<Queue>,
 }
 
-/// Admits requests to a service, or refuses them with an answer that says why and when to come back.
+/// Admits requests to a service, or refuses them with an answer that says why and when to come
+/// back.
 ///
-/// Clones share everything: one layer on many routes is one queue. The service it wraps must be `Clone`, as axum, hyper
-/// and tonic ask for anyway.
+/// Clones share everything: one layer on many routes is one queue. The service it wraps must be
+/// `Clone`, as axum, hyper and tonic ask for anyway.
 #[derive(Clone)]
 pub struct AdmitLayer {
     settings: Arc<Settings>,
 }
 
 impl AdmitLayer {
-    /// A layer that decides by this engine: an `Engine`, an `Arc` of one, or an [`EngineHandle`] to replace it later.
+    /// A layer that decides by this engine: an `Engine`, an `Arc` of one, or an [`EngineHandle`] to
+    /// replace it later.
     ///
-    /// Until told otherwise its namespace is `default`, requests have no attributes, cost 1, the default class and no
-    /// deadline, and nobody waits.
+    /// Until told otherwise its namespace is `default`, requests have no attributes, cost 1, the
+    /// default class and no deadline, and nobody waits.
     pub fn new(engine: impl Into<EngineHandle>) -> Self {
         let settings = Settings {
             engine: engine.into(),
@@ -94,28 +96,33 @@ impl AdmitLayer {
         self
     }
 
-    /// The namespace whose limits apply. One that the engine does not have answers every request with 500.
+    /// The namespace whose limits apply. One that the engine does not have answers every request
+    /// with 500.
     #[must_use]
     pub fn namespace(self, namespace: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.namespace = namespace.into())
     }
 
-    /// Adds an attribute that limits match on and count by. Where a name is given twice, the first that finds something
-    /// counts. At most [`tidegate::Attributes::MAX`] of a request are looked at.
+    /// Adds an attribute that limits match on and count by. Where a name is given twice, the first
+    /// that finds something counts. At most [`tidegate::Attributes::MAX`] of a request are looked
+    /// at.
     #[must_use]
     pub fn attribute(self, name: impl Into<Box<str>>, extract: impl Extract) -> Self {
         self.with(|settings| settings.attributes.push((name.into(), Arc::new(extract))))
     }
 
-    /// Who pays, which decides who is shed together. Default: the attribute `tenant`, if there is one.
+    /// Who pays, which decides who is shed together. Default: the attribute `tenant`, if there is
+    /// one.
     #[must_use]
     pub fn tenant(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.tenant = Some(Arc::new(extract)))
     }
 
-    /// How much a request matters, by the name of its class. Absent is the default class; an unknown name is rejected.
+    /// How much a request matters, by the name of its class. Absent is the default class; an
+    /// unknown name is rejected.
     ///
-    /// Whoever can set it can jump the queue: take it from where callers cannot write, or let an earlier layer check it.
+    /// Whoever can set it can jump the queue: take it from where callers cannot write, or let an
+    /// earlier layer check it.
     #[must_use]
     pub fn class(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.class = Some(Arc::new(extract)))
@@ -127,9 +134,10 @@ impl AdmitLayer {
         self.with(|settings| settings.cost = Some(Arc::new(cost)))
     }
 
-    /// The header or trailer of the answer in which the service says what the request truly cost, in whole units: the
-    /// limits are brought to it when the answer ends, up or down. Without the header, or with one that is no number, the
-    /// cost stays what it was. The header is left in the answer.
+    /// The header or trailer of the answer in which the service says what the request truly cost,
+    /// in whole units: the limits are brought to it when the answer ends, up or down. Without the
+    /// header, or with one that is no number, the cost stays what it was. The header is left in the
+    /// answer.
     ///
     /// # Panics
     ///
@@ -140,25 +148,27 @@ impl AdmitLayer {
         self.with(|settings| settings.cost_header = Some(name))
     }
 
-    /// How long the caller waits; see [`crate::timeout`]. A request is not kept waiting beyond it, and one that comes too
-    /// late is refused before anything is charged. Default: for ever.
+    /// How long the caller waits; see [`crate::timeout`]. A request is not kept waiting beyond it,
+    /// and one that comes too late is refused before anything is charged. Default: for ever.
     #[must_use]
     pub fn deadline(self, timeout: impl Fn(&Head<'_>) -> Option<Duration> + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.timeout = Some(Arc::new(timeout)))
     }
 
-    /// How long a request that is refused may wait for its turn instead. Default zero: nobody waits.
+    /// How long a request that is refused may wait for its turn instead. Default zero: nobody
+    /// waits.
     ///
-    /// It waits if what refused says when it admits again, and that is within this time and the deadline; and for a place
-    /// under a concurrency limit or in flight, until somebody gives one back. Those who wait for the same counter are
-    /// served the higher class first, and first come first served within a class.
+    /// It waits if what refused says when it admits again, and that is within this time and the
+    /// deadline; and for a place under a concurrency limit or in flight, until somebody gives one
+    /// back. Those who wait for the same counter are served the higher class first, and first come
+    /// first served within a class.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|settings| settings.wait = wait)
     }
 
-    /// How many requests wait at most. Default [`WAITERS_MAX`]; zero is as if nobody could wait. Above it a request gets
-    /// its refusal at once.
+    /// How many requests wait at most. Default [`WAITERS_MAX`]; zero is as if nobody could wait.
+    /// Above it a request gets its refusal at once.
     #[must_use]
     pub fn waiters_max(self, max: usize) -> Self {
         self.with(|settings| settings.waiters_max = max)
@@ -172,15 +182,16 @@ impl AdmitLayer {
         self.with(|settings| settings.store = Some(store))
     }
 
-    /// How long one call to the store may take. Default [`STORE_TIMEOUT`]. After it the request is decided without the
-    /// store, as its limits say; zero never waits for a store that does not answer at once.
+    /// How long one call to the store may take. Default [`STORE_TIMEOUT`]. After it the request is
+    /// decided without the store, as its limits say; zero never waits for a store that does not
+    /// answer at once.
     #[must_use]
     pub fn store_timeout(self, timeout: Duration) -> Self {
         self.with(|settings| settings.store_timeout = timeout)
     }
 
-    /// Changes the answer to a refused request. It gets the answer as it would be sent, with its headers, and may return
-    /// it with another status or body, or another one altogether.
+    /// Changes the answer to a refused request. It gets the answer as it would be sent, with its
+    /// headers, and may return it with another status or body, or another one altogether.
     #[must_use]
     pub fn on_refusal(
         self,

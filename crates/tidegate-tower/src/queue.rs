@@ -1,11 +1,13 @@
 //! Requests that wait for a counter: who is next.
 //!
-//! Requests that wait for the same counter form a line, the higher class first and within a class first come first served.
-//! Only the head of a line asks the engine; when it leaves, admitted or not, the next one is told. A request that arrives
-//! while others of its class or above wait for a counter of its own stands behind them and does not ask at all, so that
-//! nobody overtakes by arriving in the right moment.
+//! Requests that wait for the same counter form a line, the higher class first and within a class
+//! first come first served. Only the head of a line asks the engine; when it leaves, admitted or
+//! not, the next one is told. A request that arrives while others of its class or above wait for a
+//! counter of its own stands behind them and does not ask at all, so that nobody overtakes by
+//! arriving in the right moment.
 //!
-//! Nothing here decides anything: leaving a line without a trace is removing an entry, and the counters are the engine's.
+//! Nothing here decides anything: leaving a line without a trace is removing an entry, and the
+//! counters are the engine's.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -51,7 +53,8 @@ impl Counter {
 }
 
 impl Shape {
-    /// The counter of this shape that a request with these attributes falls on, if it has all of them.
+    /// The counter of this shape that a request with these attributes falls on, if it has all of
+    /// them.
     fn counter(&self, attributes: Attributes<'_>) -> Option<Counter> {
         let pairs = self.names.iter().map(|name| Some((name.clone(), attributes.get(name)?.into())));
         let scope = pairs.collect::<Option<_>>()?;
@@ -59,11 +62,13 @@ impl Shape {
     }
 }
 
-/// Whether what refused is lent and comes back when somebody else is done, which no instant foretells.
+/// Whether what refused is lent and comes back when somebody else is done, which no instant
+/// foretells.
 pub(crate) fn waits_for_others(refusal: &Refusal<'_>) -> bool {
     match refusal.reason() {
         Reason::ConcurrencyExceeded => true,
-        // The bound on what is in flight; the cursor sheds with the same reason and is not waited for.
+        // The bound on what is in flight; the cursor sheds with the same reason and is not waited
+        // for.
         Reason::OverloadShed => refusal.name() == "in_flight",
         _ => false,
     }
@@ -120,7 +125,8 @@ impl Lines {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     lines: Mutex<Lines>,
-    /// How many wait. Changed under the lock; read without it to see whether there is anything to look at.
+    /// How many wait. Changed under the lock; read without it to see whether there is anything to
+    /// look at.
     waiting: AtomicUsize,
     arrivals: AtomicU64,
 }
@@ -128,11 +134,13 @@ pub(crate) struct Queue {
 impl Queue {
     /// How many requests wait.
     pub(crate) fn waiting(&self) -> usize {
-        // Relaxed: a request that sees an older number asks the engine, which decides rightly either way.
+        // Relaxed: a request that sees an older number asks the engine, which decides rightly
+        // either way.
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// A counter of these attributes for which requests of this class or above wait, among those of limits that apply.
+    /// A counter of these attributes for which requests of this class or above wait, among those of
+    /// limits that apply.
     pub(crate) fn ahead_of(
         &self,
         namespace: &str,
@@ -152,7 +160,8 @@ impl Queue {
         })
     }
 
-    /// Takes a place at the end of its class in the line of `counter`; `None` if `max` requests wait already.
+    /// Takes a place at the end of its class in the line of `counter`; `None` if `max` requests
+    /// wait already.
     pub(crate) fn join(
         self: &Arc<Self>,
         counter: Counter,

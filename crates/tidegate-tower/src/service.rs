@@ -20,7 +20,8 @@ use crate::extract::Head;
 use crate::hold::Hold;
 use crate::layer::Settings;
 
-/// A service whose requests are admitted first. Made by [`crate::AdmitLayer`] and [`crate::ConcurrencyLayer`].
+/// A service whose requests are admitted first. Made by [`crate::AdmitLayer`] and
+/// [`crate::ConcurrencyLayer`].
 #[derive(Clone)]
 pub struct Admit<S> {
     inner: S,

@@ -1,4 +1,5 @@
-//! Talking to the store: the part of a decision that waits, and what is to be told when nobody waits any more.
+//! Talking to the store: the part of a decision that waits, and what is to be told when nobody
+//! waits any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use tidegate_store::{Answer, Batch, DynStore, StoreError};
 
 use crate::layer::Settings;
 
-/// How often an undo is sent, and the first pause between two attempts, which doubles: about 50 s in all.
+/// How often an undo is sent, and the first pause between two attempts, which doubles: about 50 s
+/// in all.
 const UNDO_ATTEMPTS_MAX: u32 = 9;
 const UNDO_PAUSE_MIN: Duration = Duration::from_millis(200);
 
@@ -26,8 +28,9 @@ impl Settings {
         }
     }
 
-    /// Carries a batch to the store that no key waits for, such as the undo of one that was given up: again after an error, with pauses
-    /// that grow, as long as the store may remember what to undo.
+    /// Carries a batch to the store that no key waits for, such as the undo of one that was given
+    /// up: again after an error, with pauses that grow, as long as the store may remember what to
+    /// undo.
     async fn undo(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let mut pause = UNDO_PAUSE_MIN;
         for _ in 1..UNDO_ATTEMPTS_MAX {
@@ -47,8 +50,9 @@ impl Settings {
         step
     }
 
-    /// Carries to the store what leases want to ask, without waiting for it. Called after everything that may leave an ask; so
-    /// no task of its own is needed, as without requests nobody wants a lease.
+    /// Carries to the store what leases want to ask, without waiting for it. Called after
+    /// everything that may leave an ask; so no task of its own is needed, as without requests
+    /// nobody wants a lease.
     pub(crate) fn carry_lease_asks(self: &Arc<Self>) {
         let asks = self.engine.load().take_lease_asks();
         if asks.is_empty() {
@@ -74,10 +78,11 @@ impl Settings {
         }
     }
 
-    /// Tells the store what a settled permit gives back, without waiting for it; then whoever waits for that is woken.
+    /// Tells the store what a settled permit gives back, without waiting for it; then whoever waits
+    /// for that is woken.
     ///
-    /// Outside of a tokio runtime there is nobody to carry it: what the store counts then stays charged until it drains
-    /// or expires by itself. Less is admitted, never more.
+    /// Outside of a tokio runtime there is nobody to carry it: what the store counts then stays
+    /// charged until it drains or expires by itself. Less is admitted, never more.
     pub(crate) fn finish(self: &Arc<Self>, settled: Settled, has_lent: bool) {
         let Some(batch) = settled.batch else {
             if has_lent {
@@ -96,8 +101,9 @@ impl Settings {
     }
 }
 
-/// A request about which the store is being asked. Dropping it before it is decided gives everything back: the store is
-/// asked once more under the same id, which charges nothing anew and tells what there is to give back.
+/// A request about which the store is being asked. Dropping it before it is decided gives
+/// everything back: the store is asked once more under the same id, which charges nothing anew and
+/// tells what there is to give back.
 pub(crate) struct Asking {
     settings: Arc<Settings>,
     pending: Option<Pending>,

@@ -6,8 +6,8 @@ use http::header::HeaderName;
 
 use crate::extract::Head;
 
-/// The `grpc-timeout` of a call: up to eight digits and a unit of `H`, `M`, `S`, `m`, `u` or `n`. Anything else is as if
-/// absent, as gRPC servers have it.
+/// The `grpc-timeout` of a call: up to eight digits and a unit of `H`, `M`, `S`, `m`, `u` or `n`.
+/// Anything else is as if absent, as gRPC servers have it.
 pub fn grpc(head: &Head<'_>) -> Option<Duration> {
     let text = head.headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

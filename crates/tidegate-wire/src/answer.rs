@@ -15,7 +15,8 @@ pub struct Admitted<'a> {
     /// Always `admit`.
     #[schema(value_type = String, example = "admit")]
     pub decision: &'static str,
-    /// The permit to settle or release when the work is done. Only present when something must be given back.
+    /// The permit to settle or release when the work is done. Only present when something must be
+    /// given back.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub permit: Option<Cow<'a, str>>,
@@ -42,8 +43,8 @@ pub struct LimitAnswer<'a> {
     pub remaining: u64,
     /// Milliseconds until nothing of it is used any more, rounded up.
     pub reset_ms: u64,
-    /// When the civil window of a calendar limit ends, for people: `2026-03-01 00:00 America/Los_Angeles`. Absent for other
-    /// limits, and if nothing is used.
+    /// When the civil window of a calendar limit ends, for people:
+    /// `2026-03-01 00:00 America/Los_Angeles`. Absent for other limits, and if nothing is used.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shown")]
     #[schema(value_type = Option<String>)]
     pub window_end: Option<CivilInstant<'a>>,

@@ -1,8 +1,8 @@
 //! Envoy's rate limit service: its messages, and how a request is understood.
 //!
-//! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of Envoy's own files and
-//! nothing that this service does not use. [`asked`] reads a request, [`answer()`] writes the answer; [`json`] is both for
-//! callers that speak no gRPC.
+//! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of
+//! Envoy's own files and nothing that this service does not use. [`asked`] reads a request,
+//! [`answer()`] writes the answer; [`json`] is both for callers that speak no gRPC.
 
 pub mod answer;
 pub mod asked;
@@ -28,6 +28,6 @@ pub const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 /// The path of its only method.
 pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// The description of the messages and of the service, as servers of reflection hand it out: a serialized
-/// `google.protobuf.FileDescriptorSet`.
+/// The description of the messages and of the service, as servers of reflection hand it out: a
+/// serialized `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("envoy/generated/descriptors.bin");

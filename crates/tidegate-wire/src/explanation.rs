@@ -42,7 +42,8 @@ pub struct LimitExplanation {
     pub name: String,
     /// Whether it applies to the request.
     pub applies: bool,
-    /// What it would say; absent if it does not apply. Of a shadow limit what it would have said, which refuses nothing.
+    /// What it would say; absent if it does not apply. Of a shadow limit what it would have said,
+    /// which refuses nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would: Option<Would>,
     /// Why, for people.
@@ -85,14 +86,17 @@ pub struct Unmatched {
 /// The counter of a request under one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CounterExplanation {
-    /// The attributes that name it with their values as they are counted: of an IPv6 address the network. Null where the
-    /// request lacks the attribute and such requests share a counter. Empty for one counter for all.
+    /// The attributes that name it with their values as they are counted: of an IPv6 address the
+    /// network. Null where the request lacks the attribute and such requests share a counter. Empty
+    /// for one counter for all.
     pub key: BTreeMap<String, Option<String>>,
     /// The numbers that count for it, in words.
     pub numbers: String,
-    /// Whose numbers these are: the `limit`'s own, of an override of the `policy`, or of one set at `run_time`.
+    /// Whose numbers these are: the `limit`'s own, of an override of the `policy`, or of one set at
+    /// `run_time`.
     pub numbers_of: NumbersOf,
-    /// The attributes with their values that the override is for; absent for the limit's own numbers.
+    /// The attributes with their values that the override is for; absent for the limit's own
+    /// numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overrides: Option<BTreeMap<String, String>>,
     /// When the override ends, RFC 3339; absent if it does not.
@@ -100,11 +104,12 @@ pub struct CounterExplanation {
     pub until: Option<String>,
     /// Who decides: this `member` alone, or the `store`.
     pub decided_by: DecidedBy,
-    /// When the civil window of a calendar limit ends, for people: `2026-03-01 00:00 America/Los_Angeles`. Absent for other
-    /// limits, and if nothing is used.
+    /// When the civil window of a calendar limit ends, for people:
+    /// `2026-03-01 00:00 America/Los_Angeles`. Absent for other limits, and if nothing is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_end: Option<String>,
-    /// For how long a key that exceeds the limit is blocked, in milliseconds; absent for not at all.
+    /// For how long a key that exceeds the limit is blocked, in milliseconds; absent for not at
+    /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_for_ms: Option<u64>,
     /// What it holds; absent if that cannot be known because the store did not answer.

@@ -1,7 +1,8 @@
 //! What is wrong with a message that could not be taken as a request: the answer to its sender.
 //!
-//! A fault is not a refusal: nothing was decided and nothing was charged. Its body is a problem (RFC 9457) of type
-//! `about:blank` with a stable `error` code, a sentence, what to do about it, and the place where that is known.
+//! A fault is not a refusal: nothing was decided and nothing was charged. Its body is a problem
+//! (RFC 9457) of type `about:blank` with a stable `error` code, a sentence, what to do about it,
+//! and the place where that is known.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -49,8 +50,8 @@ pub enum FaultCode {
     HeadersTooLarge,
     /// The address is longer than the bound.
     UriTooLong,
-    /// What must outlive the daemon could not be written, or the counter could not be read; nothing is known to have
-    /// been changed.
+    /// What must outlive the daemon could not be written, or the counter could not be read; nothing
+    /// is known to have been changed.
     StoreUnavailable,
     /// As many permits or refund keys are kept as the bound allows.
     TooManyKept,
@@ -229,7 +230,8 @@ impl Fault {
 
     /// The fault of a body that could not be read as a `T`.
     ///
-    /// `body` is read once more to find the path of the value that is wrong; the first reading does not keep track.
+    /// `body` is read once more to find the path of the value that is wrong; the first reading does
+    /// not keep track.
     pub fn of_body<'a, T: Deserialize<'a>>(error: &serde_json::Error, body: &'a [u8]) -> Self {
         let mut fault = Self::new(FaultCode::MalformedBody, sentence(error));
         if error.line() > 0 {

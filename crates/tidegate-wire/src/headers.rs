@@ -1,4 +1,5 @@
-//! The header fields of answers: `Retry-After`, the `RateLimit` fields and Tidegate's own, the same at every door.
+//! The header fields of answers: `Retry-After`, the `RateLimit` fields and Tidegate's own, the same
+//! at every door.
 
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};

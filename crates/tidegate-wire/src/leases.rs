@@ -14,9 +14,10 @@ pub struct LeasesBody {
     pub count: usize,
     /// Members that were gone without having left, since the one that answers started.
     pub gone: u64,
-    /// Tokens of windows that were granted to members which are gone or silent, of the keys that the member that answers has
-    /// leases of, as the store said when it was asked last. What of these was not spent is lost until the windows end, unless
-    /// those members come back. Of rates nothing is lost.
+    /// Tokens of windows that were granted to members which are gone or silent, of the keys that
+    /// the member that answers has leases of, as the store said when it was asked last. What of
+    /// these was not spent is lost until the windows end, unless those members come back. Of rates
+    /// nothing is lost.
     pub gone_tokens: u64,
     /// The members, in order of their names.
     pub members: Vec<MemberBody>,
@@ -72,7 +73,8 @@ pub struct LeaseBody {
     pub ends_in_ms: u64,
     /// Whether the store did not answer when it was asked last.
     pub is_unanswered: bool,
-    /// Tokens of this window that were granted to members which are gone or silent; see `gone_tokens`.
+    /// Tokens of this window that were granted to members which are gone or silent; see
+    /// `gone_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gone: u64,
 }
@@ -80,7 +82,8 @@ pub struct LeaseBody {
 /// What became of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AcknowledgedBody {
-    /// Whether there was a loss that was not acknowledged, as far as the member that was asked knew.
+    /// Whether there was a loss that was not acknowledged, as far as the member that was asked
+    /// knew.
     pub acknowledged: bool,
 }
 

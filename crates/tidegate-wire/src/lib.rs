@@ -1,8 +1,10 @@
-//! What Tidegate says on the wire, and how it reads what it is asked: status codes, `RateLimit` fields, problem
-//! details, the bodies of the HTTP API and the messages of Envoy's rate limit service.
+//! What Tidegate says on the wire, and how it reads what it is asked: status codes, `RateLimit`
+//! fields, problem details, the bodies of the HTTP API and the messages of Envoy's rate limit
+//! service.
 //!
-//! Everything here is a pure function from values to bytes or from bytes to values, so that each door answers with the
-//! same words. The start is [`reason::Meaning`]: what a [`tidegate::Reason`] is called in every protocol.
+//! Everything here is a pure function from values to bytes or from bytes to values, so that each
+//! door answers with the same words. The start is [`reason::Meaning`]: what a [`tidegate::Reason`]
+//! is called in every protocol.
 //!
 //! ```
 //! use tidegate::Reason;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 /// A message that is written as an object.
 ///
-/// Serde also reads a struct from an array of its values in their order. Such a message would mean something else as
-/// soon as a field is added, so it is rejected.
+/// Serde also reads a struct from an array of its values in their order. Such a message would mean
+/// something else as soon as a field is added, so it is rejected.
 #[derive(Debug)]
 pub(crate) struct Object<T>(pub(crate) T);
 
@@ -43,7 +43,8 @@ pub fn optional<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
 }
 
-/// A field that is an object with any keys, none of them twice. `serde_json` would take the last of two.
+/// A field that is an object with any keys, none of them twice. `serde_json` would take the last of
+/// two.
 ///
 /// For `#[serde(deserialize_with)]`.
 pub fn without_duplicates<'de, D: Deserializer<'de>>(

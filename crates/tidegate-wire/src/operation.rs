@@ -1,4 +1,5 @@
-//! What the HTTP API can be asked: one body for each route, strict, borrowed from the bytes that came.
+//! What the HTTP API can be asked: one body for each route, strict, borrowed from the bytes that
+//! came.
 //!
 //! An unknown key is an error, so that a misspelt `cost` never becomes a cost of 1.
 
@@ -42,7 +43,8 @@ pub struct Check<'a> {
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub cost: Weight,
-    /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` (default) or `sheddable`.
+    /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` (default) or
+    /// `sheddable`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
@@ -108,7 +110,8 @@ pub struct Refund<'a> {
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub cost: Weight,
-    /// The key of this refund, 1 to 256 bytes: sent again with the same key within an hour, it gives nothing back twice.
+    /// The key of this refund, 1 to 256 bytes: sent again with the same key within an hour, it
+    /// gives nothing back twice.
     #[serde(borrow)]
     #[schema(value_type = String, example = "order-1815")]
     pub refund_key: Text<'a>,
@@ -152,8 +155,8 @@ pub struct Reserve<'a> {
     /// The read or write of a partitioned table that it makes.
     #[serde(borrow, default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
-    /// After how long an unsettled reservation expires, in milliseconds: 1 to 86400000 (a day), default 60000. It then
-    /// keeps its charge and gives back what it lent.
+    /// After how long an unsettled reservation expires, in milliseconds: 1 to 86400000 (a day),
+    /// default 60000. It then keeps its charge and gives back what it lent.
     #[serde(default)]
     pub expires_ms: Option<u64>,
 }

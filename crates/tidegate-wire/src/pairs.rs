@@ -9,14 +9,15 @@ use tidegate::Attributes;
 
 use crate::text::{Text, shortened};
 
-/// The longest name or value of an attribute in bytes, whatever is configured. A longer one is an error: cutting it
-/// would join counters.
+/// The longest name or value of an attribute in bytes, whatever is configured. A longer one is an
+/// error: cutting it would join counters.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The attributes of a request as they stand in its body, in the order they were written.
 ///
-/// At most [`Attributes::MAX`], each name once, names of 1 and values of 0 to [`TEXT_BYTES_MAX`] bytes; anything else is
-/// an error, and a door may allow less with [`Pairs::within`]. An empty value is not the same as an absent one.
+/// At most [`Attributes::MAX`], each name once, names of 1 and values of 0 to [`TEXT_BYTES_MAX`]
+/// bytes; anything else is an error, and a door may allow less with [`Pairs::within`]. An empty
+/// value is not the same as an absent one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs<'a>(SmallVec<[(Text<'a>, Text<'a>); 8]>);
 
@@ -59,7 +60,8 @@ impl<'a> Pairs<'a> {
         Ok(())
     }
 
-    /// Whether there are at most `count` attributes whose names and values have at most `bytes` bytes each.
+    /// Whether there are at most `count` attributes whose names and values have at most `bytes`
+    /// bytes each.
     pub fn within(&self, count: usize, bytes: usize) -> Result<(), PairError> {
         if self.0.len() > count {
             return Err(PairError::TooMany(count));
@@ -96,7 +98,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     }
 }
 
-/// Names the lifetime of the result, because a `SmallVec` of borrowed text does not shorten to it by itself.
+/// Names the lifetime of the result, because a `SmallVec` of borrowed text does not shorten to it
+/// by itself.
 struct PairsVisitor<'a>(PhantomData<&'a str>);
 
 impl<'de: 'a, 'a> de::Visitor<'de> for PairsVisitor<'a> {
@@ -116,8 +119,8 @@ impl<'de: 'a, 'a> de::Visitor<'de> for PairsVisitor<'a> {
     }
 }
 
-/// The value of an attribute. Numbers and booleans are refused rather than converted, because `1` and `1.0` would then
-/// be two counters.
+/// The value of an attribute. Numbers and booleans are refused rather than converted, because `1`
+/// and `1.0` would then be two counters.
 struct Value<'a>(Text<'a>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {

@@ -1,7 +1,9 @@
-//! The body of a refusal: problem details (RFC 9457) with the types of draft-ietf-httpapi-ratelimit-headers.
+//! The body of a refusal: problem details (RFC 9457) with the types of
+//! draft-ietf-httpapi-ratelimit-headers.
 //!
-//! `violated-policies` is the draft's: the names of the violated limits. Everything beyond it is Tidegate's: the reason
-//! in a word, the limit that binds longest, the counter it speaks of, and for each violated limit what it had left.
+//! `violated-policies` is the draft's: the names of the violated limits. Everything beyond it is
+//! Tidegate's: the reason in a word, the limit that binds longest, the counter it speaks of, and
+//! for each violated limit what it had left.
 
 use core::fmt;
 use core::time::Duration;
@@ -21,8 +23,8 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 /// The body of a refusal.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusalBody<'a> {
-    /// The problem type of the draft: `…#quota-exceeded` or `…#temporary-reduced-capacity`; `about:blank` for a request
-    /// that lacks an attribute.
+    /// The problem type of the draft: `…#quota-exceeded` or `…#temporary-reduced-capacity`;
+    /// `about:blank` for a request that lacks an attribute.
     #[schema(value_type = String)]
     r#type: &'static str,
     /// The title of the type.
@@ -59,8 +61,8 @@ pub struct RefusalBody<'a> {
     /// What to do: come back `at` an instant, `backoff`, or `never`.
     #[schema(value_type = String, example = "at")]
     retry: &'static str,
-    /// Milliseconds until coming back is of use, rounded up. With `retry` `backoff`: how long to wait before the first
-    /// retry, where that is known. Absent with `never`.
+    /// Milliseconds until coming back is of use, rounded up. With `retry` `backoff`: how long to
+    /// wait before the first retry, where that is known. Absent with `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     /// All violated limits, the one that binds longest first.
@@ -204,7 +206,8 @@ impl fmt::Display for Counter<'_, '_> {
     }
 }
 
-/// `until 2026-03-01 00:00 America/Los_Angeles` if a civil window of the limit ends then, otherwise nothing.
+/// `until 2026-03-01 00:00 America/Los_Angeles` if a civil window of the limit ends then, otherwise
+/// nothing.
 struct CivilEnd<'a, 'r>(&'a Refusal<'r>);
 
 impl fmt::Display for CivilEnd<'_, '_> {

@@ -1,16 +1,18 @@
-//! The `RateLimit` and `RateLimit-Policy` fields of draft-ietf-httpapi-ratelimit-headers-10, and the older ones.
+//! The `RateLimit` and `RateLimit-Policy` fields of draft-ietf-httpapi-ratelimit-headers-10, and
+//! the older ones.
 //!
-//! Both are lists of strings with parameters (structured fields, RFC 9651), one item for each limit:
+//! Both are lists of strings with parameters (structured fields, RFC 9651), one item for each
+//! limit:
 //!
 //! ```text
 //! RateLimit-Policy: "per-user";q=200;w=2, "parallel";q=32;qu="concurrent-requests"
 //! RateLimit: "per-user";r=150;t=1, "parallel";r=31
 //! ```
 //!
-//! `q` is the most a limit ever admits at once, `w` its window and `t` the time until it is whole again, both in whole
-//! seconds rounded up. In a refusal the `t` of a violated limit is the wait until it would admit the request, and the
-//! longest of them equals `Retry-After`. Structured fields hold integers of at most 15 digits; larger numbers are shown
-//! as [`INTEGER_MAX`].
+//! `q` is the most a limit ever admits at once, `w` its window and `t` the time until it is whole
+//! again, both in whole seconds rounded up. In a refusal the `t` of a violated limit is the wait
+//! until it would admit the request, and the longest of them equals `Retry-After`. Structured
+//! fields hold integers of at most 15 digits; larger numbers are shown as [`INTEGER_MAX`].
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -31,7 +33,8 @@ pub struct Allowance<'a> {
     pub limit: u64,
     /// Units left.
     pub remaining: u64,
-    /// Seconds until it is whole again, or until it would admit what was refused; `None` when waiting is of no use.
+    /// Seconds until it is whole again, or until it would admit what was refused; `None` when
+    /// waiting is of no use.
     pub wait_seconds: Option<u64>,
     /// The span it counts over; `None` for concurrency.
     pub window: Option<Duration>,
@@ -61,12 +64,14 @@ impl<'a> Allowance<'a> {
     }
 }
 
-/// The limit with the least left; of several the one that takes longest to come back. `None` if there is none.
+/// The limit with the least left; of several the one that takes longest to come back. `None` if
+/// there is none.
 pub fn tightest<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>) -> Option<Allowance<'a>> {
     allowances.into_iter().min_by_key(|one| (one.remaining, u64::MAX - one.wait_seconds.unwrap_or(u64::MAX)))
 }
 
-/// Appends the value of `RateLimit-Policy`; nothing if there are no limits, and then the field must be left out.
+/// Appends the value of `RateLimit-Policy`; nothing if there are no limits, and then the field must
+/// be left out.
 pub fn write_policy<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>, out: &mut String) {
     for (index, one) in allowances.into_iter().enumerate() {
         write_item(index, one.name, out);
@@ -78,7 +83,8 @@ pub fn write_policy<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>, out
     }
 }
 
-/// Appends the value of `RateLimit`; nothing if there are no limits, and then the field must be left out.
+/// Appends the value of `RateLimit`; nothing if there are no limits, and then the field must be
+/// left out.
 pub fn write_ratelimit<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>, out: &mut String) {
     for (index, one) in allowances.into_iter().enumerate() {
         write_item(index, one.name, out);
@@ -89,7 +95,8 @@ pub fn write_ratelimit<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>, 
     }
 }
 
-/// A member of a list: a string. Written by hand because every answer has several; the tests parse it back.
+/// A member of a list: a string. Written by hand because every answer has several; the tests parse
+/// it back.
 fn write_item(index: usize, name: &str, out: &mut String) {
     out.push_str(if index == 0 { "\"" } else { ", \"" });
     for part in policy_name(name).split_inclusive(['"', '\\']) {
@@ -113,8 +120,9 @@ fn write_parameter(key: &str, value: u64, out: &mut String) {
 
 /// The name of a limit as a structured string can hold it.
 ///
-/// Such strings are printable ASCII. Every other byte of the UTF-8 name, and `%` itself, is written as `%` and two
-/// hexadecimal digits, so that different names stay different. Quotes and backslashes are escaped when it is written.
+/// Such strings are printable ASCII. Every other byte of the UTF-8 name, and `%` itself, is written
+/// as `%` and two hexadecimal digits, so that different names stay different. Quotes and
+/// backslashes are escaped when it is written.
 pub fn policy_name(name: &str) -> Cow<'_, str> {
     let is_plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && *byte != b'%';
     if name.as_bytes().iter().all(is_plain) {

@@ -52,7 +52,8 @@ impl ProblemType {
         }
     }
 
-    /// The title of a body with this status: that of the type, or where it is `about:blank` the phrase of the status.
+    /// The title of a body with this status: that of the type, or where it is `about:blank` the
+    /// phrase of the status.
     pub fn title_at(self, status: u16) -> &'static str {
         let phrase = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         phrase.filter(|_| self == Self::AboutBlank).unwrap_or(self.title())

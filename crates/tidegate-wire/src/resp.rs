@@ -1,9 +1,10 @@
-//! RESP, the protocol that Redis clients speak: commands as a server reads them, replies as it writes them.
+//! RESP, the protocol that Redis clients speak: commands as a server reads them, replies as it
+//! writes them.
 //!
-//! [`read_command`] reads one command from the bytes that have come so far, and copies nothing but inline arguments that
-//! are quoted. Every part of a command has a bound that is looked at before anything is waited for or kept: a client
-//! that announces two gigabytes is told so at once. [`Replies`] writes both versions of the protocol, so that a command
-//! says what it answers once.
+//! [`read_command`] reads one command from the bytes that have come so far, and copies nothing but
+//! inline arguments that are quoted. Every part of a command has a bound that is looked at before
+//! anything is waited for or kept: a client that announces two gigabytes is told so at once.
+//! [`Replies`] writes both versions of the protocol, so that a command says what it answers once.
 //!
 //! ```
 //! use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};

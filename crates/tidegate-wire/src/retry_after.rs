@@ -4,13 +4,15 @@ use core::time::Duration;
 
 use tidegate::{Refusal, Retry, Timestamp};
 
-/// The `Retry-After` of a refusal that can only say "later": the shortest wait of a backoff, in seconds.
+/// The `Retry-After` of a refusal that can only say "later": the shortest wait of a backoff, in
+/// seconds.
 pub const BACKOFF_SECONDS: u64 = 1;
 
-/// The value of `Retry-After` in seconds for a refusal at `now`; `None` when coming back is of no use.
+/// The value of `Retry-After` in seconds for a refusal at `now`; `None` when coming back is of no
+/// use.
 ///
-/// One nanosecond left is 1 second. It is at least 1 even when the instant has passed meanwhile: a caller that was
-/// refused never comes back at once.
+/// One nanosecond left is 1 second. It is at least 1 even when the instant has passed meanwhile: a
+/// caller that was refused never comes back at once.
 pub fn seconds(retry: Retry, now: Timestamp) -> Option<u64> {
     match retry {
         Retry::At(instant) => Some(seconds_up(instant.saturating_since(now)).max(1)),
@@ -19,8 +21,8 @@ pub fn seconds(retry: Retry, now: Timestamp) -> Option<u64> {
     }
 }
 
-/// The value of `Retry-After` for a refusal at `now`: as [`seconds`], but a refusal that can only say "later" may know
-/// how long at least.
+/// The value of `Retry-After` for a refusal at `now`: as [`seconds`], but a refusal that can only
+/// say "later" may know how long at least.
 pub fn of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
     match (refusal.retry(), refusal.retry_hint) {
         (Retry::Backoff, Some(hint)) => Some(seconds_up(hint).max(BACKOFF_SECONDS)),
@@ -28,14 +30,14 @@ pub fn of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
     }
 }
 
-/// Milliseconds until a refused caller may come back, rounded up and at least 1; `None` when nobody can say or when
-/// coming back is of no use.
+/// Milliseconds until a refused caller may come back, rounded up and at least 1; `None` when nobody
+/// can say or when coming back is of no use.
 pub fn millis(retry: Retry, now: Timestamp) -> Option<u64> {
     retry.after(now).map(|wait| millis_up(wait).max(1))
 }
 
-/// Milliseconds until a refused caller may come back: as [`millis`], or the wait that a refusal which can only say
-/// "later" suggests before the first retry.
+/// Milliseconds until a refused caller may come back: as [`millis`], or the wait that a refusal
+/// which can only say "later" suggests before the first retry.
 pub fn millis_of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
     match (refusal.retry(), refusal.retry_hint) {
         (Retry::Backoff, Some(hint)) => Some(millis_up(hint).max(1)),

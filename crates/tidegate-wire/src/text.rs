@@ -42,7 +42,8 @@ impl<'de> de::Visitor<'de> for TextVisitor {
     }
 }
 
-/// At most `max` bytes of `text`, cut between characters, with an ellipsis where something is missing.
+/// At most `max` bytes of `text`, cut between characters, with an ellipsis where something is
+/// missing.
 ///
 /// For messages: what strangers send must not decide how long an answer or a log line is.
 pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {

@@ -1,15 +1,17 @@
-//! Addresses as keys: every way to write one address gives one key, and an IPv6 address counts by its network.
+//! Addresses as keys: every way to write one address gives one key, and an IPv6 address counts by
+//! its network.
 //!
-//! Who may pick among 2^64 addresses could otherwise escape a limit per address by taking a new one for each
-//! request, and who may pick the spelling (`::1`, `0:0:0:0:0:0:0:1`, `[::1]:443`) could do so with one address.
+//! Who may pick among 2^64 addresses could otherwise escape a limit per address by taking a new one
+//! for each request, and who may pick the spelling (`::1`, `0:0:0:0:0:0:0:1`, `[::1]:443`) could do
+//! so with one address.
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 address, or the network of an IPv6 address: what requests are counted by.
 ///
-/// Equal for all spellings of an address, and for all IPv6 addresses of a network. As bytes 4 long for IPv4 and 16
-/// for IPv6, so that the length tells the families apart.
+/// Equal for all spellings of an address, and for all IPv6 addresses of a network. As bytes 4 long
+/// for IPv4 and 16 for IPv6, so that the length tells the families apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AddressKey {
     /// The address itself.
@@ -41,9 +43,10 @@ impl fmt::Display for AddressKey {
 
 /// The key of the address in `value`, or `None` if it is no address. Allocates nothing.
 ///
-/// Understood are `10.0.0.1`, `10.0.0.1:443`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:443`, and an IPv6
-/// address with a zone (`fe80::1%eth0`), which is left out. An IPv4-mapped IPv6 address is its IPv4 address. Other
-/// IPv6 addresses keep their first `ipv6_prefix` bits: 0 makes all of them one key, 128 and above keeps them whole.
+/// Understood are `10.0.0.1`, `10.0.0.1:443`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:443`,
+/// and an IPv6 address with a zone (`fe80::1%eth0`), which is left out. An IPv4-mapped IPv6 address
+/// is its IPv4 address. Other IPv6 addresses keep their first `ipv6_prefix` bits: 0 makes all of
+/// them one key, 128 and above keeps them whole.
 pub(crate) fn network_of(value: &str, ipv6_prefix: u8) -> Option<AddressKey> {
     match parse(value)?.to_canonical() {
         IpAddr::V4(address) => Some(AddressKey::V4(address.octets())),

@@ -1,9 +1,10 @@
 //! The algorithms a limit may use, and what they have in common.
 //!
-//! An algorithm is an immutable value made of checked numbers. Those whose state fits one 64-bit word
-//! ([`Bucket`], [`Fixed`], [`Calendar`], [`SlidingCounter`]) implement [`Counter`]: pure functions from a state
-//! and an instant to an answer and the next state. [`Rolling`] and [`Concurrency`] keep more than a word for each
-//! key, in [`crate::ring`] and [`crate::permits`]; here they are only their numbers.
+//! An algorithm is an immutable value made of checked numbers. Those whose state fits one 64-bit
+//! word ([`Bucket`], [`Fixed`], [`Calendar`], [`SlidingCounter`]) implement [`Counter`]: pure
+//! functions from a state and an instant to an answer and the next state. [`Rolling`] and
+//! [`Concurrency`] keep more than a word for each key, in [`crate::ring`] and [`crate::permits`];
+//! here they are only their numbers.
 
 mod bucket;
 mod calendar;
@@ -54,7 +55,8 @@ impl State {
 pub enum Verdict {
     /// There is room.
     Admit,
-    /// Not now. At `until`, the first such instant, the same cost is admitted if nothing else is charged before.
+    /// Not now. At `until`, the first such instant, the same cost is admitted if nothing else is
+    /// charged before.
     Wait {
         /// The first instant at which it would be admitted.
         until: Timestamp,
@@ -79,14 +81,16 @@ pub struct Charged {
 
 /// An algorithm whose whole state is one [`State`] word.
 ///
-/// All methods are pure. `now` may be earlier than in a previous call: a step back never admits more than no step.
+/// All methods are pure. `now` may be earlier than in a previous call: a step back never admits
+/// more than no step.
 pub trait Counter {
-    /// Whether `cost` is admitted at `now`, and the state afterwards. Refused means unchanged: on anything but
-    /// [`Verdict::Admit`] the state returned is the state given.
+    /// Whether `cost` is admitted at `now`, and the state afterwards. Refused means unchanged: on
+    /// anything but [`Verdict::Admit`] the state returned is the state given.
     fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State);
 
-    /// Charges `cost` whether or not there is room, as for work that is already done. The debt this leaves is
-    /// bounded by [`REPORT_DEBT_LIMITS`] times [`Counter::limit`]; what is above is not booked.
+    /// Charges `cost` whether or not there is room, as for work that is already done. The debt this
+    /// leaves is bounded by [`REPORT_DEBT_LIMITS`] times [`Counter::limit`]; what is above is not
+    /// booked.
     fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State;
 
     /// Gives back `cost` units; never more than are used.
@@ -94,12 +98,14 @@ pub trait Counter {
 
     /// Takes back one charge after others may have been made on top of it.
     ///
-    /// If `state` is `charged.after`, the result is `charged.before`, bit for bit. Otherwise the result never
-    /// admits more than if the charge had not been made, and admits less only where the charges on top were made at
-    /// other instants than the one taken back, by at most what the limit refills between those instants.
+    /// If `state` is `charged.after`, the result is `charged.before`, bit for bit. Otherwise the
+    /// result never admits more than if the charge had not been made, and admits less only where
+    /// the charges on top were made at other instants than the one taken back, by at most what the
+    /// limit refills between those instants.
     ///
-    /// `now` must be no earlier than the charges on top, and nothing else given back in between. Where that does not
-    /// hold, a bucket may give back in addition what refilled in between, never more than the cost.
+    /// `now` must be no earlier than the charges on top, and nothing else given back in between.
+    /// Where that does not hold, a bucket may give back in addition what refilled in between, never
+    /// more than the cost.
     fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State;
 
     /// The largest number of units that can be admitted at once (burst, or units of a window).
@@ -113,22 +119,26 @@ pub trait Counter {
         self.limit().saturating_sub(self.used(state, now))
     }
 
-    /// The first instant at which nothing is used any more, if nothing else is charged; `now` if nothing is.
+    /// The first instant at which nothing is used any more, if nothing else is charged; `now` if
+    /// nothing is.
     fn reset_at(&self, state: State, now: Timestamp) -> Timestamp;
 
     /// Whether at `now` the state has the same future as [`State::EMPTY`].
     fn is_drained(&self, state: State, now: Timestamp) -> bool;
 
-    /// The state under `self` of a key that had `state` under `from`, the same algorithm with other numbers: what
-    /// is used stays used (rounded up), so that a raised limit admits the difference at once and a lowered one
-    /// refuses at once. Windows of another length, alignment or civil unit start fresh.
+    /// The state under `self` of a key that had `state` under `from`, the same algorithm with other
+    /// numbers: what is used stays used (rounded up), so that a raised limit admits the difference
+    /// at once and a lowered one refuses at once. Windows of another length, alignment or civil
+    /// unit start fresh.
     fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
 
-    /// The state of a key that is taken up again at `now`, from storage or after its owner saw the clock step back.
+    /// The state of a key that is taken up again at `now`, from storage or after its owner saw the
+    /// clock step back.
     ///
-    /// A state that lies further ahead than any use explains is brought back to the furthest that use does, so that
-    /// a clock that was wrong for a while keeps no key out for longer than that. This never admits more than if the clock
-    /// had not stepped. Windows are kept as they are, since a window index never decreases.
+    /// A state that lies further ahead than any use explains is brought back to the furthest that
+    /// use does, so that a clock that was wrong for a while keeps no key out for longer than that.
+    /// This never admits more than if the clock had not stepped. Windows are kept as they are,
+    /// since a window index never decreases.
     #[must_use]
     fn on_load(&self, state: State, now: Timestamp) -> State {
         let _ = now;
@@ -181,8 +191,8 @@ impl Algorithm {
         }
     }
 
-    /// The span it counts over: the window, or for a bucket the time in which it refills from empty to full.
-    /// `None` for concurrency.
+    /// The span it counts over: the window, or for a bucket the time in which it refills from empty
+    /// to full. `None` for concurrency.
     pub fn window(&self) -> Option<Duration> {
         match self {
             Self::Bucket(bucket) => Some(bucket.full_drain()),
@@ -194,7 +204,8 @@ impl Algorithm {
         }
     }
 
-    /// The IANA name of the time zone whose civil windows it counts in; `None` for all but calendar limits.
+    /// The IANA name of the time zone whose civil windows it counts in; `None` for all but calendar
+    /// limits.
     pub fn civil_zone(&self) -> Option<&str> {
         match self {
             Self::Calendar(calendar) => Some(calendar.zone()),
@@ -202,8 +213,8 @@ impl Algorithm {
         }
     }
 
-    /// One of `members` equal parts of it: the rate exactly, as long as it is at least one unit in a year, everything else
-    /// rounded down, and never less than one unit. 0 members count as 1.
+    /// One of `members` equal parts of it: the rate exactly, as long as it is at least one unit in
+    /// a year, everything else rounded down, and never less than one unit. 0 members count as 1.
     #[must_use]
     pub fn divided(&self, members: u32) -> Self {
         let members = members.max(1);
@@ -222,10 +233,12 @@ impl Algorithm {
         divided.unwrap_or_else(|| self.clone())
     }
 
-    /// The part by which one of several members decides alone: the rate divided by `holders`, the burst or the limit of a window by
-    /// `members`, but at least 10 units or the whole limit if that is less. 0 counts as 1.
+    /// The part by which one of several members decides alone: the rate divided by `holders`, the
+    /// burst or the limit of a window by `members`, but at least 10 units or the whole limit if
+    /// that is less. 0 counts as 1.
     ///
-    /// Above 64 both numbers are rounded up to four significant bits, so that members that come and go make few different parts.
+    /// Above 64 both numbers are rounded up to four significant bits, so that members that come and
+    /// go make few different parts.
     #[must_use]
     pub fn alone(&self, holders: u32, members: u32) -> Self {
         let (holders, members) = (rounded(holders), rounded(members));
@@ -243,7 +256,8 @@ impl Algorithm {
         part.unwrap_or_else(|| self.divided(members))
     }
 
-    /// The same window or hold with another limit; `None` for a bucket, and for a limit that there cannot be.
+    /// The same window or hold with another limit; `None` for a bucket, and for a limit that there
+    /// cannot be.
     fn with_limit(&self, limit: impl Fn(u64) -> u64) -> Option<Self> {
         match self {
             Self::Bucket(_) => None,
@@ -267,8 +281,9 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm that keeps states of this one when nobody uses its numbers any more: see `at_rest` of each. A window keeps its
-    /// length, or for a sliding counter one that is at most 1/128 longer, and has the largest limit that its states can count.
+    /// The algorithm that keeps states of this one when nobody uses its numbers any more: see
+    /// `at_rest` of each. A window keeps its length, or for a sliding counter one that is at most
+    /// 1/128 longer, and has the largest limit that its states can count.
     pub(crate) fn at_rest(&self) -> Self {
         match self {
             Self::Bucket(bucket) => Self::Bucket(bucket.at_rest()),
@@ -292,8 +307,8 @@ impl Algorithm {
         }
     }
 
-    /// When all of it is there again at the latest, if nothing else is charged after `now`: the end of a window, a full drain for
-    /// everything else. `now` for concurrency.
+    /// When all of it is there again at the latest, if nothing else is charged after `now`: the end
+    /// of a window, a full drain for everything else. `now` for concurrency.
     pub fn full_again(&self, now: Timestamp) -> Timestamp {
         match self {
             Self::Calendar(calendar) => calendar.window_bounds(now).1,
@@ -305,8 +320,8 @@ impl Algorithm {
         }
     }
 
-    /// When `cost` units fit, given that nothing is used any more at `reset_at` and nothing is charged before. Of windows
-    /// nothing is known but their end.
+    /// When `cost` units fit, given that nothing is used any more at `reset_at` and nothing is
+    /// charged before. Of windows nothing is known but their end.
     pub fn room_at(&self, cost: u64, reset_at: Timestamp) -> Timestamp {
         match self {
             Self::Bucket(bucket) => bucket.room_at(cost, reset_at),
@@ -348,7 +363,8 @@ fn largest<A>(new: impl Fn(u64) -> Result<A, AlgorithmError>) -> Option<A> {
     }
 }
 
-/// A number with its eight highest bits kept and what is below them rounded up: at most 1/128 larger.
+/// A number with its eight highest bits kept and what is below them rounded up: at most 1/128
+/// larger.
 const fn rounded_up(number: u64) -> u64 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(8);
     number.div_ceil(1 << shift) << shift
@@ -368,7 +384,8 @@ fn rounded(members: u32) -> u32 {
     if members <= 64 { members.max(1) } else { members.div_ceil(1 << shift).saturating_mul(1 << shift) }
 }
 
-/// Why numbers make no algorithm. The text names the value and the fix, without the name of the limit.
+/// Why numbers make no algorithm. The text names the value and the fix, without the name of the
+/// limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlgorithmError {

@@ -5,8 +5,9 @@ use core::str::FromStr;
 
 /// The criticality of a request, most important last.
 ///
-/// When the system is over what it can bear, a class is shed only after all lower ones are. Defaults to
-/// [`Class::SheddablePlus`]. Source: *Site Reliability Engineering*, chapter 21, "Handling Overload".
+/// When the system is over what it can bear, a class is shed only after all lower ones are.
+/// Defaults to [`Class::SheddablePlus`]. Source: *Site Reliability Engineering*, chapter 21,
+/// "Handling Overload".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Shed first; its callers expect to be partly unavailable.

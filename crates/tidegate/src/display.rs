@@ -1,6 +1,7 @@
 //! Durations, counts and civil instants as people read them: in messages, tables and logs.
 //!
-//! Machines read other forms: JSON has whole milliseconds, policies have [`rate::format_span`](crate::rate::format_span).
+//! Machines read other forms: JSON has whole milliseconds, policies have
+//! [`rate::format_span`](crate::rate::format_span).
 
 use core::fmt;
 use core::time::Duration;
@@ -18,12 +19,13 @@ const DAYS_FROM: u128 = 48 * HOUR;
 
 /// A duration in at most two units: `250 ms`, `1.2 s`, `15 min`, `1 h 30 min`, `24 h`, `2 d 3 h`.
 ///
-/// Below a second it has milliseconds, below ten seconds tenths of a second, above that the largest unit and the next one
-/// that is not zero. Hours reach to 48.
+/// Below a second it has milliseconds, below ten seconds tenths of a second, above that the largest
+/// unit and the next one that is not zero. Hours reach to 48.
 ///
-/// **Rounding.** Up, so that a wait is never shown shorter than it is. The one exception: from a second on, an excess of at
-/// most one millisecond is left off. Waits are rounded up to milliseconds before they are shown, and that millisecond would
-/// otherwise turn a window of 15 minutes into `15 min 1 s`.
+/// **Rounding.** Up, so that a wait is never shown shorter than it is. The one exception: from a
+/// second on, an excess of at most one millisecond is left off. Waits are rounded up to
+/// milliseconds before they are shown, and that millisecond would otherwise turn a window of 15
+/// minutes into `15 min 1 s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(pub Duration);
 
@@ -98,7 +100,8 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Quantity<'_, N> {
 
 /// An instant as a clock on a wall in a time zone shows it: `2026-03-01 00:00 America/Los_Angeles`.
 ///
-/// Rounded up to a whole second, which is shown only if it is not zero. In UTC if the zone does not exist.
+/// Rounded up to a whole second, which is shown only if it is not zero. In UTC if the zone does not
+/// exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilInstant<'a> {
     /// The instant.

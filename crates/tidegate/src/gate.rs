@@ -1,12 +1,14 @@
 //! The gate: all limits of a namespace that match a request are charged, or none is.
 //!
-//! **What it guarantees.** A refused request leaves every limit as it was. In sequence nothing is even written: the
-//! gate first reads the state of every matching limit and decides; only when all admit does it write, each limit by one
-//! compare-and-swap from the very state it decided on. When another thread came in between, that limit is decided
-//! anew, and if it now refuses, what was already charged is taken back with [`Counter::undo`]. A neighbour may for a
-//! moment be refused for a charge that is then given back; never the reverse.
+//! **What it guarantees.** A refused request leaves every limit as it was. In sequence nothing is
+//! even written: the gate first reads the state of every matching limit and decides; only when all
+//! admit does it write, each limit by one compare-and-swap from the very state it decided on. When
+//! another thread came in between, that limit is decided anew, and if it now refuses, what was
+//! already charged is taken back with [`Counter::undo`]. A neighbour may for a moment be refused
+//! for a charge that is then given back; never the reverse.
 //!
-//! **What a refusal says.** The limit that binds longest comes first, and every violated one is listed.
+//! **What a refusal says.** The limit that binds longest comes first, and every violated one is
+//! listed.
 //!
 //! [`Counter::undo`]: crate::algorithm::Counter::undo
 
@@ -47,7 +49,8 @@ use crate::scope::Names;
 use crate::shares::Owner;
 use crate::table::KeyTable;
 
-/// The limits of one namespace over a table of keyed state. The first example of the crate shows its use.
+/// The limits of one namespace over a table of keyed state. The first example of the crate shows
+/// its use.
 pub struct Gate {
     pub(crate) namespace: Arc<str>,
     pub(crate) owner: Owner,
@@ -56,7 +59,8 @@ pub struct Gate {
     pub(crate) limits: Box<[build::Compiled]>,
     /// Whether limits with `Consistency::Exact` are left to the caller, who asks a store.
     pub(crate) exact_elsewhere: bool,
-    /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds leases.
+    /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds
+    /// leases.
     pub(crate) has_leased: bool,
     pub(crate) block_spec: crate::table::SpecPin,
     pub(crate) alone_specs: alone_specs::AloneSpecs,
@@ -83,8 +87,8 @@ impl Gate {
         self.owner
     }
 
-    /// Starts loading what a decision looks at before it knows which counters it falls on, so that one that follows waits less; of
-    /// several gates the loads overlap. The number means nothing.
+    /// Starts loading what a decision looks at before it knows which counters it falls on, so that
+    /// one that follows waits less; of several gates the loads overlap. The number means nothing.
     pub fn touch_limits(&self) -> u64 {
         let namespace = self.namespace.as_bytes().first().map_or(0, |byte| u64::from(*byte));
         namespace ^ self.names.touch() ^ self.limits.first().map_or(0, build::Compiled::touch)
@@ -95,7 +99,8 @@ impl Gate {
         self.limits.iter().map(|compiled| &compiled.limit)
     }
 
-    /// The limits, each with the name it counts under: its own, unless it was [renamed](GateBuilder::counts_as).
+    /// The limits, each with the name it counts under: its own, unless it was
+    /// [renamed](GateBuilder::counts_as).
     pub fn identities(&self) -> impl ExactSizeIterator<Item = (&Limit, &str)> {
         self.limits.iter().map(|compiled| (&compiled.limit, &*compiled.counts_as))
     }

@@ -1,9 +1,10 @@
 //! Leases: one limit spent at many members, each from tokens that it was lent.
 //!
-//! A [`Ledger`] is the record of a key in a shared store; a [`Holder`] is the key's lease at one member. Both are pure: no
-//! clock, no socket. A holder is asked to [`take`](Holder::take) and mostly answers by itself; now and then it says that it
-//! wants to [`ask`](Holder::ask), the caller carries the [`Ask`] to wherever the ledger is, lets it [answer](Ledger::ask) in
-//! one atomic step at the store's time, and carries the [`Grant`] [back](Holder::granted).
+//! A [`Ledger`] is the record of a key in a shared store; a [`Holder`] is the key's lease at one
+//! member. Both are pure: no clock, no socket. A holder is asked to [`take`](Holder::take) and
+//! mostly answers by itself; now and then it says that it wants to [`ask`](Holder::ask), the caller
+//! carries the [`Ask`] to wherever the ledger is, lets it [answer](Ledger::ask) in one atomic step
+//! at the store's time, and carries the [`Grant`] [back](Holder::granted).
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,15 +27,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Promise**, by the members' own instants, whatever is lost, repeated, overtaken or delayed, and whoever crashes:
+//! **Promise**, by the members' own instants, whatever is lost, repeated, overtaken or delayed, and
+//! whoever crashes:
 //!
-//! * a bucket: any span `W` admits at most `R·W + B + 0.1 s·R` over all members together, from grants of one [`Epoch`];
+//! * a bucket: any span `W` admits at most `R·W + B + 0.1 s·R` over all members together, from
+//!   grants of one [`Epoch`];
 //! * a window: never more than its limit, and less only by what members had in hand that crashed;
-//! * where the store lost its data the new record is full, and the old leases run out beside it, within 17/16 of a lease period:
-//!   see [`Ledger::begin`];
+//! * where the store lost its data the new record is full, and the old leases run out beside it,
+//!   within 17/16 of a lease period: see [`Ledger::begin`];
 //! * a member that cannot reach the store admits its [`Share`].
 //!
-//! `docs/leases.md` says why, what of it is checked by exhaustion, and how a store carries it out with numbers below 2^53.
+//! `docs/leases.md` says why, what of it is checked by exhaustion, and how a store carries it out
+//! with numbers below 2^53.
 
 use core::time::Duration;
 
@@ -56,9 +60,9 @@ pub use ledger::{Answer, HolderView, Ledger, Movement, Unreadable};
 pub use message::{Ask, Epoch, Grant, HolderName};
 pub use terms::{Terms, TermsError};
 
-/// The most holders with a lease on one key. Any further one is lent what waits at it and no more, so it asks for every
-/// request, and as long as there are such holders half of the rate is left to them, with all that the others are not asked
-/// for.
+/// The most holders with a lease on one key. Any further one is lent what waits at it and no more,
+/// so it asks for every request, and as long as there are such holders half of the rate is left to
+/// them, with all that the others are not asked for.
 pub const HOLDERS_MAX: usize = 256;
 
 /// The shortest time between an ask that brought too little and the next: 100 ms.
@@ -67,28 +71,33 @@ pub const SPACING: Duration = Duration::from_millis(100);
 /// How long trickling tokens are gathered while nobody takes them: a tenth of a second.
 pub const DEPTH: Duration = Duration::from_millis(100);
 
-/// How soon a holder asks again that found no room, while no other holder is known that might give something back: 0.8 s. A reset or a
-/// refund at another member is seen after that time.
+/// How soon a holder asks again that found no room, while no other holder is known that might give
+/// something back: 0.8 s. A reset or a refund at another member is seen after that time.
 pub const RECHECK: Duration = Duration::from_millis(800);
 
-/// How soon a holder asks again that found a quota used up, with nothing in any holder's hand: 30 s.
+/// How soon a holder asks again that found a quota used up, with nothing in any holder's hand: 30
+/// s.
 pub const RECHECK_QUOTA: Duration = Duration::from_secs(30);
 
-/// Demand at a holder, in units a second, from which it is leased a rate or tokens ahead. Below it every request is granted by the
-/// ledger, so that nothing lies idle at one member that a caller needs at another.
+/// Demand at a holder, in units a second, from which it is leased a rate or tokens ahead. Below it
+/// every request is granted by the ledger, so that nothing lies idle at one member that a caller
+/// needs at another.
 pub const LEASED_PER_S: u64 = 16;
 
-/// Of a bucket's rate at least so many units a second are never leased: a caller who moves to another member finds them there.
+/// Of a bucket's rate at least so many units a second are never leased: a caller who moves to
+/// another member finds them there.
 pub const UNLEASED_PER_S: u64 = 2;
 
-/// A holder that is the only one of its key keeps this part of a period's demand in hand although it is not leased ahead.
+/// A holder that is the only one of its key keeps this part of a period's demand in hand although
+/// it is not leased ahead.
 const PREFETCH: u32 = 8;
 
-/// A holder counts its lease as over this part of it early (one thirty-second): so much faster may the ledger's clock run
-/// than its own.
+/// A holder counts its lease as over this part of it early (one thirty-second): so much faster may
+/// the ledger's clock run than its own.
 pub const DRIFT: u32 = 32;
 
-/// The largest integer that every store counts exactly: 2^53 - 1, as far as a double tells integers apart.
+/// The largest integer that every store counts exactly: 2^53 - 1, as far as a double tells integers
+/// apart.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 /// The most tokens in one grant.

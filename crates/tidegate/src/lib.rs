@@ -1,5 +1,5 @@
-//! Admission control for multi-tenant services: may this request go ahead, and if not, why, and when should it
-//! come back?
+//! Admission control for multi-tenant services: may this request go ahead, and if not, why, and
+//! when should it come back?
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -14,9 +14,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Gate`] holds the [limits](Limit) of a namespace. A request brings [`Attributes`] and a [`Cost`]; every limit that
-//! matches is charged, or none is. The state of all keys is in a [`KeyTable`] that never grows. Everything is pure: `now`
-//! is an argument, no clock is read, no thread is started, and several threads may decide at once.
+//! A [`Gate`] holds the [limits](Limit) of a namespace. A request brings [`Attributes`] and a
+//! [`Cost`]; every limit that matches is charged, or none is. The state of all keys is in a
+//! [`KeyTable`] that never grows. Everything is pure: `now` is an argument, no clock is read, no
+//! thread is started, and several threads may decide at once.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! One rule: what it matches, what it counts by, which algorithm counts, and what happens when it is used up.
+//! One rule: what it matches, what it counts by, which algorithm counts, and what happens when it
+//! is used up.
 
 use core::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::time::Timestamp;
 
 /// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
 ///
-/// A new limit matches every request, has one counter for all, enforces, and is decided by this member alone.
+/// A new limit matches every request, has one counter for all, enforces, and is decided by this
+/// member alone.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limit {
@@ -18,7 +20,8 @@ pub struct Limit {
     pub name: String,
     /// What a request must look like: all of these must hold. Empty matches every request.
     pub matches: Vec<Condition>,
-    /// The scope: one counter for each distinct tuple of these attributes. Empty: one counter for all requests.
+    /// The scope: one counter for each distinct tuple of these attributes. Empty: one counter for
+    /// all requests.
     pub key: Vec<KeyPart>,
     /// What happens to a request that lacks an attribute of `key`.
     pub missing: Missing,
@@ -32,14 +35,15 @@ pub struct Limit {
     pub overrides: Vec<Override>,
     /// Where it is decided.
     pub consistency: Consistency,
-    /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage. A gate alone does
-    /// not look at it.
+    /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage.
+    /// A gate alone does not look at it.
     pub was: Option<String>,
-    /// What happens while the store that decides it, or lends it, does not answer. Not looked at where it is decided by this
-    /// member alone.
+    /// What happens while the store that decides it, or lends it, does not answer. Not looked at
+    /// where it is decided by this member alone.
     pub on_store_failure: OnStoreFailure,
-    /// Whether its numbers are those of all members together, each of which decides by an equal part; see
-    /// [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with [`Consistency::Local`].
+    /// Whether its numbers are those of all members together, each of which decides by an equal
+    /// part; see [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with
+    /// [`Consistency::Local`].
     pub is_divided: bool,
 }
 
@@ -128,7 +132,8 @@ impl Limit {
         self
     }
 
-    /// Says that the limit was called `name` before, so that a reload keeps what was used under that name.
+    /// Says that the limit was called `name` before, so that a reload keeps what was used under
+    /// that name.
     #[must_use]
     pub fn was(mut self, name: impl Into<String>) -> Self {
         self.was = Some(name.into());
@@ -148,8 +153,8 @@ impl Limit {
         Terms::of(algorithm, Timestamp::MIN).map(drop).map_err(not_leasable)
     }
 
-    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has the limit's
-    /// algorithm with whatever numbers.
+    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
+    /// the limit's algorithm with whatever numbers.
     pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
         if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&self.algorithm) {
             return Err(GateError::OverrideAlgorithm {
@@ -188,8 +193,8 @@ pub struct Condition {
 pub struct KeyPart {
     /// The name of the attribute.
     pub attribute: String,
-    /// `Some` if the value is an address: counted by its network of so many leading bits for IPv6, and by itself
-    /// for IPv4. A value that is no address is counted as it is.
+    /// `Some` if the value is an address: counted by its network of so many leading bits for IPv6,
+    /// and by itself for IPv4. A value that is no address is counted as it is.
     pub ipv6_prefix: Option<u8>,
 }
 
@@ -260,7 +265,8 @@ impl OnExceed {
 /// Other numbers for the keys whose attributes have the values in `when`.
 #[derive(Clone, Debug)]
 pub struct Override {
-    /// Attributes of the limit's key with the values they must have; at least one, not necessarily all.
+    /// Attributes of the limit's key with the values they must have; at least one, not necessarily
+    /// all.
     pub when: Vec<(String, String)>,
     /// The algorithm for those keys: the same one as the limit's, with other numbers.
     pub algorithm: Algorithm,
@@ -275,14 +281,15 @@ pub enum Consistency {
     Local,
     /// In one atomic step in the store, together with all other exact limits of the request.
     Exact,
-    /// By this member, from tokens that the store has lent it ahead of time; see [`crate::lease`]. Buckets, fixed and calendar
-    /// windows only.
+    /// By this member, from tokens that the store has lent it ahead of time; see [`crate::lease`].
+    /// Buckets, fixed and calendar windows only.
     Leased,
 }
 
 /// What happens to a request while the store that decides one of its limits does not answer.
 ///
-/// A request with several such limits is refused if one of them says so; otherwise each goes its own way.
+/// A request with several such limits is refused if one of them says so; otherwise each goes its
+/// own way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreFailure {
@@ -291,8 +298,8 @@ pub enum OnStoreFailure {
     Refuse,
     /// It is admitted by this limit and not counted.
     Allow,
-    /// It is decided and counted in this member's own table, by this member's share of the limit, until the store answers again;
-    /// see [`Share`](crate::lease::Share). What was counted meanwhile is not carried into the store. A leased limit spends what it
-    /// was granted first.
+    /// It is decided and counted in this member's own table, by this member's share of the limit,
+    /// until the store answers again; see [`Share`](crate::lease::Share). What was counted
+    /// meanwhile is not carried into the store. A leased limit spends what it was granted first.
     Local,
 }

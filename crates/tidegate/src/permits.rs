@@ -2,16 +2,21 @@
 //!
 //! Guarantees, with N the limit passed in the call:
 //!
-//! - A permit is handed out only while fewer than N that were handed out have neither been given back nor expired.
-//! - A permit lasts for the `hold` of the call that took it; a changed hold changes later permits only.
-//! - Giving back works once, also after expiry as long as nobody has the place; it never frees somebody else's.
+//! - A permit is handed out only while fewer than N that were handed out have neither been given
+//!   back nor expired.
+//! - A permit lasts for the `hold` of the call that took it; a changed hold changes later permits
+//!   only.
+//! - Giving back works once, also after expiry as long as nobody has the place; it never frees
+//!   somebody else's.
 //! - Time does not go back: a `now` earlier than the last acquisition counts as that one's instant.
-//! - N raised, the difference is handed out at once; N lowered, nothing is until enough have come back.
+//! - N raised, the difference is handed out at once; N lowered, nothing is until enough have come
+//!   back.
 //!
-//! The permits of a key are a search tree ordered by expiry (`permits/expiries.rs`) behind one lock: acquiring, giving back
-//! and refusing take O(log n). Expired permits are not swept; acquiring reuses them. A lock is right here, for a
-//! permit is taken once a request, and every request writes anyway. What outlives a key is its place: it is never
-//! freed while [`Permits`] lives, only reused, and a [`PermitsHandle`] names the use as well as the place.
+//! The permits of a key are a search tree ordered by expiry (`permits/expiries.rs`) behind one
+//! lock: acquiring, giving back and refusing take O(log n). Expired permits are not swept;
+//! acquiring reuses them. A lock is right here, for a permit is taken once a request, and every
+//! request writes anyway. What outlives a key is its place: it is never freed while [`Permits`]
+//! lives, only reused, and a [`PermitsHandle`] names the use as well as the place.
 
 mod expiries;
 
@@ -36,8 +41,8 @@ use crate::time::{Timestamp, duration_nanos};
 /// What a set costs beside its permits: its place, and its number when it is given back.
 const SET_BYTES: usize = 112;
 
-/// The share of the budget that places of sets may take: a half, so that a flood of keys cannot use up for ever
-/// what later keys need for their permits.
+/// The share of the budget that places of sets may take: a half, so that a flood of keys cannot use
+/// up for ever what later keys need for their permits.
 const SET_SHARE: usize = 2;
 
 /// Places are created 2^9 at a time: 56 KiB of the budget.
@@ -49,13 +54,14 @@ const CAPACITY_FIRST: usize = 4;
 /// All sets of permits of one key table, within a number of bytes.
 pub struct Permits {
     bytes: usize,
-    /// Bytes taken: places that exist, and the capacity of every set. Relaxed: a count that guards no other data;
-    /// additions go through [`Permits::take_bytes`], which never passes the budget.
+    /// Bytes taken: places that exist, and the capacity of every set. Relaxed: a count that guards
+    /// no other data; additions go through [`Permits::take_bytes`], which never passes the budget.
     bytes_taken: AtomicUsize,
     sets: Segments<Mutex<Set>, SET_SEGMENT_BITS>,
     places: Mutex<Places>,
     set_shares: Shares,
-    /// Shares of the half of the budget that sets cannot take. Several namespaces share that; one alone has all that is left.
+    /// Shares of the half of the budget that sets cannot take. Several namespaces share that; one
+    /// alone has all that is left.
     permit_shares: Shares,
 }
 
@@ -71,7 +77,8 @@ struct Set {
     expiries: Expiries,
 }
 
-/// Names one set of a [`Permits`], until it is reclaimed; afterwards it is stale and every call says so.
+/// Names one set of a [`Permits`], until it is reclaimed; afterwards it is stale and every call
+/// says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermitsHandle(Handle);
 
@@ -81,8 +88,8 @@ impl PermitsHandle {
         self.0.to_bits()
     }
 
-    /// The handle with these bits; `None` if no handle has them. Bits that no [`Permits`] gave out make a stale
-    /// handle or name somebody's set, as a pointer would.
+    /// The handle with these bits; `None` if no handle has them. Bits that no [`Permits`] gave out
+    /// make a stale handle or name somebody's set, as a pointer would.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match Handle::from_bits(bits) {
             Some(handle) => Some(Self(handle)),
@@ -109,7 +116,8 @@ impl PermitSlot {
 /// Why no permit was handed out; the set is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermitsRefusal {
-    /// As many are held as there may be: [`Verdict::Wait`], or [`Verdict::Never`] if the limit is 0.
+    /// As many are held as there may be: [`Verdict::Wait`], or [`Verdict::Never`] if the limit
+    /// is 0.
     Verdict(Verdict),
     /// The set was reclaimed.
     Stale,
@@ -117,15 +125,16 @@ pub enum PermitsRefusal {
     Full,
 }
 
-/// How long a refused caller waits before its first retry, where a permit comes back every `interval`: that long,
-/// but at least 10 ms and at most 1 s.
+/// How long a refused caller waits before its first retry, where a permit comes back every
+/// `interval`: that long, but at least 10 ms and at most 1 s.
 pub fn retry_hint(interval: Duration) -> Duration {
     interval.clamp(Duration::from_millis(10), Duration::from_secs(1))
 }
 
 impl Permits {
-    /// Sets of permits that together take at most `bytes` bytes, and one part in ten thousand for finding them. An
-    /// unused budget costs nothing. Half of it may go into places of 112 bytes a set; 0 creates no set.
+    /// Sets of permits that together take at most `bytes` bytes, and one part in ten thousand for
+    /// finding them. An unused budget costs nothing. Half of it may go into places of 112 bytes a
+    /// set; 0 creates no set.
     pub fn new(bytes: usize) -> Self {
         let sets_max = (bytes / SET_SHARE / SET_BYTES).min(u32::MAX as usize);
         Self {
@@ -138,7 +147,8 @@ impl Permits {
         }
     }
 
-    /// Divides the budget among so many namespaces that have permits. Until then one may use all of it.
+    /// Divides the budget among so many namespaces that have permits. Until then one may use all of
+    /// it.
     pub(crate) fn divide(&self, owners: usize) {
         self.set_shares.divide(owners);
         self.permit_shares.divide(owners);
@@ -205,8 +215,8 @@ impl Permits {
         self.bytes_taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a permit would be handed out at `now`; if not, until the earliest expiry that makes room. `None` if
-    /// the handle is stale. Changes nothing.
+    /// Whether a permit would be handed out at `now`; if not, until the earliest expiry that makes
+    /// room. `None` if the handle is stale. Changes nothing.
     pub fn decide(&self, set: PermitsHandle, concurrency: &Concurrency, now: Timestamp) -> Option<Verdict> {
         self.with(set, |set| set.verdict(concurrency, now))
     }
@@ -252,7 +262,8 @@ impl Permits {
         Ok(PermitSlot { index, stamp, expires })
     }
 
-    /// Makes room for another permit below the limit: doubles it up to the limit, or else makes room for one.
+    /// Makes room for another permit below the limit: doubles it up to the limit, or else makes
+    /// room for one.
     fn grow(
         &self,
         owner: Owner,
@@ -280,8 +291,8 @@ impl Permits {
         self.give_back_bytes(bytes);
     }
 
-    /// Gives a permit back. `true` the first time, also after its expiry as long as nobody has its place; `false`
-    /// if it was given back before or somebody has, or if the handle is stale.
+    /// Gives a permit back. `true` the first time, also after its expiry as long as nobody has its
+    /// place; `false` if it was given back before or somebody has, or if the handle is stale.
     pub fn release(&self, set: PermitsHandle, permit: PermitSlot, _now: Timestamp) -> bool {
         self.with(set, |set| set.expiries.remove(permit.index, permit.stamp, permit.expires)).unwrap_or(false)
     }
@@ -291,8 +302,8 @@ impl Permits {
         self.with(set, |set| u64::from(set.expiries.len() - set.expiries.expired(set.clamp(now))))
     }
 
-    /// The first instant at which no permit is held any more, if none is handed out or given back; `now` if none
-    /// is held. `None` if the handle is stale.
+    /// The first instant at which no permit is held any more, if none is handed out or given back;
+    /// `now` if none is held. `None` if the handle is stale.
     pub fn reset_at(&self, set: PermitsHandle, now: Timestamp) -> Option<Timestamp> {
         self.with(set, |set| match set.expiries.max() {
             Some(expires) if expires > set.clamp(now) => Timestamp::from_nanos(expires),
@@ -300,12 +311,13 @@ impl Permits {
         })
     }
 
-    /// The mean time between two permits that come back, estimated from how long the permits that are held now have
-    /// been held: twice their median age, divided by their number. A permit of a crashed caller, which never comes
-    /// back, hardly moves the median. `None` if none is held or the handle is stale.
+    /// The mean time between two permits that come back, estimated from how long the permits that
+    /// are held now have been held: twice their median age, divided by their number. A permit of a
+    /// crashed caller, which never comes back, hardly moves the median. `None` if none is held or
+    /// the handle is stale.
     ///
-    /// Twice, because the callers in progress are on average half done: exact where all hold equally long, and
-    /// 1.4 times too long where the times are exponentially distributed.
+    /// Twice, because the callers in progress are on average half done: exact where all hold
+    /// equally long, and 1.4 times too long where the times are exponentially distributed.
     pub fn release_interval(
         &self,
         set: PermitsHandle,
@@ -322,19 +334,20 @@ impl Permits {
         })?
     }
 
-    /// Whether from `now` on the set answers as one that never handed out a permit. A stale handle is drained.
+    /// Whether from `now` on the set answers as one that never handed out a permit. A stale handle
+    /// is drained.
     pub fn is_drained(&self, set: PermitsHandle, now: Timestamp) -> bool {
         self.with(set, |set| set.is_drained(now)).unwrap_or(true)
     }
 
-    /// Reclaims the set if it [is drained](Permits::is_drained), so that no acquisition comes in between; whether
-    /// the handle is stale afterwards.
+    /// Reclaims the set if it [is drained](Permits::is_drained), so that no acquisition comes in
+    /// between; whether the handle is stale afterwards.
     pub fn reclaim_if_drained(&self, set: PermitsHandle, now: Timestamp) -> bool {
         self.reclaim_if(set, |set| set.is_drained(now))
     }
 
-    /// Reclaims the set with whatever is held, as after losing the race to create it. Does nothing if the handle is
-    /// stale.
+    /// Reclaims the set with whatever is held, as after losing the race to create it. Does nothing
+    /// if the handle is stale.
     pub fn reclaim(&self, set: PermitsHandle) {
         self.reclaim_if(set, |_| true);
     }
@@ -374,8 +387,8 @@ impl Set {
         Self { generation: 1, owner: Owner::NONE, last: 0, expiries: Expiries::default() }
     }
 
-    /// `now`, or the last acquisition if that is later; never the last instant there is, so that what lasts until
-    /// then is held for good.
+    /// `now`, or the last acquisition if that is later; never the last instant there is, so that
+    /// what lasts until then is held for good.
     fn clamp(&self, now: Timestamp) -> u64 {
         now.as_nanos().min(u64::MAX - 1).max(self.last)
     }
@@ -385,8 +398,8 @@ impl Set {
         if limit == 0 {
             return Verdict::Never { largest: 0 };
         }
-        // Of all permits, expired or not, this many must have expired for there to be room: the last of them
-        // decides.
+        // Of all permits, expired or not, this many must have expired for there to be room: the
+        // last of them decides.
         let Some(over) = u64::from(self.expiries.len()).checked_sub(limit) else { return Verdict::Admit };
         match self.expiries.nth(over as u32) {
             Some(expires) if expires > self.clamp(now) => {

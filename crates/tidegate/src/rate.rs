@@ -1,4 +1,5 @@
-//! Rates as exact ratios: units over a span of time, never rounded to a whole number of nanoseconds.
+//! Rates as exact ratios: units over a span of time, never rounded to a whole number of
+//! nanoseconds.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -51,7 +52,8 @@ impl Rate {
         let span = NonZeroU64::new(per_ns)
             .filter(|_| per <= Self::PER_MAX)
             .ok_or_else(|| RateError::Span(text()))?;
-        // One unit a nanosecond is the fastest: beyond it an instant no longer tells two units apart.
+        // One unit a nanosecond is the fastest: beyond it an instant no longer tells two units
+        // apart.
         if units > per_ns {
             return Err(RateError::TooFast(text()));
         }
@@ -147,9 +149,10 @@ const SPAN_UNIT_ALIASES: [(&str, &str); 13] = [
     ("weeks", "w"),
 ];
 
-/// A span of time written as a whole number and a unit (`250ms`, `10m`, `1d`); the number may be left out and
-/// is then 1. Several parts may follow each other (`1h30m`). Units from a second on have longer names too: `sec`, `min`,
-/// `hour`, `day`, `week`, and `second`, `minute`, in singular or plural. `None` if it is not of that form or overflows.
+/// A span of time written as a whole number and a unit (`250ms`, `10m`, `1d`); the number may be
+/// left out and is then 1. Several parts may follow each other (`1h30m`). Units from a second on
+/// have longer names too: `sec`, `min`, `hour`, `day`, `week`, and `second`, `minute`, in singular
+/// or plural. `None` if it is not of that form or overflows.
 pub fn parse_span(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total: u64 = 0;

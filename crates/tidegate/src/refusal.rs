@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use crate::time::Timestamp;
 
-/// Who refused: what the caller was promised, what a part of the store can do, or what the system can bear.
+/// Who refused: what the caller was promised, what a part of the store can do, or what the system
+/// can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plane {
     /// A limit denied: the caller is over what it was promised.
@@ -37,8 +38,8 @@ impl fmt::Display for Plane {
     }
 }
 
-/// Why a request was refused. The list is closed and stable: it is the same in bodies, gRPC details, RESP
-/// errors, logs and metric labels.
+/// Why a request was refused. The list is closed and stable: it is the same in bodies, gRPC
+/// details, RESP errors, logs and metric labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// A limit over less than an hour is used up.
@@ -212,8 +213,8 @@ pub struct Violated<'a> {
     pub retry: Retry,
     /// The largest number of units it ever admits at once.
     pub limit: u64,
-    /// The units that were left; 0 while the key is blocked, and for a request without a counter because it lacks
-    /// an attribute.
+    /// The units that were left; 0 while the key is blocked, and for a request without a counter
+    /// because it lacks an attribute.
     pub remaining: u64,
     /// The span the limit counts over; `None` where there is none (concurrency).
     pub window: Option<Duration>,
@@ -221,7 +222,8 @@ pub struct Violated<'a> {
 
 /// A refused request: the limit that binds longest, and all that were violated.
 ///
-/// Borrows from the request and the policy, so that refusing copies no text; [`Refusal::into_owned`] keeps it.
+/// Borrows from the request and the policy, so that refusing copies no text;
+/// [`Refusal::into_owned`] keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal<'a> {
     /// The namespace of the request.
@@ -234,8 +236,8 @@ pub struct Refusal<'a> {
     pub detail: Option<Cow<'a, str>>,
     /// How long to wait before the first retry where `retry` names no instant ([`Retry::Backoff`]).
     pub retry_hint: Option<Duration>,
-    /// The IANA name of the time zone in which the limit that binds longest has its civil windows; `None` for limits
-    /// without.
+    /// The IANA name of the time zone in which the limit that binds longest has its civil windows;
+    /// `None` for limits without.
     pub civil_zone: Option<Cow<'a, str>>,
 }
 

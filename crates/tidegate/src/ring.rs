@@ -1,30 +1,34 @@
 //! The instants behind [`Rolling`]: never more than N units in *any* window.
 //!
-//! A ring keeps one instant of 4 bytes for each unit charged within the window. Whether there is room is one
-//! comparison: of the N newest instants, has the oldest left the window? A refusal therefore reads one cache
-//! line and one instant, writes nothing and takes no lock; any number of threads refuse side by side. A charge is
-//! made under the ring's own lock.
+//! A ring keeps one instant of 4 bytes for each unit charged within the window. Whether there is
+//! room is one comparison: of the N newest instants, has the oldest left the window? A refusal
+//! therefore reads one cache line and one instant, writes nothing and takes no lock; any number of
+//! threads refuse side by side. A charge is made under the ring's own lock.
 //!
 //! Guarantees, with N the limit passed in the call and W its window:
 //!
-//! - At no instant `t` are more than N units admitted in `(t - W, t]`, whatever the threads, as long as N stays.
-//!   No count is lost.
-//! - Instants are rounded up to a tick of at most one nanosecond or a 2^30th of W, so a unit leaves the window
-//!   never early, and late by less than that tick.
-//! - Time does not go back: a `now` earlier than the last charge counts as the instant of that charge. A jump
-//!   ahead frees at most what one window holds.
-//! - N is no part of the ring: raised, it admits the difference at once; lowered, it refuses until enough has left,
-//!   and forgets nothing meanwhile. A changed window applies at once to every unit that is still recorded; a longer
-//!   one cannot bring back units that were dropped because they had left the shorter one.
-//! - Refused is unchanged. A charge that is undone before anything else happened leaves the ring as it was.
+//! - At no instant `t` are more than N units admitted in `(t - W, t]`, whatever the threads, as
+//!   long as N stays. No count is lost.
+//! - Instants are rounded up to a tick of at most one nanosecond or a 2^30th of W, so a unit leaves
+//!   the window never early, and late by less than that tick.
+//! - Time does not go back: a `now` earlier than the last charge counts as the instant of that
+//!   charge. A jump ahead frees at most what one window holds.
+//! - N is no part of the ring: raised, it admits the difference at once; lowered, it refuses until
+//!   enough has left, and forgets nothing meanwhile. A changed window applies at once to every unit
+//!   that is still recorded; a longer one cannot bring back units that were dropped because they
+//!   had left the shorter one.
+//! - Refused is unchanged. A charge that is undone before anything else happened leaves the ring as
+//!   it was.
 //!
-//! Why a lock: the lock-free ring this grew from loses counts under contention, and a repaired one that does not
-//! pays two contended cache lines for each charge, 400 to 490 ns with two threads where a lock costs 158 ns. What
-//! must not contend is refusing, since that is what a flood consists of.
+//! Why a lock: the lock-free ring this grew from loses counts under contention, and a repaired one
+//! that does not pays two contended cache lines for each charge, 400 to 490 ns with two threads
+//! where a lock costs 158 ns. What must not contend is refusing, since that is what a flood
+//! consists of.
 //!
-//! How: a ring is a header of one cache line (`ring/header.rs`: a sequence lock), and a range in a slab of instants
-//! (`ring/arena.rs`). Ranges grow by doubling and shrink when a lowered limit leaves them mostly empty. Headers and
-//! slab are never freed while [`Rings`] lives, only reused; a [`RingHandle`] names the use as well as the place.
+//! How: a ring is a header of one cache line (`ring/header.rs`: a sequence lock), and a range in a
+//! slab of instants (`ring/arena.rs`). Ranges grow by doubling and shrink when a lowered limit
+//! leaves them mostly empty. Headers and slab are never freed while [`Rings`] lives, only reused; a
+//! [`RingHandle`] names the use as well as the place.
 
 mod arena;
 mod entries;
@@ -56,7 +60,8 @@ use crate::shares::Owner;
 use crate::sync::{Ordering, fence};
 use crate::time::Timestamp;
 
-/// How many times its own size a limit may be in debt after reports: a ring keeps at most twice the limit.
+/// How many times its own size a limit may be in debt after reports: a ring keeps at most twice the
+/// limit.
 pub const RING_DEBT_LIMITS: u64 = 1;
 
 /// The instants a ring has room for at first; most keys never need more.
@@ -65,7 +70,8 @@ const CAPACITY_FIRST: u64 = 8;
 /// A range this many times larger than what is needed is exchanged for a smaller one.
 const SHRINK_FACTOR: u64 = 4;
 
-/// Marks the stamp of a charge whose undoing takes up again instants that are outside of the ring's span.
+/// Marks the stamp of a charge whose undoing takes up again instants that are outside of the ring's
+/// span.
 const STAMP_REACHES_BACK: u64 = 1;
 
 /// A stamp no change ever leaves.
@@ -73,13 +79,15 @@ const STAMP_NONE: u64 = u64::MAX;
 
 /// All rings of one key table, within a number of bytes.
 ///
-/// Memory is taken from the system as rings need it and kept for reuse until the `Rings` are dropped.
+/// Memory is taken from the system as rings need it and kept for reuse until the `Rings` are
+/// dropped.
 #[derive(Debug)]
 pub struct Rings {
     space: Space,
 }
 
-/// Names one ring of a [`Rings`], until it is reclaimed; afterwards it is stale and every call says so.
+/// Names one ring of a [`Rings`], until it is reclaimed; afterwards it is stale and every call says
+/// so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RingHandle(Handle);
 
@@ -89,8 +97,8 @@ impl RingHandle {
         self.0.to_bits()
     }
 
-    /// The handle with these bits; `None` if no handle has them. Bits that no [`Rings`] gave out make a stale
-    /// handle or name somebody's ring, as a pointer would.
+    /// The handle with these bits; `None` if no handle has them. Bits that no [`Rings`] gave out
+    /// make a stale handle or name somebody's ring, as a pointer would.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match Handle::from_bits(bits) {
             Some(handle) => Some(Self(handle)),
@@ -120,8 +128,8 @@ struct Before {
 }
 
 impl RingCharge {
-    /// The instant the units count from: `now` of the charge, or the instant of an earlier charge if that was
-    /// later.
+    /// The instant the units count from: `now` of the charge, or the instant of an earlier charge
+    /// if that was later.
     pub const fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at)
     }
@@ -144,8 +152,9 @@ pub enum RingRefusal {
 }
 
 impl Rings {
-    /// Rings that together take at most `bytes` bytes, and one part in ten thousand for finding them. An unused
-    /// budget costs nothing. Half of it may go into headers of 112 bytes a ring; 0 creates no ring.
+    /// Rings that together take at most `bytes` bytes, and one part in ten thousand for finding
+    /// them. An unused budget costs nothing. Half of it may go into headers of 112 bytes a ring; 0
+    /// creates no ring.
     pub fn new(bytes: usize) -> Self {
         Self { space: Space::new(bytes) }
     }
@@ -160,7 +169,8 @@ impl Rings {
         self.space.bytes_used()
     }
 
-    /// Divides the budget among so many namespaces that have rings. Until then one may use all of it.
+    /// Divides the budget among so many namespaces that have rings. Until then one may use all of
+    /// it.
     pub(crate) fn divide(&self, owners: usize) {
         self.space.divide(owners);
     }
@@ -187,8 +197,8 @@ impl Rings {
         header.read(|record| judge(ring, record, self.entries(record), rolling, cost, now)).0
     }
 
-    /// Charges `cost`, all of it or nothing, if it is admitted at `now`. A refusal writes nothing and takes no
-    /// lock, as [`Rings::decide`].
+    /// Charges `cost`, all of it or nothing, if it is admitted at `now`. A refusal writes nothing
+    /// and takes no lock, as [`Rings::decide`].
     #[inline]
     pub fn admit(
         &self,
@@ -238,8 +248,9 @@ impl Rings {
         }
     }
 
-    /// Charges `cost` at `now` whether or not there is room, as for work that is already done. At most
-    /// [`RING_DEBT_LIMITS`] further limits are booked; [`RingCharge::units`] says how much was.
+    /// Charges `cost` at `now` whether or not there is room, as for work that is already done. At
+    /// most [`RING_DEBT_LIMITS`] further limits are booked; [`RingCharge::units`] says how much
+    /// was.
     pub fn charge(
         &self,
         ring: RingHandle,
@@ -267,8 +278,9 @@ impl Rings {
 
     /// Takes the units of `charge` out again; whether all of them were still there.
     ///
-    /// If nothing came after the charge, every later call answers as if it had not been made. Otherwise exactly
-    /// its units go, the later ones stay, and time still does not go back behind the last charge.
+    /// If nothing came after the charge, every later call answers as if it had not been made.
+    /// Otherwise exactly its units go, the later ones stay, and time still does not go back behind
+    /// the last charge.
     pub fn undo(&self, ring: RingHandle, charge: &RingCharge, _now: Timestamp) -> bool {
         if charge.units == 0 {
             return true;
@@ -305,8 +317,8 @@ impl Rings {
         count > 0
     }
 
-    /// Units used at `now`, above the limit when in debt or when the limit was lowered; `None` if the handle is
-    /// stale. O(log n).
+    /// Units used at `now`, above the limit when in debt or when the limit was lowered; `None` if
+    /// the handle is stale. O(log n).
     pub fn used(&self, ring: RingHandle, rolling: &Rolling, now: Timestamp) -> Option<u64> {
         self.look(ring, rolling, |seen| u64::from(seen.used(now)))
     }
@@ -316,14 +328,14 @@ impl Rings {
         Some(rolling.limit().saturating_sub(self.used(ring, rolling, now)?))
     }
 
-    /// The first instant at which nothing is used any more, if nothing else is charged; `now` if nothing is;
-    /// `None` if the handle is stale.
+    /// The first instant at which nothing is used any more, if nothing else is charged; `now` if
+    /// nothing is; `None` if the handle is stale.
     pub fn reset_at(&self, ring: RingHandle, rolling: &Rolling, now: Timestamp) -> Option<Timestamp> {
         self.look(ring, rolling, |seen| seen.reset_at(now))
     }
 
-    /// Whether from `now` on the ring answers as one that was never charged, under the window of its last
-    /// charge. A stale handle is drained.
+    /// Whether from `now` on the ring answers as one that was never charged, under the window of
+    /// its last charge. A stale handle is drained.
     pub fn is_drained(&self, ring: RingHandle, now: Timestamp) -> bool {
         let Some(header) = self.space.header(ring.0.index()) else { return true };
         let (drained, _) = header.read(|record| {
@@ -333,14 +345,14 @@ impl Rings {
         drained
     }
 
-    /// Reclaims the ring if it [is drained](Rings::is_drained), so that no charge comes in between; whether the
-    /// handle is stale afterwards.
+    /// Reclaims the ring if it [is drained](Rings::is_drained), so that no charge comes in between;
+    /// whether the handle is stale afterwards.
     pub fn reclaim_if_drained(&self, ring: RingHandle, now: Timestamp) -> bool {
         self.reclaim_if(ring, |seen| seen.is_drained(now))
     }
 
-    /// Reclaims the ring with whatever is used, as after losing the race to create it. Does nothing if the handle
-    /// is stale.
+    /// Reclaims the ring with whatever is used, as after losing the race to create it. Does nothing
+    /// if the handle is stale.
     pub fn reclaim(&self, ring: RingHandle) {
         self.reclaim_if(ring, |_| true);
     }
@@ -384,7 +396,8 @@ impl Rings {
         Entries::new(self.space.slots(record.range), record)
     }
 
-    /// Adds `units` instants at `now`, or at the last charge if that is later, to a locked ring that has `entries`.
+    /// Adds `units` instants at `now`, or at the last charge if that is later, to a locked ring
+    /// that has `entries`.
     #[inline]
     fn push(
         &self,
@@ -404,8 +417,8 @@ impl Rings {
         } else if is_settled && surplus <= entries.len() && {
             entries.through(window).has_expired(surplus - 1, entries.last())
         } {
-            // These had left the window at the last charge already, so not even undoing that one takes them up
-            // again; but undoing an earlier one might.
+            // These had left the window at the last charge already, so not even undoing that one
+            // takes them up again; but undoing an earlier one might.
             (entries.without_oldest(surplus), STAMP_NONE)
         } else {
             (self.entries(self.make_room(&mut writer, ring, rolling, units, at)?), STAMP_NONE)
@@ -418,8 +431,8 @@ impl Rings {
         let tick = ticks.up(at);
         let (mut kept, mut reaches_back) = (found, 0);
         if found.len() > 0 && tick - found.tick(0) > SPAN_TICKS_MAX {
-            // Older than two windows, the oldest would be taken for a newer one. They stay where they are, in case
-            // this charge is undone.
+            // Older than two windows, the oldest would be taken for a newer one. They stay where
+            // they are, in case this charge is undone.
             kept = found.without_oldest(found.through(window).expired(at));
             reaches_back = STAMP_REACHES_BACK;
         }
@@ -436,8 +449,8 @@ impl Rings {
         Ok(RingCharge { at, units, ticks, stamp, before })
     }
 
-    /// Sees to it that `units` more instants of the window of `rolling` fit, without touching any that count at the
-    /// last charge or later.
+    /// Sees to it that `units` more instants of the window of `rolling` fit, without touching any
+    /// that count at the last charge or later.
     #[cold]
     #[inline(never)]
     fn make_room(
@@ -478,8 +491,8 @@ impl Rings {
         if let Some(moved) = moved.or_else(|| self.move_to(writer, ring, record, expired, needed)) {
             return Ok(moved);
         }
-        // The budget is used up. What has left the window by now makes room too; should the charge be undone, time
-        // stays where it is, so that nobody misses it.
+        // The budget is used up. What has left the window by now makes room too; should the charge
+        // be undone, time stays where it is, so that nobody misses it.
         let expired = entries.through(window).expired(at);
         if entries.len() - expired + units > entries.capacity() {
             return Err(RingRefusal::Full);
@@ -487,7 +500,8 @@ impl Rings {
         Ok(Record { last: at, ..record.without_oldest(expired) })
     }
 
-    /// Moves the instants, but for the `expired` oldest, to a range of at least `capacity`, if there is one.
+    /// Moves the instants, but for the `expired` oldest, to a range of at least `capacity`, if
+    /// there is one.
     fn move_to(
         &self,
         writer: &mut Writer<'_>,
@@ -497,8 +511,8 @@ impl Rings {
         capacity: u64,
     ) -> Option<Record> {
         let range = self.space.take_range(ring.0.index(), u32::try_from(capacity).ok()?)?;
-        // A reader of the ring that had this range before may see what is stored below; it then also sees, through
-        // this fence, that its ring has moved on.
+        // A reader of the ring that had this range before may see what is stored below; it then
+        // also sees, through this fence, that its ring has moved on.
         fence(Ordering::Release);
         let new = Record { range, span: Span { head: 0, len: old.span.len - expired }, ..old };
         let (from, to) = (self.entries(old), self.entries(new));
@@ -522,8 +536,8 @@ impl Rings {
         let new = Record { ticks, ..old.without_oldest(expired) };
         let latest_tick = ticks.up(entries.last());
         for index in expired..entries.len() {
-            // No unit was charged after the last charge, so where a finer tick shows that rounding had moved one
-            // there, it moves back.
+            // No unit was charged after the last charge, so where a finer tick shows that rounding
+            // had moved one there, it moves back.
             entries.store(index, ticks.up(seen.instant(index)).min(latest_tick));
         }
         writer.set_identity(new.generation, ticks);
@@ -533,7 +547,8 @@ impl Rings {
         Record { window, ..new }
     }
 
-    /// Takes `count` instants out, from the `from`th oldest on, and closes the gap from the shorter side.
+    /// Takes `count` instants out, from the `from`th oldest on, and closes the gap from the shorter
+    /// side.
     fn cut_out(&self, writer: &mut Writer<'_>, record: Record, from: u32, count: u32) {
         if count == 0 {
             return;
@@ -555,7 +570,8 @@ impl Rings {
     }
 }
 
-/// Whether `units` are admitted by the ring that has `record`; `None` if it is not the one `ring` names.
+/// Whether `units` are admitted by the ring that has `record`; `None` if it is not the one `ring`
+/// names.
 #[inline]
 fn judge(
     ring: RingHandle,
@@ -576,7 +592,8 @@ fn window(rolling: &Rolling) -> Window {
     Window { ns: window.as_secs() * 1_000_000_000 + u64::from(window.subsec_nanos()) }
 }
 
-/// The capacity that a limit and a cost need in the long run: instants that count, and room for the next charge.
+/// The capacity that a limit and a cost need in the long run: instants that count, and room for the
+/// next charge.
 fn settled_capacity(rolling: &Rolling, units: u32) -> u64 {
     (rolling.limit() + u64::from(units)).max(CAPACITY_FIRST)
 }

@@ -1,7 +1,7 @@
 //! Which counter a request falls on: the tuple of attributes a limit counts by.
 //!
-//! Two different tuples never give the same key. Every part is written with its length, so `a` + `b_c` and
-//! `a_b` + `c` stay apart, and a missing attribute differs from an empty one.
+//! Two different tuples never give the same key. Every part is written with its length, so `a` +
+//! `b_c` and `a_b` + `c` stay apart, and a missing attribute differs from an empty one.
 
 use core::hash::Hasher;
 
@@ -14,7 +14,8 @@ use crate::table::{KeyHash, KeyTable};
 /// A key as bytes that no other tuple of values gives: most take no allocation.
 pub type KeyBytes = SmallVec<[u8; 64]>;
 
-/// The values of the attributes a gate knows, in the order of its [`Names`]; `None` where the request lacks one.
+/// The values of the attributes a gate knows, in the order of its [`Names`]; `None` where the
+/// request lacks one.
 pub(crate) type Values<'a> = SmallVec<[Option<&'a str>; 8]>;
 
 /// The names of all attributes that some limit of a gate looks at.
@@ -62,7 +63,8 @@ impl Part {
         Self { attribute: names.intern(&part.attribute), ipv6_prefix: part.ipv6_prefix }
     }
 
-    /// The value as it is counted, for people: the network of an address, otherwise the value itself.
+    /// The value as it is counted, for people: the network of an address, otherwise the value
+    /// itself.
     pub(crate) fn shown(self, value: &str) -> std::borrow::Cow<'_, str> {
         match self.ipv6_prefix.and_then(|prefix| network_of(value, prefix)) {
             Some(network) => network.to_string().into(),
@@ -73,7 +75,8 @@ impl Part {
     fn write(self, value: &str, hasher: &mut impl Hasher) {
         let network = self.ipv6_prefix.and_then(|prefix| network_of(value, prefix));
         let bytes = network.as_ref().map_or(value.as_bytes(), AsRef::as_ref);
-        // The kind and the length first: `value` cannot be read as the end of one part and the start of the next.
+        // The kind and the length first: `value` cannot be read as the end of one part and the
+        // start of the next.
         hasher.write_u64((bytes.len() as u64) << 2 | if network.is_some() { 2 } else { 1 });
         hasher.write(bytes);
     }
@@ -108,8 +111,8 @@ pub(crate) enum Keyed {
 pub(crate) struct Scope {
     pub(crate) parts: Box<[Part]>,
     missing: Missing,
-    /// The table's hasher after the limit's identity, which tells the keys of one limit from those of another: where
-    /// the hash of every key begins.
+    /// The table's hasher after the limit's identity, which tells the keys of one limit from those
+    /// of another: where the hash of every key begins.
     start: ahash::AHasher,
 }
 

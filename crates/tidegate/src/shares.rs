@@ -1,17 +1,23 @@
-//! A bounded table divided among namespaces: none can take the places that another one is entitled to.
+//! A bounded table divided among namespaces: none can take the places that another one is entitled
+//! to.
 //!
-//! Half of the places of a table are guaranteed, in equal shares, to the namespaces that use it. The other half, the
-//! pool, goes to the first namespace that asks. So with C places and N namespaces:
+//! Half of the places of a table are guaranteed, in equal shares, to the namespaces that use it.
+//! The other half, the pool, goes to the first namespace that asks. So with C places and N
+//! namespaces:
 //!
-//! - A namespace that holds fewer than `C / 2N` places always gets another one, whatever the others do.
-//! - One namespace holds at most `C / 2 + C / 2N` places, and a namespace that is alone holds all of them.
+//! - A namespace that holds fewer than `C / 2N` places always gets another one, whatever the others
+//!   do.
+//! - One namespace holds at most `C / 2 + C / 2N` places, and a namespace that is alone holds all
+//!   of them.
 //! - Places beyond a share are not taken away again: they come back when their states end.
 //!
-//! A namespace that joins makes the shares of all smaller. Places that others held before then stay with them, so the
-//! guarantee of the newcomer counts from the instant at which they have come back.
+//! A namespace that joins makes the shares of all smaller. Places that others held before then stay
+//! with them, so the guarantee of the newcomer counts from the instant at which they have come
+//! back.
 //!
-//! [`Namespaces`] gives each namespace its [`Owner`] number, [`Shares`] counts the places of one table. Taking and giving
-//! back a place is one addition to a counter of the owner, and one to the pool's only beyond the share.
+//! [`Namespaces`] gives each namespace its [`Owner`] number, [`Shares`] counts the places of one
+//! table. Taking and giving back a place is one addition to a counter of the owner, and one to the
+//! pool's only beyond the share.
 
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
@@ -44,8 +50,9 @@ impl Owner {
 
 /// The namespaces that hold places of the tables of one process, each with its number.
 ///
-/// A number is never reused: places may belong to a namespace that a policy does not have any more. A request may name a
-/// namespace that no policy has, with a limit of its own; all of those are one owner, [`Owner::NONE`].
+/// A number is never reused: places may belong to a namespace that a policy does not have any more.
+/// A request may name a namespace that no policy has, with a limit of its own; all of those are one
+/// owner, [`Owner::NONE`].
 #[derive(Debug)]
 pub struct Namespaces {
     numbers: RwLock<HashMap<Box<str>, Owner, ahash::RandomState>>,
@@ -60,7 +67,8 @@ impl Namespaces {
         Self { numbers: RwLock::new(HashMap::with_hasher(hasher)), has_unnamed: AtomicBool::new(false) }
     }
 
-    /// The number of a namespace, a new one at its first mention; the last one when [`Owner::MAX`] are in use.
+    /// The number of a namespace, a new one at its first mention; the last one when [`Owner::MAX`]
+    /// are in use.
     pub fn owner(&self, namespace: &str) -> Owner {
         // Every change is one insertion, so a panic elsewhere leaves the map whole.
         let known = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +89,8 @@ impl Namespaces {
         self.numbers.read().unwrap_or_else(PoisonError::into_inner).get(namespace).copied()
     }
 
-    /// The number of a namespace that a request names; [`Owner::NONE`], and one owner more, if it has none.
+    /// The number of a namespace that a request names; [`Owner::NONE`], and one owner more, if it
+    /// has none.
     pub fn find(&self, namespace: &str) -> Owner {
         self.known(namespace).unwrap_or_else(|| {
             if !self.has_unnamed.load(Ordering::Relaxed) {
@@ -103,15 +112,15 @@ const SEGMENT_BITS: u32 = 6;
 
 /// How many places of one table each namespace holds.
 ///
-/// Its atomics are not `crate::sync`'s: nothing is published through them, so they add no interleaving that could change an
-/// answer.
+/// Its atomics are not `crate::sync`'s: nothing is published through them, so they add no
+/// interleaving that could change an answer.
 pub struct Shares {
     places: u64,
-    /// The share of one namespace. Relaxed, as all counters here: they guard no other data. A place is only ever held
-    /// with the table's own means, a lock or a compare-and-swap.
+    /// The share of one namespace. Relaxed, as all counters here: they guard no other data. A place
+    /// is only ever held with the table's own means, a lock or a compare-and-swap.
     guaranteed: AtomicU64,
-    /// Places that are held beyond shares; a two's complement number, since a changed share is counted while others
-    /// take places.
+    /// Places that are held beyond shares; a two's complement number, since a changed share is
+    /// counted while others take places.
     borrowed: AtomicU64,
     held: Segments<AtomicU64, SEGMENT_BITS>,
     /// Serialises [`Shares::divide`].
@@ -119,7 +128,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// `places` places, held by nobody. Until they are [divided](Shares::divide), all of them are the pool's.
+    /// `places` places, held by nobody. Until they are [divided](Shares::divide), all of them are
+    /// the pool's.
     pub fn new(places: u64) -> Self {
         Self {
             places,
@@ -150,8 +160,8 @@ impl Shares {
         self.guaranteed() > 0
     }
 
-    /// Divides half of the places among `owners`, or nothing if there is only one; nothing changes if the shares stay the
-    /// same.
+    /// Divides half of the places among `owners`, or nothing if there is only one; nothing changes
+    /// if the shares stay the same.
     pub fn divide(&self, owners: usize) {
         let _only_me = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
         // Counters are made here, so that taking a place allocates nothing.
@@ -171,8 +181,9 @@ impl Shares {
                 sum + counters.map(|held| held.load(Ordering::Relaxed).saturating_sub(share)).sum::<u64>()
             })
         };
-        // Places that are taken meanwhile are counted by the new share, which is in force already; so what is
-        // computed here may be off by as many as were taken during these lines, until the next division.
+        // Places that are taken meanwhile are counted by the new share, which is in force already;
+        // so what is computed here may be off by as many as were taken during these lines, until
+        // the next division.
         self.borrowed.store(beyond(share), Ordering::Relaxed);
     }
 
@@ -185,14 +196,15 @@ impl Shares {
             return true;
         }
         let now = held.fetch_sub(count, Ordering::Relaxed);
-        // Others of this owner may have come in between: what this call changed is not what it wanted.
+        // Others of this owner may have come in between: what this call changed is not what it
+        // wanted.
         let changed = now.saturating_sub(share) - (now - count).saturating_sub(share);
         self.borrowed.fetch_add(wanted.wrapping_sub(changed), Ordering::Relaxed);
         false
     }
 
-    /// Takes `count` places for `owner` if it may have them; while only one owner has any, it may have as many as the table
-    /// itself finds.
+    /// Takes `count` places for `owner` if it may have them; while only one owner has any, it may
+    /// have as many as the table itself finds.
     pub(crate) fn take_within(&self, owner: Owner, count: u64) -> bool {
         if self.is_divided() {
             return self.take(owner, count);
@@ -201,7 +213,8 @@ impl Shares {
         true
     }
 
-    /// Takes `count` places for `owner` also where it may not have them, as for states from before a restart.
+    /// Takes `count` places for `owner` also where it may not have them, as for states from before
+    /// a restart.
     pub fn take_anyway(&self, owner: Owner, count: u64) {
         let share = self.guaranteed();
         let before = self.counter(owner).fetch_add(count, Ordering::Relaxed);

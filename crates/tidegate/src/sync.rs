@@ -1,7 +1,7 @@
 //! Atomics and locks: std and portable-atomic, or loom's under `--cfg tidegate_loom`.
 //!
-//! loom has no 128-bit atomic; there it is a cell behind loom's lock, which explores the same interleavings of
-//! whole-word operations.
+//! loom has no 128-bit atomic; there it is a cell behind loom's lock, which explores the same
+//! interleavings of whole-word operations.
 
 #[cfg(not(tidegate_loom))]
 pub(crate) use portable_atomic::{
@@ -21,8 +21,8 @@ pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(tidegate_loom)]
 pub(crate) use loom::thread::yield_now;
 
-/// Locks `mutex`, going on with the value a panicking thread left: every critical section in this crate leaves
-/// its data whole at each step.
+/// Locks `mutex`, going on with the value a panicking thread left: every critical section in this
+/// crate leaves its data whole at each step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,

@@ -1,28 +1,34 @@
 //! The bounded concurrent table of keyed state: 16 bytes a key, however long the key.
 //!
-//! **What it is.** An array of 16-byte words, four to a cache line. A word holds a tag (44 bits of a seeded hash of
-//! the key), the number of the spec that reads its state (20 bits), and the state (64 bits). A key may stand in
-//! any of the eight words of its two lines, and stands in at most one of them.
+//! **What it is.** An array of 16-byte words, four to a cache line. A word holds a tag (44 bits of
+//! a seeded hash of the key), the number of the spec that reads its state (20 bits), and the state
+//! (64 bits). A key may stand in any of the eight words of its two lines, and stands in at most one
+//! of them.
 //!
-//! **What it guarantees.** It never grows: the bytes are set when it is made. A word changes only as a whole, by a
-//! 128-bit compare-and-swap, so whose word it is and what it says are never mixed up. A key that still matters is
-//! never pushed out: when all its words are taken by states that have not drained, the newcomer is told that the
-//! table is full and when the first of them drains.
+//! **What it guarantees.** It never grows: the bytes are set when it is made. A word changes only
+//! as a whole, by a 128-bit compare-and-swap, so whose word it is and what it says are never mixed
+//! up. A key that still matters is never pushed out: when all its words are taken by states that
+//! have not drained, the newcomer is told that the table is full and when the first of them drains.
 //!
-//! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word is simply
-//! overwritten by the next newcomer. A flood of unique keys costs neither memory nor what is already counted.
+//! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word
+//! is simply overwritten by the next newcomer. A flood of unique keys costs neither memory nor what
+//! is already counted.
 //!
-//! The numbers of specs are the one thing that a pass over the table collects: see [`KeyTable::reclaim_spec_numbers`].
+//! The numbers of specs are the one thing that a pass over the table collects: see
+//! [`KeyTable::reclaim_spec_numbers`].
 //!
-//! **How a key stays single.** Charges to a key that is present are a compare-and-swap of its word. A newcomer takes
-//! its word under one of 64 locks chosen by the key, after looking once more: two threads that bring the same
-//! new key cannot both insert it. Words are never moved, so a reader never misses a key that is there.
+//! **How a key stays single.** Charges to a key that is present are a compare-and-swap of its word.
+//! A newcomer takes its word under one of 64 locks chosen by the key, after looking once more: two
+//! threads that bring the same new key cannot both insert it. Words are never moved, so a reader
+//! never misses a key that is there.
 //!
-//! Rings of [`crate::algorithm::Rolling`] and permits of [`crate::algorithm::Concurrency`] are kept beside the words in
-//! [`Rings`] and [`Permits`], within the same byte budget; the state in the word is their handle.
+//! Rings of [`crate::algorithm::Rolling`] and permits of [`crate::algorithm::Concurrency`] are kept
+//! beside the words in [`Rings`] and [`Permits`], within the same byte budget; the state in the
+//! word is their handle.
 //!
-//! Two keys share a counter when their hashes agree in tag and line: 64 bits for a table of 64 MiB, one such pair
-//! in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such keys.
+//! Two keys share a counter when their hashes agree in tag and line: 64 bits for a table of 64 MiB,
+//! one such pair in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such
+//! keys.
 
 mod blocks;
 mod carried_specs;
@@ -71,7 +77,8 @@ const TAG_SHIFT: u32 = STATE_BITS + SPEC_BITS;
 /// What the table does with a new key when every word it may take still matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The request is refused with reason `table_full`, to come back when the first of those words drains.
+    /// The request is refused with reason `table_full`, to come back when the first of those words
+    /// drains.
     #[default]
     Refuse,
     /// The request is admitted by that limit and not counted.
@@ -81,14 +88,15 @@ pub enum WhenFull {
 /// The size and the seed of a [`KeyTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct TableConfig {
-    /// All bytes of keyed state: words, rings and permits. Default 64 MiB, two million keys; at least [`TableConfig::BYTES_MIN`].
+    /// All bytes of keyed state: words, rings and permits. Default 64 MiB, two million keys; at
+    /// least [`TableConfig::BYTES_MIN`].
     pub bytes: usize,
     /// How much of `bytes` is set aside for rings and permits, in percent; default 25, at most 90.
     pub ring_share_percent: u8,
     /// What happens to a new key when there is no room.
     pub when_full: WhenFull,
-    /// The seed of the key hash. It must come from a random source wherever strangers choose keys; the same seed
-    /// gives the same placement.
+    /// The seed of the key hash. It must come from a random source wherever strangers choose keys;
+    /// the same seed gives the same placement.
     pub seed: [u64; 4],
 }
 
@@ -113,8 +121,9 @@ pub struct TableStats {
     pub bytes: usize,
     /// Words in the table.
     pub slots: usize,
-    /// Words that hold a state that has not drained. Exact until 4096 words have been taken and in tables of at most
-    /// [`KeyTable::SAMPLE_LINES`] lines, otherwise estimated from a sample of so many.
+    /// Words that hold a state that has not drained. Exact until 4096 words have been taken and in
+    /// tables of at most [`KeyTable::SAMPLE_LINES`] lines, otherwise estimated from a sample of so
+    /// many.
     pub keys: usize,
     /// Bytes in use by rings and permits.
     pub ring_bytes: usize,
@@ -208,8 +217,9 @@ impl Entry {
     }
 }
 
-/// The latest instant that a caller is told to come back at when the table is full. Other keys may be reset or removed, and a
-/// namespace may get below its share, long before the first drain of the words that were looked at.
+/// The latest instant that a caller is told to come back at when the table is full. Other keys may
+/// be reset or removed, and a namespace may get below its share, long before the first drain of the
+/// words that were looked at.
 fn full_until_max(now: Timestamp) -> Timestamp {
     now.saturating_add(core::time::Duration::from_mins(1))
 }
@@ -319,8 +329,9 @@ impl KeyTable {
         estimated.max(counted)
     }
 
-    /// A number made of every word: equal before and after exactly when nothing was written in between, or all of it
-    /// was put back bit for bit. For tests and diagnosis; it reads the whole table.
+    /// A number made of every word: equal before and after exactly when nothing was written in
+    /// between, or all of it was put back bit for bit. For tests and diagnosis; it reads the whole
+    /// table.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for slot in 0..(self.lines * LINE) as u32 {
@@ -370,8 +381,9 @@ impl KeyTable {
     /// Looks beyond the first two lines, where a key only stands if those were full when it came.
     #[inline(never)]
     fn look_further(&self, key: KeyHash) -> Entry {
-        // Acquire: a key that its own insertion put into a further line is seen by whoever sees the flag. Whoever does
-        // not takes the key for absent, and looks again under the lock that the insertion held.
+        // Acquire: a key that its own insertion put into a further line is seen by whoever sees the
+        // flag. Whoever does not takes the key for absent, and looks again under the lock that the
+        // insertion held.
         if !self.has_spilled.load(Ordering::Acquire) {
             return Entry::NONE;
         }
@@ -386,7 +398,8 @@ impl KeyTable {
         let first = self.first + start as usize;
         let line = &self.words[first..first + LINE];
         for (slot, word) in (start..).zip(line) {
-            // Acquire: orders with the release of the exchange that wrote a ring or permit handle into the word.
+            // Acquire: orders with the release of the exchange that wrote a ring or permit handle
+            // into the word.
             let word = word.load(Ordering::Acquire);
             if word >> TAG_SHIFT == tag && word & SPEC_MASK != 0 {
                 return Some(Entry { slot, word });
@@ -395,8 +408,8 @@ impl KeyTable {
         None
     }
 
-    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says. `spec` must be pinned, or be
-    /// the one that `entry` has.
+    /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.
+    /// `spec` must be pinned, or be the one that `entry` has.
     #[inline]
     pub(crate) fn write(
         &self,
@@ -450,7 +463,8 @@ impl KeyTable {
         let near = self.nearest_of(self.lines_of(key), now);
         let choice = near.or_else(|| {
             let far = self.roomiest_of(self.further_lines_of(key), now)?;
-            // Release: before the word is written, so that whoever may find the key there looks there.
+            // Release: before the word is written, so that whoever may find the key there looks
+            // there.
             self.has_spilled.store(true, Ordering::Release);
             Some(far)
         });
@@ -459,7 +473,8 @@ impl KeyTable {
             return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
         };
         let old_owner = self.owner_of(old);
-        // A newcomer with another lock may have taken the word since: the caller looks again and comes back.
+        // A newcomer with another lock may have taken the word since: the caller looks again and
+        // comes back.
         if !self.release_backing(old, now) || self.exchange(slot, old, word).is_err() {
             self.give_back_place(owner);
             return Err(Unwritten::Moved);
@@ -472,8 +487,8 @@ impl KeyTable {
         Ok(Entry { slot, word })
     }
 
-    /// A word that may be taken: in the first line while half of it may, so that most look-ups read one line; then in
-    /// the emptier of both, so that a line fills late.
+    /// A word that may be taken: in the first line while half of it may, so that most look-ups read
+    /// one line; then in the emptier of both, so that a line fills late.
     fn nearest_of(&self, [first, second]: [u32; 2], now: Timestamp) -> Option<(u32, u128)> {
         let (choice, free) = self.free_in(first, now);
         if free as usize >= LINE / 2 {
@@ -483,10 +498,12 @@ impl KeyTable {
         if other_free > free { other } else { choice }
     }
 
-    /// A word that may be taken, in the emptiest of some lines: having a choice keeps the lines even.
+    /// A word that may be taken, in the emptiest of some lines: having a choice keeps the lines
+    /// even.
     fn roomiest_of<const N: usize>(&self, lines: [u32; N], now: Timestamp) -> Option<(u32, u128)> {
         let free = lines.map(|start| self.free_in(start, now));
-        // The last of equals is taken, so the order is reversed to prefer the line that is looked at first.
+        // The last of equals is taken, so the order is reversed to prefer the line that is looked
+        // at first.
         free.into_iter().rev().max_by_key(|(_, free)| *free).and_then(|(choice, _)| choice)
     }
 
@@ -523,7 +540,8 @@ impl KeyTable {
             return true;
         }
         let found = entry.spec().and_then(|number| self.specs.get(number));
-        // A word without a spec was never written by this table; one whose number is free has been rewritten since.
+        // A word without a spec was never written by this table; one whose number is free has been
+        // rewritten since.
         found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.is_drained(state, self, now))
     }
 
@@ -545,7 +563,8 @@ impl KeyTable {
         found.as_ref().and_then(Found::spec).map_or(now, |spec| spec.drains_at(entry.state(), self, now))
     }
 
-    /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they came to life.
+    /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they
+    /// came to life.
     fn release_backing(&self, word: u128, now: Timestamp) -> bool {
         let entry = Entry { slot: 0, word };
         let found = entry.spec().and_then(|number| self.specs.get(number));
@@ -553,8 +572,9 @@ impl KeyTable {
     }
 
     fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {
-        // AcqRel: publishes a ring or permits made before the handle in `new` to the acquire in `look`, and takes in
-        // what was published with `old`. Acquire on failure: the word seen instead is only looked up again.
+        // AcqRel: publishes a ring or permits made before the handle in `new` to the acquire in
+        // `look`, and takes in what was published with `old`. Acquire on failure: the word seen
+        // instead is only looked up again.
         self.word(slot).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
@@ -600,9 +620,9 @@ impl fmt::Debug for KeyTable {
     }
 }
 
-/// `count` words of zero. The allocator hands out zeroed pages that nobody has touched yet, and the conversion to
-/// atomics is done in place (the standard library collects a mapped `Vec` into its own buffer), so that in an
-/// optimised build memory is only used when a key arrives.
+/// `count` words of zero. The allocator hands out zeroed pages that nobody has touched yet, and the
+/// conversion to atomics is done in place (the standard library collects a mapped `Vec` into its
+/// own buffer), so that in an optimised build memory is only used when a key arrives.
 #[cfg(not(tidegate_loom))]
 fn zeroed_words(count: usize) -> Box<[AtomicU128]> {
     vec![0_u128; count].into_iter().map(AtomicU128::new).collect::<Vec<_>>().into_boxed_slice()

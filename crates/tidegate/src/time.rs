@@ -1,8 +1,8 @@
 //! Instants: nanoseconds since the Unix epoch, and the arithmetic that never wraps.
 //!
-//! A [`Timestamp`] is what every decision takes as `now`. A process makes one from a wall-clock anchor read
-//! once at start plus monotonic time since then, so that it does not step while the process lives; nothing
-//! here assumes that it never does. Subtraction and addition saturate.
+//! A [`Timestamp`] is what every decision takes as `now`. A process makes one from a wall-clock
+//! anchor read once at start plus monotonic time since then, so that it does not step while the
+//! process lives; nothing here assumes that it never does. Subtraction and addition saturate.
 
 use core::fmt;
 use core::time::Duration;

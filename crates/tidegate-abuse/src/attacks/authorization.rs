@@ -12,7 +12,8 @@ use crate::{grpc, http1, http2};
 const TOKEN: &str = "a-token-of-the-suite-with-room";
 /// The SHA-256 of nothing.
 const EMPTY_HASH: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// Guesses that are sent on one connection, for at most so long, and those of them that may be answered.
+/// Guesses that are sent on one connection, for at most so long, and those of them that may be
+/// answered.
 const GUESSES: usize = 2_000;
 const GUESS_TIME: Duration = Duration::from_secs(3);
 const GUESSES_ANSWERED_MAX: usize = 100;
@@ -137,7 +138,8 @@ pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
             break;
         }
         for _ in 0..10 {
-            // A connection that is closed answers no more, and one that is slowed down answers a few.
+            // A connection that is closed answers no more, and one that is slowed down answers a
+            // few.
             if began.elapsed() > GUESS_TIME || connection.value().is_err() {
                 break 'guesses;
             }

@@ -92,7 +92,8 @@ pub(crate) fn renegotiation(context: &AttackContext) -> AttackResult {
     if !text.contains("RENEGOTIATING") {
         return Err(Failure::Unfinished(format!("openssl did not ask for a renegotiation: {}", text.trim())));
     }
-    // The client prints `verify return:` in each full handshake, in which it verifies the certificate of the server.
+    // The client prints `verify return:` in each full handshake, in which it verifies the
+    // certificate of the server.
     let after = text.rsplit("RENEGOTIATING").next().unwrap_or_default();
     require(!after.contains("verify return:"), || format!("the daemon renegotiates: {}", after.trim()))?;
     let status = tls::ask(

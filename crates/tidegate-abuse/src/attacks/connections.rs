@@ -67,7 +67,8 @@ pub(crate) fn silent_connections(context: &AttackContext) -> AttackResult {
     ))
 }
 
-/// A head that is too large is read to its end, so that its sender reads 431 instead of a broken connection.
+/// A head that is too large is read to its end, so that its sender reads 431 instead of a broken
+/// connection.
 pub(crate) fn large_heads(context: &AttackContext) -> AttackResult {
     let policy = "listen: { http: '127.0.0.1:0' }\n\
         namespaces: { honest: { limits: [{ name: rate, rate: 1000/s }] } }\n";

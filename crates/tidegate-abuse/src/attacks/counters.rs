@@ -63,7 +63,8 @@ pub(crate) fn year_long_descriptors(context: &AttackContext) -> AttackResult {
 
 /// Large costs on rolling limits leave rings for others.
 pub(crate) fn large_costs(context: &AttackContext) -> AttackResult {
-    // The pool of rings belongs to the table of keys, so a small table has none for such costs at all.
+    // The pool of rings belongs to the table of keys, so a small table has none for such costs at
+    // all.
     let daemon = Daemon::start(context, &POLICY.replace("keys: 1MiB", "keys: 256MiB"))?;
     let check = |namespace: &str, number: u64| {
         let user = format!(r#""attributes":{{"user":"{number}"}}"#);

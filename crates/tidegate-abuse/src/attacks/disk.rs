@@ -14,15 +14,16 @@ use crate::{http1, resp};
 /// Commands with keys as long as a store takes: [`LONG_KEYS`] times [`KEY_BYTES`] are 84 MB.
 const LONG_KEYS: u64 = 60_000;
 const KEY_BYTES: usize = 1_400;
-/// The configured bound of the store on disk, and the largest size of its files: pages are half full at worst, and a commit
-/// needs room beside the pages that it replaces.
+/// The configured bound of the store on disk, and the largest size of its files: pages are half
+/// full at worst, and a commit needs room beside the pages that it replaces.
 const STORE_MIB: u64 = 16;
 const STORE_MIB_MAX: u64 = 64;
 /// The size at which the store's file can grow no more.
 const DISK_KIB: u32 = 4 << 10;
 /// The permissions of the group and of all others.
 const OTHERS: u32 = 0o077;
-/// How long it is filled, and how long the daemon may take to log that a commit failed, and to recover.
+/// How long it is filled, and how long the daemon may take to log that a commit failed, and to
+/// recover.
 const FILL_TIME: Duration = Duration::from_secs(8);
 const NOTICE_MAX: Duration = Duration::from_secs(5);
 
@@ -37,7 +38,8 @@ fn policy(durability: &str) -> String {
 /// The files of the store are readable by their owner only.
 pub(crate) fn file_modes(context: &AttackContext) -> AttackResult {
     let daemon = Daemon::start(context, &policy("durability: sync"))?;
-    // The first commits may take longer than a check waits for the store; they write the files all the same.
+    // The first commits may take longer than a check waits for the store; they write the files all
+    // the same.
     for _ in 0..20 {
         if http1::ask(daemon.http()?, &http1::check("honest", "ada"))?.status == 200 {
             break;

@@ -1,4 +1,5 @@
-//! Floods: many keys, many streams, unread replies. The daemon stays within its memory and goes on serving.
+//! Floods: many keys, many streams, unread replies. The daemon stays within its memory and goes on
+//! serving.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ const RESETS_TIME: Duration = Duration::from_secs(3);
 /// The most lines that such a flood may leave in the log.
 const LOG_LINES_MAX: u64 = 200;
 
-// The table of keys has a bound of its own (`memory.keys`); a small one leaves what else grows in sight.
+// The table of keys has a bound of its own (`memory.keys`); a small one leaves what else grows in
+// sight.
 const POLICY: &str = r"
 memory: { keys: 32MiB }
 listen: { http: '127.0.0.1:0', resp: '127.0.0.1:0', grpc: '127.0.0.1:0' }

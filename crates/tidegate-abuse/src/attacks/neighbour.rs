@@ -1,9 +1,11 @@
-//! A hostile namespace beside an honest one: what one tenant of the daemon can do to another at all listeners.
+//! A hostile namespace beside an honest one: what one tenant of the daemon can do to another at all
+//! listeners.
 //!
-//! The hostile namespace does everything it may at once, at a bounded rate ([`HOSTILE_PER_SECOND`] operations a second in all), so
-//! that its floods decide and not the processor they share. Each kind of operation has a thread, and each thread a part of the
-//! rate. The honest namespace makes [`HONEST_PER_SECOND`] requests a second at each listener, well within its limits. It is
-//! measured alone first, then beside the hostile one.
+//! The hostile namespace does everything it may at once, at a bounded rate ([`HOSTILE_PER_SECOND`]
+//! operations a second in all), so that its floods decide and not the processor they share. Each
+//! kind of operation has a thread, and each thread a part of the rate. The honest namespace makes
+//! [`HONEST_PER_SECOND`] requests a second at each listener, well within its limits. It is measured
+//! alone first, then beside the hostile one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -294,7 +296,8 @@ const HOSTILE_OPERATIONS: [HostileOperation; 12] = [
     HostileOperation::Blocks,
 ];
 
-/// Does one kind of operation at its part of the rate until it is over. A connection that breaks is made again.
+/// Does one kind of operation at its part of the rate until it is over. A connection that breaks is
+/// made again.
 fn attack(
     kind: HostileOperation,
     addresses: ListenerAddresses,

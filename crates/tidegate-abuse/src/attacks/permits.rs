@@ -20,7 +20,8 @@ const HELD: u64 = 70_000;
 /// More refund keys than the daemon remembers.
 const REFUND_KEYS: u64 = 270_000;
 
-// The table of keys has a bound of its own (`memory.keys`); a small one leaves what else grows in sight.
+// The table of keys has a bound of its own (`memory.keys`); a small one leaves what else grows in
+// sight.
 const POLICY: &str = r"
 memory: { keys: 32MiB }
 listen: { http: '127.0.0.1:0', resp: '127.0.0.1:0' }

@@ -41,7 +41,8 @@ pub(crate) fn upgrades_to_h2c(context: &AttackContext) -> AttackResult {
         "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n",
         "HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
     ] {
-        // The answer is of no matter: what the service was asked to speak decides what the tunnel carries.
+        // The answer is of no matter: what the service was asked to speak decides what the tunnel
+        // carries.
         http1::ask(daemon.proxy()?, &request("GET", "/", "a.example", upgrade))?;
         let is_through = upstream.take_received().iter().any(|request| {
             let lines = request.head.lines().map(str::to_lowercase);

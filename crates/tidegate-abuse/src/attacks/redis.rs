@@ -106,11 +106,12 @@ fn recovery(context: &AttackContext, fault: &Fault) -> Result<Duration, Failure>
         }
         thread::sleep(CHECK_EVERY);
     }
-    // A server that has moved is a new one behind the same address, and has no data: the quota would be refused on purpose. So
-    // the old one stays and only its connections end.
+    // A server that has moved is a new one behind the same address, and has no data: the quota
+    // would be refused on purpose. So the old one stays and only its connections end.
     relay.set_mode(fault.mode.clone().unwrap_or(RelayMode::Passes), fault.ends_connections);
     let began = Instant::now();
-    // Of a half-open server new connections are served, so it has recovered as soon as it has begun.
+    // Of a half-open server new connections are served, so it has recovered as soon as it has
+    // begun.
     let lasts = if matches!(fault.mode, None | Some(RelayMode::HalfOpen)) { Duration::ZERO } else { FAULT };
     if fault.mode.is_none() {
         relay.move_to(&server);
@@ -172,7 +173,8 @@ pub(crate) fn damaged_keys(context: &AttackContext) -> AttackResult {
     Ok(seen.join(", "))
 }
 
-/// How many checks of other callers are not admitted while one caller uses its damaged key, and of how many.
+/// How many checks of other callers are not admitted while one caller uses its damaged key, and of
+/// how many.
 fn callers_beside_a_damaged_key(address: std::net::SocketAddr) -> Result<(usize, usize), Failure> {
     let asks = |user: &str, count: usize| -> std::io::Result<usize> {
         let mut connection = Http1Connection::open(address)?;

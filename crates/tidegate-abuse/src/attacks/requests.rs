@@ -1,4 +1,5 @@
-//! Requests to the API that have two readings, come from another site, or cost more than they should.
+//! Requests to the API that have two readings, come from another site, or cost more than they
+//! should.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ const MATCH_MAX: Duration = Duration::from_millis(250);
 /// More metadata entries than the most headers of a request.
 const METADATA_ENTRIES: usize = 200;
 
-/// Sends each request on a connection of its own, and fails for each whose status is not the expected one.
+/// Sends each request on a connection of its own, and fails for each whose status is not the
+/// expected one.
 fn require_statuses(daemon: &Daemon<'_>, requests: &[(&str, Vec<u8>, u16)]) -> AttackResult {
     let mut wrong = Vec::new();
     for (name, request, expected) in requests {
@@ -127,7 +129,8 @@ pub(crate) fn metadata_entries(context: &AttackContext) -> AttackResult {
 
 /// No pattern and no value make one check expensive.
 pub(crate) fn patterns_of_many_stars(context: &AttackContext) -> AttackResult {
-    // The letters of the value change without a period, so that an automaton that is built on the way keeps growing.
+    // The letters of the value change without a period, so that an automaton that is built on the
+    // way keeps growing.
     let mixed: String =
         (0..64_000_u64).map(|at| if (at * at / 7 + at / 3) % 5 < 2 { 'a' } else { 'b' }).collect();
     let patterns = [

@@ -10,7 +10,8 @@ fn a_flood_of_unique_keys_neither_frees_a_used_up_quota_nor_gets_past_a_full_tab
     let flooded = flood(&small);
     assert!(flooded.is_quota_kept);
     assert_eq!(flooded.otherwise, 0);
-    // A hundred thousand keys matter at a time, of which some fifty thousand find room: four floods of those.
+    // A hundred thousand keys matter at a time, of which some fifty thousand find room: four floods
+    // of those.
     assert!((100_000..300_000).contains(&flooded.admitted), "{flooded:?}");
     assert_eq!(flooded.admitted + flooded.table_full, 400_000);
 }

@@ -9,7 +9,8 @@ fn at(nanos: u64) -> Timestamp {
 /// An instant with an odd number of nanoseconds, as a clock would give it.
 const START: u64 = 1_795_210_800_123_456_789;
 
-/// The same bucket as a balance that time is added to, remainder and all. Shares no formula with the clock.
+/// The same bucket as a balance that time is added to, remainder and all. Shares no formula with
+/// the clock.
 struct Balance {
     flow: Flow,
     /// Thousandths of a unit times [`NANOS`].
@@ -102,7 +103,8 @@ fn waiting_exactly_as_told_is_enough_and_one_nanosecond_less_is_not() {
 
 #[test]
 fn a_full_bucket_never_counts_a_charge_as_made_before_it_was() {
-    // One a second, charged between two seconds of its clock: the next is due a whole second later at least.
+    // One a second, charged between two seconds of its clock: the next is due a whole second later
+    // at least.
     let flow = Flow::new(1, 1, 800_000);
     let bucket = Bucket::default();
     bucket.take(flow, 1, at(START)).unwrap();
@@ -215,7 +217,8 @@ proptest! {
         rate in 1_u64..=1_000_000_000,
         steps in prop::collection::vec((0_u64..3_000_000_000, 1_u64..=800_000), 1..200),
     ) {
-        // The balance counts parts of thousandths, the bucket rounds them down: totals differ by one request.
+        // The balance counts parts of thousandths, the bucket rounds them down: totals differ by
+        // one request.
         let flow = Flow::new(rate, rate, 800_000);
         let bucket = Bucket::default();
         let mut balance = Balance::full(flow, START);

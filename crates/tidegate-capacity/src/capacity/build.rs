@@ -51,7 +51,8 @@ impl CapacityBuilder {
                 return Err(CapacityError::DuplicateName { kind: "node", name: name.clone() });
             }
         }
-        // Thousandths a second that the partitions on each node are promised, and how many buckets they have.
+        // Thousandths a second that the partitions on each node are promised, and how many buckets
+        // they have.
         let mut promised = vec![(0_u64, 0_u64); self.nodes.len()];
         let mut names = BTreeMap::new();
         let mut tables = Vec::with_capacity(self.tables.len());
@@ -83,8 +84,8 @@ impl CapacityBuilder {
     }
 }
 
-/// A full node. Its bucket holds a tenth of a second, and goes into debt at most by what its partitions can use
-/// beyond their rates: everything in their buckets and one large request each.
+/// A full node. Its bucket holds a tenth of a second, and goes into debt at most by what its
+/// partitions can use beyond their rates: everything in their buckets and one large request each.
 fn node(name: &str, units: u64, promised: u64, buckets: u64) -> Node {
     let rate = units * 1000;
     let debt_max = promised + buckets * Units::LARGEST_REQUEST.as_thousandths().cast_unsigned();

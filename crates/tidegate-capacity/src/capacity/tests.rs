@@ -342,8 +342,9 @@ fn throttled_after_one<'a>(capacity: &'a Capacity, table: &str) -> &'a str {
     throttled(capacity, &large, START).table
 }
 
-/// What a partition of so many thousandths a second is promised, counted without a bucket: everything admitted so
-/// far against everything that has flowed in. Not capped while idle, so callers keep it busy.
+/// What a partition of so many thousandths a second is promised, counted without a bucket:
+/// everything admitted so far against everything that has flowed in. Not capped while idle, so
+/// callers keep it busy.
 struct Promise {
     rate: u128,
     used: u128,

@@ -19,7 +19,8 @@ pub(crate) struct Check {
     /// How much the request matters; only the HTTP API can be told
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
-    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason", ..
+    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason",
+    /// ..
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -53,8 +54,9 @@ pub(crate) struct Leases {
 pub(crate) enum LeasesAction {
     /// Acknowledge that the store has lost its data: quotas count from what there is
     ///
-    /// Until then, quotas do as their `on_store_failure` says until their windows end. One acknowledgement at any member counts
-    /// for all of them. It needs the verb `change` in all namespaces.
+    /// Until then, quotas do as their `on_store_failure` says until their windows end. One
+    /// acknowledgement at any member counts for all of them. It needs the verb `change` in all
+    /// namespaces.
     Acknowledge(Daemon),
 }
 
@@ -101,10 +103,12 @@ pub(crate) struct Daemon {
     /// Where the daemon is, and through which door it is asked
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) at: Door,
-    /// The token to ask with is the first line of this file that is no comment; otherwise it is `TIDEGATE_TOKEN`, if set
+    /// The token to ask with is the first line of this file that is no comment; otherwise it is
+    /// `TIDEGATE_TOKEN`, if set
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The certificates, in PEM, that the daemon's must come from, instead of those that this machine trusts
+    /// The certificates, in PEM, that the daemon's must come from, instead of those that this
+    /// machine trusts
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// The certificate, in PEM, to show the daemon

@@ -16,14 +16,15 @@ pub(crate) struct Simulate {
 pub(crate) enum Simulated {
     /// Run a whole fleet that shares limits, in one thread and from one seed
     ///
-    /// Members run the engine of the daemon, and the store is the one in memory; clients, messages, clocks and what goes
-    /// wrong are simulated. Checkers look on: that never more is admitted than promised, that what is lent adds up, that
-    /// a member decides alone only while the store is silent and by its share only, that no caller within its limit is
-    /// refused for longer than a second, that refusals leave no charge, that limits are used in full and members treated
+    /// Members run the engine of the daemon, and the store is the one in memory; clients, messages,
+    /// clocks and what goes wrong are simulated. Checkers look on: that never more is admitted than
+    /// promised, that what is lent adds up, that a member decides alone only while the store is
+    /// silent and by its share only, that no caller within its limit is refused for longer than a
+    /// second, that refusals leave no charge, that limits are used in full and members treated
     /// alike when all is well again. The same seed gives the same report, byte for byte.
     ///
-    /// With --seeds, whatever is not said is drawn from each seed: small fleets, any limit, any load, and all that can go
-    /// wrong.
+    /// With --seeds, whatever is not said is drawn from each seed: small fleets, any limit, any
+    /// load, and all that can go wrong.
     #[command(after_help = exit::SIMULATING)]
     Fleet(Box<Fleet>),
 }
@@ -63,7 +64,8 @@ pub(crate) struct Fleet {
     /// Who is asked when, and for what [default: steady]
     #[arg(long, value_enum, value_name = "LOAD")]
     pub(crate) load: Option<Load>,
-    /// Requests a second, over all members and keys, tries again not counted [default: three times the limit of a key]
+    /// Requests a second, over all members and keys, tries again not counted [default: three times
+    /// the limit of a key]
     #[arg(long, value_name = "N")]
     pub(crate) requests_per_second: Option<u32>,
     /// Requests cost from 1 to this many units [default: 1]
@@ -84,10 +86,12 @@ pub(crate) struct Fleet {
     /// Of how many keys one member holds a lease at once, at most [default: 65536]
     #[arg(long, value_name = "N")]
     pub(crate) holders_max: Option<u32>,
-    /// Write pictures to this folder, as SVG: what was admitted beside the limit, what was lent, store calls
+    /// Write pictures to this folder, as SVG: what was admitted beside the limit, what was lent,
+    /// store calls
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Print one JSON object: the report, or with --seeds {"from", "seeds", "decisions", "violated": [reports]}
+    /// Print one JSON object: the report, or with --seeds {"from", "seeds", "decisions",
+    /// "violated": [reports]}
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -104,7 +108,8 @@ pub(crate) enum Load {
     Moving,
     /// All members alike; keys by Zipf's law with exponent 0.99
     Zipf,
-    /// Each key is a caller: most keep to four fifths of their limit, some spend bursts, one of ten asks for too much
+    /// Each key is a caller: most keep to four fifths of their limit, some spend bursts, one of ten
+    /// asks for too much
     Callers,
 }
 

@@ -1,4 +1,5 @@
-//! Envoy's rate limit service, as Envoy would ask it: the domain is the namespace, the attributes are one descriptor.
+//! Envoy's rate limit service, as Envoy would ask it: the domain is the namespace, the attributes
+//! are one descriptor.
 
 use core::future::Future;
 use core::pin::Pin;

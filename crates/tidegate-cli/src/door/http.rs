@@ -158,7 +158,8 @@ struct LimitAttributes {
     matches: Vec<String>,
 }
 
-/// The attributes that the limits of a namespace, or the rules of a domain, look at. Only an operator is told.
+/// The attributes that the limits of a namespace, or the rules of a domain, look at. Only an
+/// operator is told.
 pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, Unanswered> {
     let limits: Limits = ask(of_operators(daemon)?, Method::GET, "/v1/limits", Map::new()).await?;
     if let Some(domain) = limits.domains.into_iter().find(|known| known.name == namespace) {

@@ -113,7 +113,8 @@ async fn ask(stream: &mut dyn Stream, command: &[&str]) -> Result<Reply, Unanswe
     }
 }
 
-/// The reply that `bytes` begin with and how long it is; `None` if it has not come whole, an error if it is none.
+/// The reply that `bytes` begin with and how long it is; `None` if it has not come whole, an error
+/// if it is none.
 fn read(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, ()> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let line = core::str::from_utf8(&bytes[..end]).map_err(|_| ())?;

@@ -1,4 +1,5 @@
-//! An explanation as a table for people, at most [`WIDTH`] characters wide: a line for each limit, and below it why.
+//! An explanation as a table for people, at most [`WIDTH`] characters wide: a line for each limit,
+//! and below it why.
 
 use std::fmt::Write;
 

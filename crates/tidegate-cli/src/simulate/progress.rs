@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on standard error that shows itself after a second, if standard error is a terminal; gone at the end.
+/// A bar on standard error that shows itself after a second, if standard error is a terminal; gone
+/// at the end.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,

@@ -34,7 +34,8 @@ pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
     let is_over = AtomicBool::new(false);
     let work = || {
         loop {
-            // Relaxed throughout: each number by itself matters, and the threads are joined before they are read.
+            // Relaxed throughout: each number by itself matters, and the threads are joined before
+            // they are read.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= count || is_over.load(Ordering::Relaxed) {
                 return;

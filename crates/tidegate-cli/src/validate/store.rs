@@ -17,8 +17,8 @@ pub(super) struct StoreUse {
     /// The directory or the first address; `None` for memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
-    /// The limits that are kept there, as `namespace/limit`, then those of files of envoyproxy/ratelimit. For memory: those
-    /// over an hour or longer, which a restart forgets.
+    /// The limits that are kept there, as `namespace/limit`, then those of files of
+    /// envoyproxy/ratelimit. For memory: those over an hour or longer, which a restart forgets.
     limits: Vec<String>,
     /// Whether `limits` are quotas, all of them.
     #[serde(skip)]

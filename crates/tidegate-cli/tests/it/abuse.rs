@@ -1,4 +1,5 @@
-//! The brief attacks of the abuse suite, against the debug build. `cargo xtask acceptance abuse` runs all of them against a release.
+//! The brief attacks of the abuse suite, against the debug build. `cargo xtask acceptance abuse`
+//! runs all of them against a release.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `tidegate check` and `tidegate explain` against a real daemon through each of its doors, and `tidegate token`.
+//! `tidegate check` and `tidegate explain` against a real daemon through each of its doors, and
+//! `tidegate token`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -152,7 +153,8 @@ fn a_new_token_is_printed_with_its_hash_and_how_to_use_each() {
     let token = out.lines().next().unwrap().strip_prefix("token  ").unwrap();
     let hash = out.lines().nth(1).unwrap().strip_prefix("hash   ").unwrap();
     assert!(token.len() == 43 && hash.starts_with("sha256:") && hash.len() == 71, "{out}");
-    // What is to be pasted is a policy with that hash, and the token stands nowhere but in its line.
+    // What is to be pasted is a policy with that hash, and the token stands nowhere but in its
+    // line.
     let grant = out.split("  authorization:\n").nth(1).unwrap().replace("NAMESPACE", "api");
     assert!(grant.contains(hash) && out.matches(token).count() == 1, "{out}");
     let file = TemporaryFile::new(&format!("authorization:\n{grant}{LIMITS}"));

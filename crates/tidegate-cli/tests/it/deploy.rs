@@ -13,7 +13,8 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(deploy(name)).unwrap()
 }
 
-/// The words of an instruction of a Dockerfile in its exec form, with instructions that go on in the next line.
+/// The words of an instruction of a Dockerfile in its exec form, with instructions that go on in
+/// the next line.
 fn instruction(name: &str) -> Vec<String> {
     let file = text("docker/Dockerfile").replace("\\\n", " ");
     let line = file.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
@@ -35,7 +36,8 @@ fn known_options(command: &[String]) {
     }
 }
 
-/// Starts a command of `deploy` with another configuration in the place of the one it names, and ends it.
+/// Starts a command of `deploy` with another configuration in the place of the one it names, and
+/// ends it.
 fn starts_and_ends(command: &[String], policy: &str) {
     known_options(command);
     assert_eq!(command[0], "serve");

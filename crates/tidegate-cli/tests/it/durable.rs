@@ -215,7 +215,8 @@ fn a_second_daemon_in_the_same_directory_is_told_both_ways_out() {
     assert_eq!(charge(&address), 4, "the first is not disturbed");
 }
 
-/// The line that ends a start whose directory cannot be used names the directory, the cause and what to do.
+/// The line that ends a start whose directory cannot be used names the directory, the cause and
+/// what to do.
 fn assert_unusable(err: &str, directory: &Path, cause: &str) {
     let line = err.lines().last().unwrap();
     let begin = format!("tidegate: quotas are kept in {}, which {cause}", directory.display());

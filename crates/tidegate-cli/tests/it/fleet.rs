@@ -1,4 +1,5 @@
-//! Several daemons on one Redis: one limit for all of them, what one sets the others follow, and what they do without it.
+//! Several daemons on one Redis: one limit for all of them, what one sets the others follow, and
+//! what they do without it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -20,7 +21,8 @@ mod leases;
 
 const ADA: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 
-/// A server that keeps nothing on disk and is killed when dropped; `None`, said past the test harness, if it is missing.
+/// A server that keeps nothing on disk and is killed when dropped; `None`, said past the test
+/// harness, if it is missing.
 struct Redis {
     program: PathBuf,
     child: Child,
@@ -357,7 +359,8 @@ fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     let (_late_daemon, late, _late_file) = member(redis.port, limits);
     until("it is ready", || is_ready(&late));
     assert_eq!(post(&late, "/v1/check", ADA).0, 503);
-    // One acknowledgement, at a member that need not have noticed the loss, counts for all with their next call.
+    // One acknowledgement, at a member that need not have noticed the loss, counts for all with
+    // their next call.
     let (status, text) = post(&late, "/v1/leases/acknowledge", "");
     assert_eq!((status, &body(&text)["acknowledged"]), (200, &true.into()));
     for member in [&address, &other, &late] {

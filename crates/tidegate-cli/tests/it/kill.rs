@@ -1,8 +1,9 @@
 //! Killed at random moments under load: what callers were told is what the daemon still knows.
 //!
-//! Every client writes down what it was answered, and what it asked without getting an answer. After each restart the
-//! repeatable operations without an answer (refunds, settlements) are repeated, and the counters must lie between what was
-//! surely charged and that plus what may have been.
+//! Every client writes down what it was answered, and what it asked without getting an answer.
+//! After each restart the repeatable operations without an answer (refunds, settlements) are
+//! repeated, and the counters must lie between what was surely charged and that plus what may have
+//! been.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -123,7 +124,8 @@ impl Client<'_> {
         Some(json["refund"].as_str().unwrap().to_owned())
     }
 
-    /// Repeats a refund that was given: nothing more is given back, also when it was given before a crash.
+    /// Repeats a refund that was given: nothing more is given back, also when it was given before a
+    /// crash.
     fn refund_again(&mut self, user: usize) -> Option<()> {
         let known = {
             let account = self.accounts[user].lock().unwrap();
@@ -185,7 +187,8 @@ impl Client<'_> {
             (core::mem::take(&mut account.open_refunds), core::mem::take(&mut account.open_settlements))
         };
         for (key, cost) in refunds {
-            // Applied before the crash or now, but once: it was taken off the books when it was asked for.
+            // Applied before the crash or now, but once: it was taken off the books when it was
+            // asked for.
             self.send_refund(user, &key, cost).unwrap();
             let again = self.send_refund(user, &key, cost).unwrap();
             assert_eq!(again, "already_applied");

@@ -1,4 +1,5 @@
-//! The policy replaced ten times a second under load: no request fails, nothing is forgotten, the last valid one is in force.
+//! The policy replaced ten times a second under load: no request fails, nothing is forgotten, the
+//! last valid one is in force.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -78,7 +79,8 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
         }
         let begin = Instant::now();
         for version in 1..=seconds * 10 {
-            // Now and then one that is cut off in the middle, one that is none, one without the limits' names.
+            // Now and then one that is cut off in the middle, one that is none, one without the
+            // limits' names.
             match draws.below(8) {
                 0 => {
                     let text = folder.policy(version);

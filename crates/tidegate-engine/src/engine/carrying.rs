@@ -1,8 +1,9 @@
 //! Limits that arrive with the request, decided here or in the store.
 //!
-//! Quotas, of an hour or longer, are decided by the store where there is one, so that they outlive this process; rates are
-//! decided here, unless several members share the store. The store is asked first only after the limits that are decided here were found to admit, and these
-//! are charged when it has answered.
+//! Quotas, of an hour or longer, are decided by the store where there is one, so that they outlive
+//! this process; rates are decided here, unless several members share the store. The store is asked
+//! first only after the limits that are decided here were found to admit, and these are charged
+//! when it has answered.
 
 use std::borrow::Cow;
 
@@ -54,10 +55,11 @@ impl Owned {
 }
 
 impl Engine {
-    /// Charges limits that arrived with a request, as `charging` says. The namespace need not be one of the policy's, and
-    /// of one that is, the limits are not looked at.
+    /// Charges limits that arrived with a request, as `charging` says. The namespace need not be
+    /// one of the policy's, and of one that is, the limits are not looked at.
     ///
-    /// An error means that nothing was charged, except one of the store, whose outcome may be unknown.
+    /// An error means that nothing was charged, except one of the store, whose outcome may be
+    /// unknown.
     pub fn carry(
         &self,
         namespace: &str,
@@ -112,7 +114,8 @@ impl Engine {
         }))
     }
 
-    /// Gives the cost of a limit that arrives with the request back, never more than is used; what it says then.
+    /// Gives the cost of a limit that arrives with the request back, never more than is used; what
+    /// it says then.
     pub fn refund_carried(
         &self,
         namespace: &str,
@@ -132,8 +135,8 @@ impl Engine {
         }))
     }
 
-    /// Forgets what is used of a limit that arrives with the request, here and in the store, whatever its numbers; whether
-    /// anything was.
+    /// Forgets what is used of a limit that arrives with the request, here and in the store,
+    /// whatever its numbers; whether anything was.
     pub fn reset_carried(
         &self,
         namespace: &str,
@@ -179,8 +182,8 @@ fn owned_limit(limit: &CarriedLimit<'_>, is_remote: bool) -> OwnedLimit {
     }
 }
 
-/// Goes on after the store has charged its limits, or refused: charges those that are decided here, and if they refuse by
-/// now, has the store take back what it charged.
+/// Goes on after the store has charged its limits, or refused: charges those that are decided here,
+/// and if they refuse by now, has the store take back what it charged.
 fn carry_all(
     owned: &Owned,
     step: Step<'_>,

@@ -1,4 +1,5 @@
-//! Explaining what the limits of a namespace are to a request, those that a store decides among them.
+//! Explaining what the limits of a namespace are to a request, those that a store decides among
+//! them.
 
 use tidegate::Timestamp;
 use tidegate::gate::{Explanation, Level, Outlook, Standing};
@@ -17,8 +18,8 @@ use crate::request::{OwnedPairs, Request};
 pub struct Explained {
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<Explanation>,
-    /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not needed. What they say
-    /// is then what [`OnStoreFailure`] makes of it.
+    /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not
+    /// needed. What they say is then what [`OnStoreFailure`] makes of it.
     pub store_failure: Option<String>,
 }
 
@@ -32,8 +33,8 @@ impl Explained {
 impl Engine {
     /// What each limit of the request's namespace is to it, and why, changing nothing.
     ///
-    /// Limits only: what the capacity and overload planes would say is not part of it. Limits that a store decides are
-    /// looked at there, by the same operation as [`Engine::peek`] uses.
+    /// Limits only: what the capacity and overload planes would say is not part of it. Limits that
+    /// a store decides are looked at there, by the same operation as [`Engine::peek`] uses.
     pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<Explained>, EngineError> {
         let gate = self.gate(request.namespace)?;
         let exact = gate.remote_limits(request.attributes, now);

@@ -10,11 +10,13 @@ use crate::lineage::Lineage;
 use crate::overrides::{Overrides, RuntimeOverride};
 
 impl Engine {
-    /// Another engine over the same state and with the same limits, under the names and overrides that a shared store has,
-    /// and what the store does not have yet; `None` if it would be the same engine and the store has all there is.
+    /// Another engine over the same state and with the same limits, under the names and overrides
+    /// that a shared store has, and what the store does not have yet; `None` if it would be the
+    /// same engine and the store has all there is.
     ///
     /// Overrides that the store does not have are gone: another member has taken them away.
-    /// [`EngineError::TooManyOverrides`] if there are more than [`crate::RUNTIME_OVERRIDES_MAX`]; nothing is changed then.
+    /// [`EngineError::TooManyOverrides`] if there are more than [`crate::RUNTIME_OVERRIDES_MAX`];
+    /// nothing is changed then.
     pub fn joined(
         &self,
         lineage: &Lineage,
@@ -32,15 +34,17 @@ impl Engine {
         let (engine, world) = Self::of_world(Arc::clone(&self.shared), self.as_configured(), lineage, all)?;
         let mut notes = engine.lineage.changes_since(lineage);
         notes.extend(world.renamed.iter().filter_map(|one| one.to_note().map(NoteChange::Put)));
-        // A name that only this member has, of a limit that another policy than its own has, is not there to be read back.
+        // A name that only this member has, of a limit that another policy than its own has, is not
+        // there to be read back.
         if notes.is_empty() && engine.overrides == self.overrides && engine.lineage == self.lineage {
             return Ok(None);
         }
         Ok(Some((engine, notes)))
     }
 
-    /// Takes in how many members share the store; 0 counts as 1, which it is until it is said. Another engine over the same state
-    /// if that changes the part that a [divided](tidegate::Limit::divided) limit gives this member: what is used stays used.
+    /// Takes in how many members share the store; 0 counts as 1, which it is until it is said.
+    /// Another engine over the same state if that changes the part that a
+    /// [divided](tidegate::Limit::divided) limit gives this member: what is used stays used.
     ///
     /// What a key without a lease may spend while the store is silent follows from it, too.
     pub fn with_members(&self, members: u32) -> Result<Option<Self>, EngineError> {

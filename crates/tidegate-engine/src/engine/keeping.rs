@@ -14,13 +14,14 @@ use crate::kept::{Holds, Kept, KeptSource, PermitId, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
 
 impl Engine {
-    /// Keeps a permit under a name until `expires`, for a caller that settles later; then it is dropped, which gives back
-    /// what is lent and leaves charges as they are.
+    /// Keeps a permit under a name until `expires`, for a caller that settles later; then it is
+    /// dropped, which gives back what is lent and leaves charges as they are.
     ///
-    /// Where the store holds charges for the permit, this asks it to remember them under that name, before the caller is
-    /// told it; a permit of local limits costs the store nothing, and is forgotten with the process as their counters are.
-    /// When there are too many permits, or the store does not answer, the permit is settled as cancelled, so that
-    /// nothing stays charged, and the error says why.
+    /// Where the store holds charges for the permit, this asks it to remember them under that name,
+    /// before the caller is told it; a permit of local limits costs the store nothing, and is
+    /// forgotten with the process as their counters are. When there are too many permits, or the
+    /// store does not answer, the permit is settled as cancelled, so that nothing stays charged,
+    /// and the error says why.
     pub fn keep(
         &self,
         permit: Permit,
@@ -95,8 +96,8 @@ impl Engine {
 
     /// Settles a kept permit: once. A second time, or after it expired, the permit is unknown.
     ///
-    /// One that was kept before a restart holds only what the store held for it: what was charged there is settled, what
-    /// this member alone had counted was forgotten with the process.
+    /// One that was kept before a restart holds only what the store held for it: what was charged
+    /// there is settled, what this member alone had counted was forgotten with the process.
     pub fn settle_kept(
         &self,
         id: PermitId,
@@ -114,7 +115,8 @@ impl Engine {
             }
         };
         if is_noted {
-            // In the same step as what is given back, so that a crash between cannot give it back twice.
+            // In the same step as what is given back, so that a crash between cannot give it back
+            // twice.
             let batch = settled.batch.take();
             let batch = batch.unwrap_or_else(|| Box::new(Batch::each(self.next_batch_id(), [])));
             let forget = notes::remove(NoteKind::Permit, id.to_bits());
@@ -153,7 +155,8 @@ impl Engine {
         })
     }
 
-    /// Takes up a permit that was kept before a restart, from its note of kind [`NoteKind::Permit`].
+    /// Takes up a permit that was kept before a restart, from its note of kind
+    /// [`NoteKind::Permit`].
     pub fn restore_permit(&self, note: &Note) -> Result<(), EngineError> {
         let id = PermitId::from_bits(notes::name(NoteKind::Permit, note)?);
         let KeptNote { namespace, cost, operations } = notes::value(NoteKind::Permit, note)?;

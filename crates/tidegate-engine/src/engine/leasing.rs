@@ -1,8 +1,8 @@
 //! Step 2, the leases: limits that this member spends from what the store has lent it.
 //!
-//! A request holds nothing while it waits for a lease: everything is given back, and when the ask has landed it begins anew,
-//! as another attempt, so that it is not counted as demand twice. So a slow store never keeps a counter charged for
-//! somebody who waits.
+//! A request holds nothing while it waits for a lease: everything is given back, and when the ask
+//! has landed it begins anew, as another attempt, so that it is not counted as demand twice. So a
+//! slow store never keeps a counter charged for somebody who waits.
 
 use core::task::{Context, Poll};
 use std::borrow::Cow;
@@ -24,7 +24,8 @@ use crate::leases::{
 };
 use crate::request::Request;
 
-/// How often a request waits for leases before it is refused instead: once for the ask, and again where others were faster.
+/// How often a request waits for leases before it is refused instead: once for the ask, and again
+/// where others were faster.
 pub(super) const ROUNDS_MAX: u8 = 3;
 
 /// What the leases of a request say.
@@ -198,7 +199,8 @@ impl Engine {
         held.iter().rev().for_each(|charge| leases.undo(charge, now));
     }
 
-    /// Brings what was taken to what the request truly cost; what the store is to do, where leases do not have it.
+    /// Brings what was taken to what the request truly cost; what the store is to do, where leases
+    /// do not have it.
     pub(super) fn settle_leased(&self, held: &[LeaseCharge], units: u64, now: Timestamp) -> Vec<Operation> {
         let Some(leases) = &self.shared.leases else { return Vec::new() };
         let mut operations = Vec::new();
@@ -237,8 +239,8 @@ impl Engine {
         })
     }
 
-    /// Brings what the store says of ledgers to what this member can do: its own tokens are left, too, and there is room for
-    /// `cost` or not.
+    /// Brings what the store says of ledgers to what this member can do: its own tokens are left,
+    /// too, and there is room for `cost` or not.
     pub(super) fn with_leases(
         &self,
         names: &[ExactName],
@@ -268,12 +270,13 @@ impl Engine {
         self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(key, now))
     }
 
-    /// What the leases of this member want to ask the store: each batch is to be carried there, and what became of it handed to
-    /// [`Engine::lease_answered`], also if it failed. Pending until there is something; then the context's waker is woken.
-    /// One caller at a time. Never ready where nothing is leased.
+    /// What the leases of this member want to ask the store: each batch is to be carried there, and
+    /// what became of it handed to [`Engine::lease_answered`], also if it failed. Pending until
+    /// there is something; then the context's waker is woken. One caller at a time. Never ready
+    /// where nothing is leased.
     ///
-    /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see [`Engine::take_lease_asks`] for
-    /// those who look for them after each of these.
+    /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see
+    /// [`Engine::take_lease_asks`] for those who look for them after each of these.
     pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<LeaseBatches> {
         match &self.shared.leases {
             Some(leases) => leases.poll_asks(context, || self.next_batch_id()),
@@ -281,8 +284,8 @@ impl Engine {
         }
     }
 
-    /// What the leases of this member want to ask the store by now, as [`Engine::poll_lease_asks`]; usually nothing, which costs
-    /// next to nothing to find out.
+    /// What the leases of this member want to ask the store by now, as [`Engine::poll_lease_asks`];
+    /// usually nothing, which costs next to nothing to find out.
     pub fn take_lease_asks(&self) -> LeaseBatches {
         let leases = self.shared.leases.as_ref();
         leases.map_or_else(LeaseBatches::new, |leases| leases.take_asks(|| self.next_batch_id()))
@@ -298,16 +301,17 @@ impl Engine {
         }
     }
 
-    /// Gives all leases back, when the member stops: the batches to carry to the store. What they bring does not matter, but is
-    /// handed to [`Engine::lease_answered`] all the same for those who wait. A lease that is not given back
-    /// ends by itself within a period; tokens of a window that are not are lost until the window ends.
+    /// Gives all leases back, when the member stops: the batches to carry to the store. What they
+    /// bring does not matter, but is handed to [`Engine::lease_answered`] all the same for those
+    /// who wait. A lease that is not given back ends by itself within a period; tokens of a window
+    /// that are not are lost until the window ends.
     pub fn leave_leases(&self, now: Timestamp) -> LeaseBatches {
         let leases = self.shared.leases.as_ref();
         leases.map_or_else(LeaseBatches::new, |leases| leases.leave(now, || self.next_batch_id()))
     }
 
-    /// The leases of this member with the most demand, at most `max`, and what all of them have. Looks at every lease: for
-    /// people, not for each request.
+    /// The leases of this member with the most demand, at most `max`, and what all of them have.
+    /// Looks at every lease: for people, not for each request.
     pub fn leases(&self, max: usize, now: Timestamp) -> LeasesView {
         self.shared.leases.as_ref().map_or_else(LeasesView::default, |leases| leases.views(max, now))
     }
@@ -325,7 +329,8 @@ fn about(gate: &Gate, limit: &LeasedLimit<'_>, request: &Request<'_>) -> Result<
     Ok(About::new(limit, key, gate.namespace(), &name.scope))
 }
 
-/// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which blocks for that are blocked.
+/// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which
+/// blocks for that are blocked.
 fn refused_by(
     gate: &Gate,
     mut refusing: Vec<Refusing<'_>>,

@@ -20,7 +20,8 @@ use crate::request::{OwnedPairs, Request};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeekReport {
-    /// The refusal it would get by its limits, if any: that of the local ones before that of the exact ones.
+    /// The refusal it would get by its limits, if any: that of the local ones before that of the
+    /// exact ones.
     pub refusal: Option<Refusal<'static>>,
     /// What its limits have left: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
@@ -38,8 +39,8 @@ impl Engine {
         Ok(self.look_on(looks, Vec::with_capacity(1), Box::new(first), now))
     }
 
-    /// What the limits would answer each of several requests if it came alone, changing nothing: the same as
-    /// [`Engine::peek`] of each, with as few batches as there may be.
+    /// What the limits would answer each of several requests if it came alone, changing nothing:
+    /// the same as [`Engine::peek`] of each, with as few batches as there may be.
     pub fn peek_all(
         &self,
         requests: &[Request<'_>],
@@ -78,7 +79,8 @@ impl Engine {
         })
     }
 
-    /// Looks, from where there are `reports` already: as far as no store needs to be asked, then in one batch.
+    /// Looks, from where there are `reports` already: as far as no store needs to be asked, then in
+    /// one batch.
     fn look_on<T: 'static>(
         &self,
         mut looks: Vec<Look>,

@@ -1,7 +1,8 @@
 //! Everything a caller may do besides asking and looking: report, refund, reset, block.
 //!
-//! Each begins here, and goes on after the store has answered where exact limits or a durable memory are concerned. What
-//! is local is done after the store has done its part, so that an error leaves nothing half done here.
+//! Each begins here, and goes on after the store has answered where exact limits or a durable
+//! memory are concerned. What is local is done after the store has done its part, so that an error
+//! leaves nothing half done here.
 
 use tidegate::gate::{ExactLimit, LocalLimit};
 use tidegate::limit::OnStoreFailure;
@@ -23,7 +24,8 @@ use crate::stable_hash::name_of;
 impl Engine {
     /// What the limits that a permit was charged to had left when it was given.
     ///
-    /// The names of local limits are known to the engine that gave it only; another one leaves them out.
+    /// The names of local limits are known to the engine that gave it only; another one leaves them
+    /// out.
     pub fn statuses(&self, permit: &Permit) -> Vec<LimitReport> {
         let mut reports: Vec<LimitReport> = Vec::new();
         if let Some(gate) = self.home_of(permit) {
@@ -34,11 +36,11 @@ impl Engine {
         reports
     }
 
-    /// Charges the limits whether or not there is room, as for work already done; what they have left then. Concurrency
-    /// limits are left alone.
+    /// Charges the limits whether or not there is room, as for work already done; what they have
+    /// left then. Concurrency limits are left alone.
     ///
-    /// While the store is away, exact limits are charged as their [`OnStoreFailure`] says; if one of them refuses, nothing
-    /// is charged and the error says so.
+    /// While the store is away, exact limits are charged as their [`OnStoreFailure`] says; if one
+    /// of them refuses, nothing is charged and the error says so.
     pub fn report(
         &self,
         request: &Request<'_>,
@@ -82,9 +84,10 @@ impl Engine {
 
     /// Gives the cost of a request back to the limits, once for each `key`.
     ///
-    /// [`crate::REFUND_KEYS_MAX`] keys are remembered, each for [`REFUND_KEY_KEPT`]. With a store, what it gives back and
-    /// its memory of the key are one step, so that neither a crash nor two callers at once give back twice; the local
-    /// limits follow when it has answered. If it does not, nothing is given back here: repeat it with the same key.
+    /// [`crate::REFUND_KEYS_MAX`] keys are remembered, each for [`REFUND_KEY_KEPT`]. With a store,
+    /// what it gives back and its memory of the key are one step, so that neither a crash nor two
+    /// callers at once give back twice; the local limits follow when it has answered. If it does
+    /// not, nothing is given back here: repeat it with the same key.
     pub fn refund(
         &self,
         request: &Request<'_>,
@@ -124,7 +127,8 @@ impl Engine {
             let refunds = &step.engine.shared.refunds;
             let is_known = match step.answer {
                 Ok(answer) => answer.refused,
-                // The store knows another batch by the name of this refund: somebody gave it in other words.
+                // The store knows another batch by the name of this refund: somebody gave it in
+                // other words.
                 Err(StoreError::IdReused { .. }) => true,
                 Err(error) => {
                     if !error.is_outcome_unknown() {
@@ -138,8 +142,9 @@ impl Engine {
                 let _ = refunds.remember(refund, step.now);
                 return Ok(Progress::Done(Refunded::AlreadyApplied));
             }
-            // The first to hear of it gives back here; whoever asked at the same time finds it done. The store remembers
-            // it in any case, so no room here is no reason to say that it was not applied.
+            // The first to hear of it gives back here; whoever asked at the same time finds it
+            // done. The store remembers it in any case, so no room here is no reason to say that it
+            // was not applied.
             let is_first = refunds.remember(refund, step.now).unwrap_or(true);
             if is_first {
                 attributes.with(|attributes| gate.refund(attributes, cost, step.now));
@@ -148,10 +153,12 @@ impl Engine {
         }))
     }
 
-    /// Gives the cost of a request back to the limits, never more than is used, and again each time it is asked.
+    /// Gives the cost of a request back to the limits, never more than is used, and again each time
+    /// it is asked.
     ///
-    /// For protocols that have no name for a refund. Where there is one, [`Engine::refund`] may be repeated without harm.
-    /// With a store, the local limits follow when it has answered; if it does not, nothing is given back here.
+    /// For protocols that have no name for a refund. Where there is one, [`Engine::refund`] may be
+    /// repeated without harm. With a store, the local limits follow when it has answered; if it
+    /// does not, nothing is given back here.
     pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, EngineError> {
         let gate = self.gate(request.namespace)?;
         let mut exact = gate.remote_limits(request.attributes, now);
@@ -170,7 +177,8 @@ impl Engine {
         }))
     }
 
-    /// Remembers a refund that was given before a restart, from its note of kind [`NoteKind::Refund`].
+    /// Remembers a refund that was given before a restart, from its note of kind
+    /// [`NoteKind::Refund`].
     pub fn restore_refund(&self, note: &Note, now: Timestamp) -> Result<(), EngineError> {
         let name = RefundName(notes::name(NoteKind::Refund, note)?);
         let RefundNote { namespace, .. } = notes::value(NoteKind::Refund, note)?;
@@ -179,8 +187,8 @@ impl Engine {
         self.shared.refunds.restore(RefundKey { owner, name }, note.until, now).map_err(full)
     }
 
-    /// Forgets what is used by the counters of a request, of one limit or of all, and lifts their blocks; how many were in
-    /// use or blocked.
+    /// Forgets what is used by the counters of a request, of one limit or of all, and lifts their
+    /// blocks; how many were in use or blocked.
     pub fn reset(
         &self,
         request: &Request<'_>,
@@ -232,10 +240,11 @@ impl Engine {
         }))
     }
 
-    /// Refuses the key of a request under one limit until an instant; one that has passed lifts the block.
+    /// Refuses the key of a request under one limit until an instant; one that has passed lifts the
+    /// block.
     ///
-    /// Of an exact limit the store refuses the key, for every member, by its own clock. Of a local limit this member does,
-    /// and a durable store remembers it over a restart.
+    /// Of an exact limit the store refuses the key, for every member, by its own clock. Of a local
+    /// limit this member does, and a durable store remembers it over a restart.
     pub fn block(
         &self,
         request: &Request<'_>,
@@ -296,8 +305,8 @@ impl Engine {
         }))
     }
 
-    /// Blocks a key again that was blocked before a restart, from its note of kind [`NoteKind::Block`]; `false` if its
-    /// limit is gone.
+    /// Blocks a key again that was blocked before a restart, from its note of kind
+    /// [`NoteKind::Block`]; `false` if its limit is gone.
     pub fn restore_block(&self, note: &Note, now: Timestamp) -> Result<bool, EngineError> {
         let BlockNote { namespace, identity, attributes } = notes::value(NoteKind::Block, note)?;
         let identity = notes::unhex(&identity)
@@ -365,7 +374,8 @@ impl Engine {
     }
 }
 
-/// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends permits.
+/// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends
+/// permits.
 fn counts_units(limit: &ExactLimit<'_>) -> bool {
     !matches!(limit.algorithm, tidegate::Algorithm::Concurrency(_))
 }

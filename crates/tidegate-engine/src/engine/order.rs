@@ -64,8 +64,9 @@ impl Engine {
         })
     }
 
-    /// Steps 1 to 3: what is decided without asking the store, and without waiting. Goes on with what the request then holds
-    /// and the gate that gave it, or with its refusal, or with the leases it waits for; then it holds nothing.
+    /// Steps 1 to 3: what is decided without asking the store, and without waiting. Goes on with
+    /// what the request then holds and the gate that gave it, or with its refusal, or with the
+    /// leases it waits for; then it holds nothing.
     #[expect(clippy::inline_always, reason = "a permit is large, and is built where it is returned only so")]
     #[inline(always)]
     pub(super) fn hold<T>(
@@ -190,7 +191,8 @@ impl Engine {
         }
     }
 
-    /// A denial is metered but is no demand on the system: it must not take up what the cursor lets through.
+    /// A denial is metered but is no demand on the system: it must not take up what the cursor lets
+    /// through.
     pub(super) fn withdraw(
         &self,
         class: tidegate::Class,
@@ -209,7 +211,8 @@ impl Engine {
         debug_assert!(batch.is_none(), "the store was not asked");
     }
 
-    /// Gives back what a request holds, the last first; what the store holds is left as a batch to be sent.
+    /// Gives back what a request holds, the last first; what the store holds is left as a batch to
+    /// be sent.
     pub(super) fn take_back(&self, holds: Permit, now: Timestamp) -> Option<Batch> {
         let Permit { limits, leased, units, remote, in_flight, .. } = holds;
         drop(in_flight);
@@ -236,12 +239,13 @@ impl Engine {
         batch.filter(|batch| !batch.operations.is_empty())
     }
 
-    /// Settles a permit: gives back what is lent, and what the outcome says. The limits it was charged to may have changed
-    /// or be gone since.
+    /// Settles a permit: gives back what is lent, and what the outcome says. The limits it was
+    /// charged to may have changed or be gone since.
     ///
-    /// [`Outcome::Cancelled`] undoes what was charged. One exception: of a permit that was [admitted together] with others,
-    /// an exact limit whose key another of them has charged as well is given its units back like a refund, since an undo
-    /// in the store would take back what both have charged. [`Engine::settle_all`] undoes them all.
+    /// [`Outcome::Cancelled`] undoes what was charged. One exception: of a permit that was
+    /// [admitted together] with others, an exact limit whose key another of them has charged as
+    /// well is given its units back like a refund, since an undo in the store would take back what
+    /// both have charged. [`Engine::settle_all`] undoes them all.
     ///
     /// [admitted together]: Engine::admit_all
     pub fn settle(&self, permit: Permit, outcome: Outcome, now: Timestamp) -> Settled {
@@ -253,7 +257,8 @@ impl Engine {
         Settled { batch }
     }
 
-    /// Brings what was charged here to an outcome other than [`Outcome::Cancelled`]; what the store is to do.
+    /// Brings what was charged here to an outcome other than [`Outcome::Cancelled`]; what the store
+    /// is to do.
     pub(super) fn bring(&self, permit: Permit, outcome: Outcome, now: Timestamp) -> Vec<Operation> {
         let Permit { limits, leased, remote, .. } = permit;
         let charged = limits.cost();
@@ -275,7 +280,8 @@ impl Engine {
         operations
     }
 
-    /// What is refused before anything is charged: a request past its deadline, or one that the cursor sheds.
+    /// What is refused before anything is charged: a request past its deadline, or one that the
+    /// cursor sheds.
     fn refuse_unseen(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Option<Refusal<'static>> {
         if request.deadline.is_some_and(|deadline| deadline <= now) {
             let violated = Violated {
@@ -294,8 +300,8 @@ impl Engine {
     }
 }
 
-/// A batch that takes back what one of several requests charged, and leaves the others theirs: on keys that only it has
-/// charged by undoing, on those of `shared` by giving back.
+/// A batch that takes back what one of several requests charged, and leaves the others theirs: on
+/// keys that only it has charged by undoing, on those of `shared` by giving back.
 fn undo_beside(charged: &Batch, shared: u64, id: RequestId) -> Batch {
     let take_back = |(at, operation): (usize, &Operation)| {
         let kind = match operation.kind {
@@ -344,7 +350,8 @@ pub(super) fn hold_of(operation: &Operation) -> Option<Duration> {
     }
 }
 
-/// The longest time that a permit of the gate's concurrency limits is held, if this permit holds one.
+/// The longest time that a permit of the gate's concurrency limits is held, if this permit holds
+/// one.
 fn longest_hold(gate: &Gate, permit: &tidegate::Permit) -> Option<Duration> {
     if !permit.must_be_settled() {
         return None;
@@ -356,12 +363,14 @@ fn longest_hold(gate: &Gate, permit: &tidegate::Permit) -> Option<Duration> {
     holds.max()
 }
 
-/// Whether the store has charged something for an operation: for one of a shadow limit only where there was room.
+/// Whether the store has charged something for an operation: for one of a shadow limit only where
+/// there was room.
 pub(super) fn is_charged(outcome: &tidegate_store::Outcome) -> bool {
     outcome.verdict == Verdict::Admit && outcome.counted
 }
 
-/// What blocks the keys that exceeded a limit which blocks for that; the answer then says that they are blocked.
+/// What blocks the keys that exceeded a limit which blocks for that; the answer then says that they
+/// are blocked.
 pub(super) fn block_exceeded(
     operations: &[Operation],
     exact: &[ExactName],
@@ -413,7 +422,8 @@ pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -
     exact.iter().filter(refuses).collect()
 }
 
-/// Those of some limits that are decided here while the store is away, and where: each by this member's share of it.
+/// Those of some limits that are decided here while the store is away, and where: each by this
+/// member's share of it.
 pub(super) fn decided_here<'a>(
     engine: &Engine,
     gate: &Gate,
@@ -424,8 +434,8 @@ pub(super) fn decided_here<'a>(
     local.map(|one| (one, engine.alone_place(gate, one))).unzip()
 }
 
-/// Why a member that decides alone refuses, and when to come back: the store is missing until this member alone has admitted the
-/// whole limit, and from then on it is exceeded.
+/// Why a member that decides alone refuses, and when to come back: the store is missing until this
+/// member alone has admitted the whole limit, and from then on it is exceeded.
 pub(super) fn alone_denial(
     violated: &Violated<'_>,
     whole: u64,
@@ -445,7 +455,8 @@ pub(super) fn alone_denial(
     (Reason::StoreUnavailable, Retry::At(retry))
 }
 
-/// What exact limits do while the store is away, each as its policy says; a refusal if one of them refuses.
+/// What exact limits do while the store is away, each as its policy says; a refusal if one of them
+/// refuses.
 pub(super) fn charge_instead(
     engine: &Engine,
     gate: &Gate,
@@ -502,7 +513,8 @@ impl Engine {
     /// Remembers until when something counts that this member has decided alone.
     pub(super) fn decided_alone(&self, gate: &Gate, permit: &tidegate::Permit, now: Timestamp) {
         let until = gate.statuses(permit).map(|status| status.reset_at).max().unwrap_or(now);
-        // Relaxed: who reads an older one leaves a count where it is, which is as if no answer had come.
+        // Relaxed: who reads an older one leaves a count where it is, which is as if no answer had
+        // come.
         self.shared.alone_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
     }
 
@@ -589,8 +601,9 @@ pub(super) fn denied_by_store(
     refusal
 }
 
-/// How long a caller waits before its first retry of a request that an exact concurrency limit refused: the age of the
-/// oldest permit divided by how many are held, which is how often one comes back while all are given back.
+/// How long a caller waits before its first retry of a request that an exact concurrency limit
+/// refused: the age of the oldest permit divided by how many are held, which is how often one comes
+/// back while all are given back.
 fn permit_hint(limit: &ExactName, outcome: &tidegate_store::Outcome, store_now: Timestamp) -> Duration {
     let Verdict::Wait { until } = outcome.verdict else { return retry_hint(Duration::ZERO) };
     let age = limit.hold.unwrap_or_default().saturating_sub(until.saturating_since(store_now));

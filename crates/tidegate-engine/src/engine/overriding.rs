@@ -9,13 +9,16 @@ use crate::notes;
 use crate::overrides::{OverrideName, OverrideState, RuntimeOverride};
 
 impl Engine {
-    /// Another engine over the same state in which this override applies, and what a store should remember of it.
+    /// Another engine over the same state in which this override applies, and what a store should
+    /// remember of it.
     ///
-    /// It takes the place of one for the same limit and attributes. What a key has used stays used. Which of several
-    /// overrides counts is told at [`RuntimeOverride`]'s module: those set at run time win over those of the policy.
+    /// It takes the place of one for the same limit and attributes. What a key has used stays used.
+    /// Which of several overrides counts is told at [`RuntimeOverride`]'s module: those set at run
+    /// time win over those of the policy.
     ///
-    /// Errors: the limit does not exist or does not take it, a text is too long, its time has passed, or there are as many
-    /// as there may be ([`crate::RUNTIME_OVERRIDES_MAX`]), of all namespaces or of this one. Nothing is changed then.
+    /// Errors: the limit does not exist or does not take it, a text is too long, its time has
+    /// passed, or there are as many as there may be ([`crate::RUNTIME_OVERRIDES_MAX`]), of all
+    /// namespaces or of this one. Nothing is changed then.
     pub fn with_override(
         &self,
         mut one: RuntimeOverride,
@@ -49,7 +52,8 @@ impl Engine {
         Ok((self.with_overrides(&namespace, overrides)?, NoteChange::Put(note)))
     }
 
-    /// Another engine over the same state without the override for these attributes, and what a store should forget.
+    /// Another engine over the same state without the override for these attributes, and what a
+    /// store should forget.
     ///
     /// `limit` is the name as [`Engine::overrides`] lists it; the order of `when` does not matter.
     pub fn without_override(
@@ -76,8 +80,8 @@ impl Engine {
         Ok((self.with_overrides(namespace, overrides)?, note))
     }
 
-    /// Another engine over the same state without the overrides that have expired by `now`, which they are. A store
-    /// forgets them by itself.
+    /// Another engine over the same state without the overrides that have expired by `now`, which
+    /// they are. A store forgets them by itself.
     pub fn without_expired(&self, now: Timestamp) -> Result<(Self, Vec<RuntimeOverride>), EngineError> {
         let mut overrides = self.overrides.clone();
         let expired = overrides.take_expired(now);
@@ -91,7 +95,8 @@ impl Engine {
         Ok((engine, expired))
     }
 
-    /// All overrides set at run time, by namespace and limit, each with whether it applies at `now`.
+    /// All overrides set at run time, by namespace and limit, each with whether it applies at
+    /// `now`.
     pub fn overrides(&self, now: Timestamp) -> impl Iterator<Item = (&RuntimeOverride, OverrideState)> {
         self.overrides.iter().map(move |one| {
             let gate = self.gate(&one.namespace).ok();

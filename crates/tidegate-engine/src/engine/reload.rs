@@ -14,7 +14,8 @@ use crate::numbers::in_words;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReloadReport {
-    /// One for each limit there is or was: those of the new policy in its order, then those that are gone.
+    /// One for each limit there is or was: those of the new policy in its order, then those that
+    /// are gone.
     pub limits: Vec<LimitChange>,
     /// What a store should remember of it: see [`Engine::note_batches`].
     pub notes: Vec<NoteChange>,
@@ -84,12 +85,14 @@ impl fmt::Display for Change {
 impl Engine {
     /// Another engine with these limits over the same state, whole or not at all.
     ///
-    /// Counters, kept permits, refund keys, overrides set at run time, capacity and overload go on. Numbers that have
-    /// changed apply at once, and what is used stays used; what else is part of a limit's identity and has changed makes
-    /// it start fresh, as the report says. A limit with [`Limit::was`] goes on under its new name. Permits given by this
-    /// engine may be settled by the other.
+    /// Counters, kept permits, refund keys, overrides set at run time, capacity and overload go on.
+    /// Numbers that have changed apply at once, and what is used stays used; what else is part of a
+    /// limit's identity and has changed makes it start fresh, as the report says. A limit with
+    /// [`Limit::was`] goes on under its new name. Permits given by this engine may be settled by
+    /// the other.
     ///
-    /// An error changes nothing. Two reloads of one engine at the same time lose one: make them one after the other.
+    /// An error changes nothing. Two reloads of one engine at the same time lose one: make them one
+    /// after the other.
     pub fn reconfigured(
         &self,
         namespaces: Vec<NamespaceConfig>,

@@ -1,7 +1,9 @@
-//! Requests from their questions to the store onwards, and several of them that go ahead together or not at all.
+//! Requests from their questions to the store onwards, and several of them that go ahead together
+//! or not at all.
 //!
-//! One request is decided as several are: what follows here knows no other case. The store is asked about all of them in
-//! one batch of all or nothing, as long as that has room, and what it answers is split up again.
+//! One request is decided as several are: what follows here knows no other case. The store is asked
+//! about all of them in one batch of all or nothing, as long as that has room, and what it answers
+//! is split up again.
 
 use core::mem;
 use std::sync::Arc;
@@ -40,12 +42,14 @@ impl Engine {
     /// The most requests that are decided together. More are an error, and nothing is charged.
     pub const TOGETHER_MAX: usize = 128;
 
-    /// Decides several requests together: all go ahead, or none does and nothing stays charged. None at all go ahead.
+    /// Decides several requests together: all go ahead, or none does and nothing stays charged.
+    /// None at all go ahead.
     ///
-    /// Each goes through the order as it would alone, one after the other, so that two that meet on one counter are
-    /// counted both. The first that is refused here ends it. The store is then asked about all of them in one batch, or
-    /// in as few as there may be if they need more than [`Batch::OPERATIONS_MAX`] operations; there each request that has
-    /// a violated limit has its refusal.
+    /// Each goes through the order as it would alone, one after the other, so that two that meet on
+    /// one counter are counted both. The first that is refused here ends it. The store is then
+    /// asked about all of them in one batch, or in as few as there may be if they need more than
+    /// [`Batch::OPERATIONS_MAX`] operations; there each request that has a violated limit has its
+    /// refusal.
     ///
     /// An error names the request that could not be decided, and means that nothing was charged.
     pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<StepAll, AdmitAllError> {
@@ -112,8 +116,8 @@ impl Engine {
         self.go_on(pending.0, answered.into(), now)
     }
 
-    /// Settles permits that were given together, all with the same outcome: as [`Engine::settle`] does each, but with as
-    /// few batches as there may be, and a cancellation undoes every charge.
+    /// Settles permits that were given together, all with the same outcome: as [`Engine::settle`]
+    /// does each, but with as few batches as there may be, and a cancellation undoes every charge.
     pub fn settle_all(&self, permits: Permits, outcome: Outcome, now: Timestamp) -> SettledAll {
         if outcome == Outcome::Cancelled {
             return SettledAll { batches: self.take_back_all(permits.0, now) };
@@ -219,7 +223,8 @@ impl Engine {
         }
     }
 
-    /// Step 4: one batch for all exact limits, or the next of several; step 5 if everything has been asked.
+    /// Step 4: one batch for all exact limits, or the next of several; step 5 if everything has
+    /// been asked.
     ///
     /// What one request asks stays together, so that its refusal is whole.
     fn ask(&self, mut party: Party, now: Timestamp) -> StepAll {
@@ -291,8 +296,9 @@ impl Engine {
         self.refuse_all(party.permits, party.after.len(), refused, blocks, now)
     }
 
-    /// Has the store undo a batch that it may have carried out although its answer did not come in time, if its requests are
-    /// refused for that. Where they are admitted all the same, what the store has charged is right.
+    /// Has the store undo a batch that it may have carried out although its answer did not come in
+    /// time, if its requests are refused for that. Where they are admitted all the same, what the
+    /// store has charged is right.
     fn undo_late(&self, batch: &Batch, error: &StoreError, is_refused: bool) {
         if let (true, true, Some(leases)) = (error.is_outcome_unknown(), is_refused, &self.shared.leases) {
             leases.post_undo(Batch::undo_of(batch, self.next_batch_id()));
@@ -305,7 +311,8 @@ impl Engine {
         }
     }
 
-    /// Step 5, the last, for all: `about` says the namespace and the class of the request at a place.
+    /// Step 5, the last, for all: `about` says the namespace and the class of the request at a
+    /// place.
     fn place_all<'a>(
         &self,
         mut permits: SmallVec<[Permit; 1]>,
@@ -343,8 +350,8 @@ impl Engine {
         refuse(refusals, batches.into_iter())
     }
 
-    /// Gives back what requests hold, the last first; what the store holds is left as batches to be sent. All the requests
-    /// of a batch are among them, so that the batch can be undone whole.
+    /// Gives back what requests hold, the last first; what the store holds is left as batches to be
+    /// sent. All the requests of a batch are among them, so that the batch can be undone whole.
     fn take_back_all(&self, mut permits: SmallVec<[Permit; 1]>, now: Timestamp) -> Vec<Batch> {
         let mut charged: Vec<Batch> = Vec::new();
         for remote in permits.iter_mut().filter_map(|permit| permit.remote.as_mut()) {
@@ -382,7 +389,8 @@ impl Party {
             }
         }
         if let (true, Some(first)) = (refused.is_empty(), self.questions.get(self.asked.start)) {
-            // A store that refuses must say why; one that does not is taken at its word all the same.
+            // A store that refuses must say why; one that does not is taken at its word all the
+            // same.
             refused.push((first.at, denied_by_store(&self.after[first.at].gate, &[], &[], answer.store_now)));
         }
         refused
@@ -423,8 +431,8 @@ impl Party {
         }
     }
 
-    /// Charges those that were asked here, as their limits say for while the store is away; the refusals of those whose
-    /// limits say that they refuse, or have no room.
+    /// Charges those that were asked here, as their limits say for while the store is away; the
+    /// refusals of those whose limits say that they refuse, or have no room.
     fn charge_instead(&mut self, engine: &Engine, error: &StoreError, now: Timestamp) -> Refused {
         let mut refused = Vec::new();
         for question in &self.questions[self.asked.clone()] {
@@ -438,7 +446,8 @@ impl Party {
     }
 }
 
-/// For each operation of a batch that `requests` have together, whether another of them has charged its key as well.
+/// For each operation of a batch that `requests` have together, whether another of them has charged
+/// its key as well.
 fn shared_keys(
     operations: &[Operation],
     outcomes: &[tidegate_store::Outcome],

@@ -48,7 +48,8 @@ impl Engine {
         Ok((engine, World { ignored, renamed }))
     }
 
-    /// The same engine with other overrides set at run time, of which only those of this namespace have changed.
+    /// The same engine with other overrides set at run time, of which only those of this namespace
+    /// have changed.
     pub(super) fn with_overrides(&self, namespace: &str, overrides: Overrides) -> Result<Self, EngineError> {
         let mut gates = self.gates.clone();
         // Dormant overrides may name a namespace that is gone.
@@ -89,7 +90,8 @@ pub(super) struct World {
 }
 
 fn next_generation(shared: &Shared) -> u32 {
-    // Relaxed: only the number must be new. Two of four thousand million generations apart may share one.
+    // Relaxed: only the number must be new. Two of four thousand million generations apart may
+    // share one.
     shared.generations.fetch_add(1, Ordering::Relaxed)
 }
 

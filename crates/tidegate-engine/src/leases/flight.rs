@@ -22,7 +22,8 @@ pub(crate) type Flights = SmallVec<[Arc<Flight>; 1]>;
 #[derive(Debug, Default)]
 struct State {
     has_landed: bool,
-    /// Units for those who wait, and for nobody else: from a ledger that has no place for another holder.
+    /// Units for those who wait, and for nobody else: from a ledger that has no place for another
+    /// holder.
     units: u64,
     waiting: SmallVec<[Waker; 1]>,
 }
@@ -87,8 +88,8 @@ impl Flight {
     }
 }
 
-/// Waits until the leases of a request are answered, or it is known that they will not be. Whoever drives the engine brings
-/// every ask to an end, so this ends too.
+/// Waits until the leases of a request are answered, or it is known that they will not be. Whoever
+/// drives the engine brings every ask to an end, so this ends too.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Landing<'a>(pub(crate) &'a [Arc<Flight>]);

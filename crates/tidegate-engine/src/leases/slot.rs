@@ -61,7 +61,8 @@ pub(super) struct Slot {
     pub(super) owner: Owner,
     /// The ask under way.
     pub(super) flight: Option<Arc<Flight>>,
-    /// Whether this member has decided alone since the store answered last, or may have before this slot was made.
+    /// Whether this member has decided alone since the store answered last, or may have before this
+    /// slot was made.
     pub(super) may_be_alone: bool,
     /// What the ledger then said is [gone](Grant::gone), and when its window ends.
     pub(super) gone: (u64, Timestamp),
@@ -84,7 +85,8 @@ impl Slot {
         }
     }
 
-    /// Takes in what the ledger granted, and what it says is used; the units that are good for the requests that wait and for no others.
+    /// Takes in what the ledger granted, and what it says is used; the units that are good for the
+    /// requests that wait and for no others.
     pub(super) fn granted(&mut self, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
         let until = if grant.gone > 0 { self.about.algorithm.full_again(now) } else { Timestamp::MIN };
         self.gone = (grant.gone, until);
@@ -103,7 +105,8 @@ impl Slot {
         self.look_at.as_nanos() ^ self.holder.until().as_nanos() ^ self.about.number ^ key
     }
 
-    /// Goes on by other numbers of the same limit. An ask under way is still about the old ones, which the next puts right.
+    /// Goes on by other numbers of the same limit. An ask under way is still about the old ones,
+    /// which the next puts right.
     pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>, now: Timestamp) {
         self.numbers = limit.numbers();
         self.terms = terms;
@@ -122,8 +125,8 @@ impl Slot {
 
     /// Whether nothing would be lost if it were dropped.
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
-        // What is asked for now and then is remembered, so that it gets a lease of its own. Without the store, the last grant says by
-        // which share this member decides alone.
+        // What is asked for now and then is remembered, so that it gets a lease of its own. Without
+        // the store, the last grant says by which share this member decides alone.
         let least = if self.holder.is_unanswered() { 1 } else { FORGOTTEN_BELOW };
         self.is_idle(now) && self.holder.demand(&self.terms, now) < least
     }

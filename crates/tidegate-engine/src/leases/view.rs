@@ -30,8 +30,8 @@ pub struct LeaseView {
     pub until: Timestamp,
     /// Whether the store did not answer the last ask.
     pub is_unanswered: bool,
-    /// Tokens of the window that were granted to other members which are gone or silent, as the ledger said last: lost until the
-    /// window ends, unless they come back. 0 of a rate.
+    /// Tokens of the window that were granted to other members which are gone or silent, as the
+    /// ledger said last: lost until the window ends, unless they come back. 0 of a rate.
     pub gone: u64,
 }
 
@@ -116,7 +116,8 @@ impl Leases {
     }
 }
 
-/// By what leases are told apart when not all are shown: by demand, and where that is the same by name.
+/// By what leases are told apart when not all are shown: by demand, and where that is the same by
+/// name.
 #[derive(Debug)]
 struct Rank {
     demand: u64,

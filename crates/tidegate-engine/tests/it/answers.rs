@@ -1,4 +1,5 @@
-//! The answers of a limit do not depend on where it is decided: here, in the store, or from a lease.
+//! The answers of a limit do not depend on where it is decided: here, in the store, or from a
+//! lease.
 
 use core::time::Duration;
 

@@ -105,7 +105,8 @@ fn a_store_that_says_no_room_refuses_whatever_the_policy_says() {
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::TableFull, Retry::At(until)));
 }
 
-/// Whether a request of 4 units is admitted whose batch fails with this error, the batch, and what the store is then to undo.
+/// Whether a request of 4 units is admitted whose batch fails with this error, the batch, and what
+/// the store is then to undo.
 fn failed(world: &World, error: StoreError) -> (bool, Batch, Vec<Batch>) {
     let Step::Ask(pending) = world.engine.admit(&request(4), world.now()).unwrap() else {
         panic!("the store must be asked")

@@ -76,7 +76,8 @@ fn what_is_always_charged_is_booked_in_the_store_too_and_says_when_there_is_room
     let world = World::with_limits([]);
     for (algorithm, room) in [
         (fixed(5, HOUR), next_hour(world.now())),
-        // Seven of five are used; four fit when one of them is left, after six of them have drained.
+        // Seven of five are used; four fit when one of them is left, after six of them have
+        // drained.
         (bucket(5, HOUR), world.now().saturating_add(HOUR * 6 / 5)),
     ] {
         let charge = |cost| carry(&world, &[&algorithm], cost, Charging::Always).limits[0];

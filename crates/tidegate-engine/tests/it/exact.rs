@@ -131,7 +131,8 @@ fn a_refund_is_applied_once_also_when_the_store_has_forgotten_that_it_was_asked(
     world.ask(asking.batch()).unwrap();
     let lost = Err(StoreError::Timeout { after: MINUTE });
     assert!(asking.resume(&world.engine, lost, world.now()).is_err());
-    // The memory store remembers what it was asked for ten minutes; at 50 an hour 12.5 units drain in fifteen.
+    // The memory store remembers what it was asked for ten minutes; at 50 an hour 12.5 units drain
+    // in fifteen.
     world.advance(Duration::from_mins(15));
     assert_eq!(world.left()[1].1, 47);
     drop(world.admit(20));

@@ -170,8 +170,8 @@ impl Fleet {
     }
 }
 
-/// How many asks half a minute takes of one member that is asked for one unit each `every`, and looks at its leases exactly when it
-/// is due.
+/// How many asks half a minute takes of one member that is asked for one unit each `every`, and
+/// looks at its leases exactly when it is due.
 fn asks_of_half_a_minute(limit: Algorithm, every: Duration) -> u64 {
     let mut fleet = Fleet::new(1, &[leased("limit", limit)]);
     let end = fleet.now().saturating_add(30 * SECOND);

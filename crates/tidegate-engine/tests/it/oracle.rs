@@ -1,6 +1,6 @@
-//! Checks with reloads in between, beside a second implementation that keeps the whole history and knows only the rule: what
-//! is used stays used, in units; the numbers in force decide; and what is used of a bucket drains by the numbers it was
-//! last charged under.
+//! Checks with reloads in between, beside a second implementation that keeps the whole history and
+//! knows only the rule: what is used stays used, in units; the numbers in force decide; and what is
+//! used of a bucket drains by the numbers it was last charged under.
 
 use core::time::Duration;
 
@@ -17,7 +17,8 @@ const WINDOW: u64 = 60;
 /// The numbers of the three limits.
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
-    /// Seconds in which the bucket refills one unit: 1, 2 or 4, so that a quarter of a unit is the smallest part.
+    /// Seconds in which the bucket refills one unit: 1, 2 or 4, so that a quarter of a unit is the
+    /// smallest part.
     refill: u64,
     burst: u64,
     fixed: u64,

@@ -22,7 +22,8 @@ fn refused(decision: Decision) -> (Plane, Reason, String, Retry) {
     }
 }
 
-/// Uses up one position with requests that are admitted, then sends one more and compares the world before and after.
+/// Uses up one position with requests that are admitted, then sends one more and compares the world
+/// before and after.
 fn refuse_at(room: Room, expected: (Plane, Reason, &str)) -> Retry {
     let world = World::new(room);
     let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
@@ -184,7 +185,8 @@ fn a_denied_request_is_no_demand_on_the_system() {
     for _ in 0..10 {
         drop(admitted(world.decide(&Request::new("api", &[]).class(Class::Sheddable))));
     }
-    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that stay.
+    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
+    // stay.
     world.engine.event(Event::Pressure(1.2), world.now());
     world.advance(Duration::from_millis(100));
     world.engine.tick(world.now());

@@ -164,7 +164,8 @@ fn one_too_many_is_an_error_and_changing_one_is_not() {
 fn changes_of_an_override_beyond_all_spec_numbers_leave_reloads_and_usage_as_they_are() {
     let mut engine = engine([limit("a", bucket(1000, MINUTE))]);
     drop(admit(&engine, 10, NOW));
-    // One override takes 65 536 numbers until ticks reclaim them; without ticks the next change says so.
+    // One override takes 65 536 numbers until ticks reclaim them; without ticks the next change
+    // says so.
     let mut refused = 0;
     for change in 0..200_000_u64 {
         let one = raised("a", 1000 + change);

@@ -25,7 +25,8 @@ fn limits() -> Vec<Limit> {
 
 /// The same store, asked by a member that was started anew with what the notes say.
 fn restarted(mut world: World) -> World {
-    // Another seed at each start: batches are counted from it, and the store remembers those of before.
+    // Another seed at each start: batches are counted from it, and the store remembers those of
+    // before.
     let seed = [world.store.stats().answers as u64, 6, 7, 8];
     let mut config = EngineConfig { asks_store: true, ..config() };
     config.table.seed = seed;

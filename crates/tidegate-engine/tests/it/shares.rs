@@ -1,8 +1,9 @@
 //! No namespace can take from another what the tables of the engine guarantee it.
 //!
-//! Hostile namespaces do at random whatever fills a table: keys that drain slowly, expensive requests of a rolling limit, permits
-//! with a long hold, permits kept for later, refund keys, blocks, limits that arrive with requests. At random instants the
-//! honest namespace uses each table as far as its share goes, and nothing of that may be refused.
+//! Hostile namespaces do at random whatever fills a table: keys that drain slowly, expensive
+//! requests of a rolling limit, permits with a long hold, permits kept for later, refund keys,
+//! blocks, limits that arrive with requests. At random instants the honest namespace uses each
+//! table as far as its share goes, and nothing of that may be refused.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -59,7 +60,8 @@ fn carry(engine: &Engine, namespace: &str, key: &str, now: Timestamp) -> bool {
     done(engine.carry(namespace, &[limit], Charging::AllOrNone, now)).is_admitted
 }
 
-/// One request; its permit lends what it lends until it is given back here, unless `keep` keeps it under a name.
+/// One request; its permit lends what it lends until it is given back here, unless `keep` keeps it
+/// under a name.
 fn check(
     engine: &Engine,
     namespace: &str,
@@ -157,7 +159,8 @@ fn run(
     }
 }
 
-/// Uses each table up to what the honest namespace is entitled to, and gives back what can be given back.
+/// Uses each table up to what the honest namespace is entitled to, and gives back what can be given
+/// back.
 fn use_share(engine: &Engine, round: usize, now: Timestamp) -> Result<(), String> {
     let failed = |what: &str, error: String| format!("{what} in round {round}: {error}");
     let check = |kind: &str, user: &str, units, keep| {

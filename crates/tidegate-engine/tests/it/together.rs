@@ -278,7 +278,8 @@ fn requests_that_were_refused_together_are_no_demand_on_the_system() {
     for _ in 0..10 {
         drop(admitted(&world, &[Request::new("api", &[]).class(Class::Sheddable)]));
     }
-    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that stay.
+    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
+    // stay.
     world.engine.event(Event::Pressure(1.2), world.now());
     world.advance(Duration::from_millis(100));
     world.engine.tick(world.now());

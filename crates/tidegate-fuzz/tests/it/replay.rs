@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tidegate_fuzz::{TARGETS, Taken, Target};
 
-/// The least inputs of a corpus: with fewer the fuzzer spends its time on finding the shapes that are known.
+/// The least inputs of a corpus: with fewer the fuzzer spends its time on finding the shapes that
+/// are known.
 const INPUTS_MIN: usize = 20;
 
 /// The most bytes of an input of a corpus: short ones are tried more often and read more easily.

@@ -14,7 +14,8 @@ const TICK: Duration = Duration::from_secs(4);
 /// The beginning, at a border of windows of every length used here.
 const START_S: u64 = 1_800_000_000 / 240 * 240;
 
-/// A unit in the monitor's parts. A clock that is a hundredth too fast lets a hundredth more trickle in.
+/// A unit in the monitor's parts. A clock that is a hundredth too fast lets a hundredth more
+/// trickle in.
 const UNIT: u64 = 1_000;
 const PER_TICK: u64 = 2_020;
 
@@ -65,8 +66,8 @@ pub(crate) struct State {
     crashes: u8,
     forgets: u8,
     leaps: u8,
-    /// By epochs from the first on: how full a bucket of burst and a tenth of a second would be by what was spent of its grants, or
-    /// what the window has admitted of them.
+    /// By epochs from the first on: how full a bucket of burst and a tenth of a second would be by
+    /// what was spent of its grants, or what the window has admitted of them.
     admitted: Vec<u64>,
     /// When each epoch but the first began.
     begun: Vec<u8>,
@@ -261,7 +262,8 @@ impl Fleet {
                 let (after, moved) = (ledger.used(now, &terms), answer.movement);
                 let in_hand: u64 =
                     ledger.holders().filter(|view| view.until > now).map(|view| u64::from(view.held)).sum();
-                // Nothing drains between two looks at one instant, so only grants and returns are left.
+                // Nothing drains between two looks at one instant, so only grants and returns are
+                // left.
                 if self.fault.is_none() && after + moved.credited > before + moved.debited + moved.held_up {
                     state.wrong = Some("something came into being that nobody granted");
                 }
@@ -296,8 +298,9 @@ impl Fleet {
         }
     }
 
-    /// Whether from this state on, with nothing going wrong any more and both members asked all the time, at least one
-    /// unit in three ticks is used within three leases, or the whole next window, and never too much is.
+    /// Whether from this state on, with nothing going wrong any more and both members asked all the
+    /// time, at least one unit in three ticks is used within three leases, or the whole next
+    /// window, and never too much is.
     ///
     /// Which member is served is not asked: a burst of 1 is in one hand at a time.
     fn recovers(&self, state: &State) -> bool {

@@ -1,5 +1,5 @@
-//! Two members, one ledger and a network that loses, repeats, delays and overtakes: every order of events within small
-//! bounds, on the very code that runs in members and stores.
+//! Two members, one ledger and a network that loses, repeats, delays and overtakes: every order of
+//! events within small bounds, on the very code that runs in members and stores.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
 
 mod faults;

@@ -4,8 +4,9 @@ use stateright::{Checker, Model};
 
 use crate::fleet::{BUSY, Fleet, LIVE, Limit, SAFE};
 
-/// More ticks than the tests of every day look at, by environment: `TIDEGATE_MODEL_TICKS=2 cargo test --release -p
-/// tidegate-model -- --nocapture`. Each multiplies the time by about ten.
+/// More ticks than the tests of every day look at, by environment:
+/// `TIDEGATE_MODEL_TICKS=2 cargo test --release -p tidegate-model -- --nocapture`. Each multiplies
+/// the time by about ten.
 fn more_ticks() -> u8 {
     std::env::var("TIDEGATE_MODEL_TICKS").ok().map_or(0, |more| more.parse().unwrap())
 }

@@ -13,7 +13,8 @@ fn tick_at(number: u64) -> Timestamp {
     START.saturating_add(TICK * u32::try_from(number).unwrap())
 }
 
-/// Offers one unit for each of `tenants` tenants in every class; how many of each class were served.
+/// Offers one unit for each of `tenants` tenants in every class; how many of each class were
+/// served.
 fn offer(overload: &Overload, tenants: u32, now: Timestamp) -> [u32; 4] {
     Class::ALL.map(|class| {
         let served = (0..tenants).filter(|tenant| {

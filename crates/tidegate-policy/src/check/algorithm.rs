@@ -331,7 +331,8 @@ impl<'a> Written<'a> {
         let whole: Rate = text.parse().map_err(|error| wrong_at(path, &error))?;
         let burst = match &self.numbers.burst {
             Some((burst, path)) => self.part(*burst, "burst", path)?,
-            // What is left of a share of the default is at least one unit: a rate cannot be used without.
+            // What is left of a share of the default is at least one unit: a rate cannot be used
+            // without.
             None => (whole.units() / u64::from(self.share)).max(1),
         };
         let rate = if self.share == 1 {

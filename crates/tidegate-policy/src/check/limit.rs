@@ -26,8 +26,8 @@ use crate::suggestion::{listed, nearest};
 /// The largest `n` of a `share: 1/n`.
 const SHARE_MAX: u32 = 10_000;
 
-/// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that. `is_shared` tells whether
-/// members share the store.
+/// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that.
+/// `is_shared` tells whether members share the store.
 pub(super) fn check(
     raw: &LimitConfig,
     is_shared: bool,
@@ -205,8 +205,8 @@ fn consistency(raw: &LimitConfig, written: &Written<'_>, path: &Path, report: &m
 
 /// Where a limit is decided: as it says, or by default.
 ///
-/// Nothing is lent by a store that is not shared: what a single member is promised is then decided by itself, and a quota where
-/// it outlives a restart.
+/// Nothing is lent by a store that is not shared: what a single member is promised is then decided
+/// by itself, and a quota where it outlives a restart.
 fn decided_where(
     raw: &LimitConfig,
     algorithm: &Algorithm,

@@ -1,4 +1,5 @@
-//! Checks `was`: a limit takes over what another name counted, and no two limits take over the same.
+//! Checks `was`: a limit takes over what another name counted, and no two limits take over the
+//! same.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,9 @@ use crate::raw::limit::LimitConfig;
 
 /// Checks the renames among the limits of one namespace.
 ///
-/// A limit may have been called what another limit is called now only if that one was renamed too: otherwise both would
-/// claim one usage. So two limits may swap their names, and a name may be passed on along a chain.
+/// A limit may have been called what another limit is called now only if that one was renamed too:
+/// otherwise both would claim one usage. So two limits may swap their names, and a name may be
+/// passed on along a chain.
 pub(super) fn check(raw: &[LimitConfig], path: &Path, report: &mut Report<'_>) {
     let mut present: BTreeMap<&str, &LimitConfig> = BTreeMap::new();
     for one in raw {

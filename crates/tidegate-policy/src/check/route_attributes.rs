@@ -59,7 +59,8 @@ impl<'a> RouteAttributes<'a> {
         self.known(attribute) != Known::Absent
     }
 
-    /// The first attribute for which no request of the route is one that `limit` applies to; `None` where some may be.
+    /// The first attribute for which no request of the route is one that `limit` applies to; `None`
+    /// where some may be.
     pub(crate) fn never_fits(self, limit: &Limit) -> Option<&str> {
         let unmatched = limit.matches.iter().find(|condition| match self.known(&condition.attribute) {
             Known::Absent => !condition.matcher.matches(None),
@@ -74,7 +75,8 @@ impl<'a> RouteAttributes<'a> {
         unmatched.or_else(|| lacking().map(|part| part.attribute.as_str()))
     }
 
-    /// The attribute whose absence has `limit` refuse every request of the route; `None` where it may admit some.
+    /// The attribute whose absence has `limit` refuse every request of the route; `None` where it
+    /// may admit some.
     pub(crate) fn always_lacks(self, limit: &Limit) -> Option<&str> {
         if limit.missing != Missing::Refuse {
             return None;

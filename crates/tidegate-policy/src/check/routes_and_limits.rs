@@ -1,4 +1,5 @@
-//! Warns about routes and limits that do not fit each other. Each warning holds for every request of the proxy.
+//! Warns about routes and limits that do not fit each other. Each warning holds for every request
+//! of the proxy.
 
 use tidegate::limit::{Limit, Mode};
 use tidegate::{Algorithm, Cost};
@@ -12,7 +13,8 @@ use crate::suggestion::nearest;
 
 /// Warns about every route and the limits of its namespace.
 ///
-/// `is_only_proxied` tells whether nothing in the policy prepares for other protocols: those bring what attributes they like.
+/// `is_only_proxied` tells whether nothing in the policy prepares for other protocols: those bring
+/// what attributes they like.
 pub(super) fn warn(
     namespaces: &[NamespacePolicy],
     routes: &[Route],

@@ -116,7 +116,8 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
     Some(Listener { address, insecure, proxy_protocol: raw.expects_preamble(), tls })
 }
 
-/// Who may use a listener: whoever reaches it, unless only this machine does or somebody is asked who they are.
+/// Who may use a listener: whoever reaches it, unless only this machine does or somebody is asked
+/// who they are.
 fn guard(
     raw: Option<&ListenerConfig>,
     listener: Option<&Listener>,
@@ -188,7 +189,8 @@ pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -
     let mut memory = Memory { keys_bytes: Memory::KEYS_BYTES_DEFAULT, when_full: WhenFull::Refuse };
     if let Some(text) = &raw.keys {
         match size("keys", text, Memory::KEYS_BYTES_MIN, Memory::KEYS_BYTES_MAX) {
-            // A table larger than the address space cannot be had; the largest there is fails when it is made.
+            // A table larger than the address space cannot be had; the largest there is fails when
+            // it is made.
             Ok(bytes) => memory.keys_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
             Err((what, fix)) => report.value(&path.key("keys"), what, fix),
         }

@@ -1,4 +1,5 @@
-//! Checks where the counters of exact limits are kept, and whether the limits of a namespace fit that.
+//! Checks where the counters of exact limits are kept, and whether the limits of a namespace fit
+//! that.
 
 use tidegate::limit::{Consistency, Limit};
 
@@ -229,7 +230,8 @@ fn durability(raw: &Store, path: &Path, report: &mut Report<'_>) -> Durability {
     }
 }
 
-/// Checks that the limits of each namespace fit the store, and warns about quotas that it does not keep.
+/// Checks that the limits of each namespace fit the store, and warns about quotas that it does not
+/// keep.
 pub(super) fn check(
     config: &Config,
     namespaces: &[NamespacePolicy],

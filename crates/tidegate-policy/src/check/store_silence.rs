@@ -1,4 +1,5 @@
-//! Warns about slow limits of which members admit more than one limit has, while their store does not answer.
+//! Warns about slow limits of which members admit more than one limit has, while their store does
+//! not answer.
 
 use core::time::Duration;
 
@@ -13,11 +14,12 @@ use crate::raw::limit::LimitConfig;
 /// What a member that decides alone admits of a limit at least, if the limit has as much.
 const ALONE_MIN: u64 = 10;
 
-/// A limit of more units a minute than this is not slow: what members admit alone is soon within its rate.
+/// A limit of more units a minute than this is not slow: what members admit alone is soon within
+/// its rate.
 const SLOW_PER_MINUTE_MAX: u128 = 60;
 
-/// Warns about limits of a namespace whose policy does not say what happens without the store. `members` is how many
-/// share the store, if that is said.
+/// Warns about limits of a namespace whose policy does not say what happens without the store.
+/// `members` is how many share the store, if that is said.
 pub(super) fn warn(
     namespace: &NamespacePolicy,
     raw: &[LimitConfig],
@@ -31,7 +33,8 @@ pub(super) fn warn(
             && raw.on_store_failure.is_none();
         let most = limit.algorithm.limit();
         let share = alone(most, members);
-        // Of a single member, or of one whose share is small enough, all shares together are the limit.
+        // Of a single member, or of one whose share is small enough, all shares together are the
+        // limit.
         let is_exceeded = members.map_or(share == most, |members| share * u64::from(members) > most);
         if !is_decided_alone || most == 0 || !is_exceeded || !is_slow(limit) {
             continue;

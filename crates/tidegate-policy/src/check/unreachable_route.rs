@@ -30,7 +30,8 @@ fn takes_all_of(earlier: &Route, later: &Route, raw: &RouteConfig) -> bool {
     has_methods && has_path && has_host(earlier, raw)
 }
 
-/// Whether `earlier` is a text with one star at its end, and every path of the pattern `later` begins with that text.
+/// Whether `earlier` is a text with one star at its end, and every path of the pattern `later`
+/// begins with that text.
 fn is_prefix_of(earlier: &str, later: &str) -> bool {
     let literal = later.split('*').next().unwrap_or_default();
     earlier.strip_suffix('*').is_some_and(|start| !start.contains('*') && literal.starts_with(start))

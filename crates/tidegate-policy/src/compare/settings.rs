@@ -1,4 +1,5 @@
-//! The settings outside of `namespaces:`, each as one line of text, and which of them need a restart.
+//! The settings outside of `namespaces:`, each as one line of text, and which of them need a
+//! restart.
 
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
@@ -40,7 +41,8 @@ const TAKEN_OVER: [&str; 6] = [
 pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     // Files of `envoy_ratelimit` are not read here, so they count as having no quotas.
     let has_quotas = |policy: &Policy| policy.quotas().next().is_some();
-    // A store that was opened for quotas stays open when the last of them is gone; that needs no restart.
+    // A store that was opened for quotas stays open when the last of them is gone; that needs no
+    // restart.
     let keeps_store = matches!(
         (&old.store, &new.store),
         (StoreChoice::ForQuotas(_), StoreChoice::ForQuotas(_)) if has_quotas(old)
@@ -56,8 +58,8 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         .collect()
 }
 
-/// Every setting in the order of the reference; always the same paths. `has_quotas` decides the store of a policy that names
-/// none.
+/// Every setting in the order of the reference; always the same paths. `has_quotas` decides the
+/// store of a policy that names none.
 fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     let Policy {
         listen,
@@ -214,7 +216,8 @@ fn grant(grant: &Grant) -> String {
     format!("{name} by {credential}: {} in {namespaces}", verbs.join(", "))
 }
 
-/// The reverse proxy in a line: how much of it there is, and a number made of all of it, which differs when it does.
+/// The reverse proxy in a line: how much of it there is, and a number made of all of it, which
+/// differs when it does.
 fn proxy_in_words(proxy: &Proxy) -> String {
     let mut hash = std::collections::hash_map::DefaultHasher::new();
     format!("{proxy:?}").hash(&mut hash);

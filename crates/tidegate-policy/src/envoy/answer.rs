@@ -39,7 +39,8 @@ pub struct Status {
     pub code: Code,
     /// Its limit; `None` for a descriptor without one, and for an unlimited one.
     pub current_limit: Option<CurrentLimit>,
-    /// Hits left; 0 when it is over, in shadow mode too, and without a limit; [`u32::MAX`] for an unlimited one.
+    /// Hits left; 0 when it is over, in shadow mode too, and without a limit; [`u32::MAX`] for an
+    /// unlimited one.
     pub limit_remaining: u32,
     /// How long until the limit's window ends, in whole seconds; `None` without a limit.
     pub duration_until_reset: Option<Duration>,
@@ -71,20 +72,22 @@ pub struct Answer<'a> {
     pub is_shadowed: bool,
 }
 
-/// How one descriptor stands to the limit that decides it, for logs, metrics, and protocols that answer in their own way.
+/// How one descriptor stands to the limit that decides it, for logs, metrics, and protocols that
+/// answer in their own way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DescriptorDecision<'a> {
     /// Which of the descriptors.
     pub descriptor: usize,
-    /// The name of its rule: the domain and the keys and values on the way to it, joined by dots. `None` for a limit
-    /// that came with the descriptor.
+    /// The name of its rule: the domain and the keys and values on the way to it, joined by dots.
+    /// `None` for a limit that came with the descriptor.
     pub rule: Option<&'a str>,
     /// Whether it is over its limit, although its rule only says so.
     pub is_shadow: bool,
     /// Why it is over its limit and when there is room again; `None` if it is not over.
     pub refusal: Option<(Reason, Retry)>,
-    /// The most hits that the limit admits at once: the number that the file has, or the burst of a bucket.
+    /// The most hits that the limit admits at once: the number that the file has, or the burst of a
+    /// bucket.
     pub limit: u64,
     /// Hits left, which may be too few for the hits that were asked for.
     pub remaining: u64,
@@ -132,8 +135,8 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// What the caller is told, once nothing is [left to ask](Resolved::ask). Before, limits that were not asked about
-    /// count as over.
+    /// What the caller is told, once nothing is [left to ask](Resolved::ask). Before, limits that
+    /// were not asked about count as over.
     pub fn answer(&self, now: Timestamp) -> Answer<'a> {
         let mut counts = Vec::new();
         let mut statuses = Vec::with_capacity(self.parts.len());
@@ -161,8 +164,8 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// The limit that speaks for a descriptor: of those that are over the one that is so for longest, else the one
-    /// with the least left.
+    /// The limit that speaks for a descriptor: of those that are over the one that is so for
+    /// longest, else the one with the least left.
     fn deciding(&self, limited: &Limited<'_>) -> &Charge<'a> {
         let rank = |charge: &&Charge<'_>| {
             let is_over = is_charge_over(charge, limited);
@@ -213,7 +216,8 @@ impl<'a> Resolved<'a> {
         counts
     }
 
-    /// The headers, from the descriptor with the least left; one that is over and refuses by itself goes before.
+    /// The headers, from the descriptor with the least left; one that is over and refuses by itself
+    /// goes before.
     fn headers(&self, statuses: &[Status]) -> Vec<(&'a str, String)> {
         let names = &self.settings.headers;
         if !names.enabled {
@@ -274,7 +278,8 @@ fn refusal(charge: &Charge<'_>, hits: u64, now: Timestamp) -> (Reason, Retry) {
     }
 }
 
-/// The most hits that a limit admits at once: the number that the file has, but of a bucket its burst.
+/// The most hits that a limit admits at once: the number that the file has, but of a bucket its
+/// burst.
 fn most(charge: &Charge<'_>) -> u64 {
     match &charge.limit.algorithm {
         Algorithm::Bucket(bucket) => bucket.burst(),
@@ -290,7 +295,8 @@ fn left(charge: &Charge<'_>, status: &CarriedStatus) -> u64 {
 /// How long until the window ends, in whole seconds, at least one.
 fn reset(charge: &Charge<'_>, status: &CarriedStatus, now: Timestamp) -> Duration {
     match charge.limit.aligned() {
-        // As the peer calculates it: from the whole second it is in, so that it is the whole unit at its beginning.
+        // As the peer calculates it: from the whole second it is in, so that it is the whole unit
+        // at its beginning.
         Some(length) if length.subsec_nanos() == 0 => {
             Duration::from_secs(length.as_secs() - now.as_secs() % length.as_secs())
         }

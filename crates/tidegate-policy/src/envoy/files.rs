@@ -30,10 +30,11 @@ pub struct Text<'a> {
 pub struct Read {
     /// The files.
     pub files: Files,
-    /// What is allowed and probably not meant; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for each file.
+    /// What is allowed and probably not meant; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for
+    /// each file.
     pub warnings: Vec<Problem>,
-    /// Where an answer is not the peer's under the semantics in force; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for each
-    /// file.
+    /// Where an answer is not the peer's under the semantics in force; at most
+    /// [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for each file.
     pub differences: Vec<Problem>,
 }
 
@@ -50,7 +51,8 @@ pub struct Files {
 pub struct FileRule<'a> {
     /// Its name: the domain and the keys and values on the way to it, joined by dots.
     pub name: &'a str,
-    /// The keys on the way to it, each with the value that it wants; `None` for any. Both may be patterns with `*`.
+    /// The keys on the way to it, each with the value that it wants; `None` for any. Both may be
+    /// patterns with `*`.
     pub entries: Vec<(&'a str, Option<&'a str>)>,
     /// Whether it only says what it would refuse.
     pub is_shadow: bool,
@@ -59,8 +61,8 @@ pub struct FileRule<'a> {
 }
 
 impl<'a> FileRule<'a> {
-    /// The first of its entries that these attributes do not have: its key, the value that they have instead, and the
-    /// value that it wants. `None` if they have all.
+    /// The first of its entries that these attributes do not have: its key, the value that they
+    /// have instead, and the value that it wants. `None` if they have all.
     pub fn unmet<'v>(
         &self,
         attributes: &[(&str, &'v str)],
@@ -78,9 +80,10 @@ impl<'a> FileRule<'a> {
 impl Files {
     /// Reads files, all or none of them.
     ///
-    /// The order counts: where several speak of one domain and [`Settings::merge_domains`] allows it, the patterns of
-    /// an earlier one are tried first. Without any file there is no domain, and every request passes. The error has
-    /// the problems of all files, at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) of each.
+    /// The order counts: where several speak of one domain and [`Settings::merge_domains`] allows
+    /// it, the patterns of an earlier one are tried first. Without any file there is no domain, and
+    /// every request passes. The error has the problems of all files, at most
+    /// [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) of each.
     pub fn read(texts: &[Text<'_>], settings: Settings) -> Result<Read, Problems> {
         let mut read = Read {
             files: Self { domains: BTreeMap::new(), settings },
@@ -112,8 +115,8 @@ impl Files {
         self.domains.contains_key(name)
     }
 
-    /// The domains in alphabetical order, each with the names of its rules: the domain and the keys and values on the way
-    /// to the rule, joined by dots.
+    /// The domains in alphabetical order, each with the names of its rules: the domain and the keys
+    /// and values on the way to the rule, joined by dots.
     pub fn rules(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
         self.domains
             .values()
@@ -131,8 +134,9 @@ impl Files {
         }))
     }
 
-    /// The descriptors of a request that has attributes instead: one for every path of the domain's tree from its root
-    /// to a rule, all of whose entries are among the attributes. None if the domain is not known.
+    /// The descriptors of a request that has attributes instead: one for every path of the domain's
+    /// tree from its root to a rule, all of whose entries are among the attributes. None if the
+    /// domain is not known.
     ///
     /// The error is for the sender: there are more than [`DESCRIPTORS_MAX`].
     pub fn descriptors<'a>(
@@ -150,7 +154,8 @@ impl Files {
         self.domains.values().flat_map(Domain::rules).map(|rule| rule.limits.len().max(1)).sum()
     }
 
-    /// The quotas, each by the key of its metrics: limits over an hour or longer, which a store keeps where there is one.
+    /// The quotas, each by the key of its metrics: limits over an hour or longer, which a store
+    /// keeps where there is one.
     ///
     /// Limits that requests bring are not among them.
     pub fn quotas(&self) -> impl Iterator<Item = &str> {
@@ -158,11 +163,11 @@ impl Files {
         self.domains.values().flat_map(Domain::rules).filter(is_quota).map(|rule| rule.metric_key.as_str())
     }
 
-    /// Finds the limits of a request. `hits` is the request's own number, 0 if it has none, and holds for descriptors
-    /// that bring none; a descriptor without any counts as 1.
+    /// Finds the limits of a request. `hits` is the request's own number, 0 if it has none, and
+    /// holds for descriptors that bring none; a descriptor without any counts as 1.
     ///
-    /// The error is for the sender. A domain that no file speaks of, or a descriptor that matches nothing, is none:
-    /// there is no limit.
+    /// The error is for the sender. A domain that no file speaks of, or a descriptor that matches
+    /// nothing, is none: there is no limit.
     pub fn resolve<'a>(
         &'a self,
         domain: &'a str,
@@ -241,7 +246,8 @@ fn root_of(text: &Text<'_>) -> Result<Node, Problems> {
     })
 }
 
-/// Whether `bytes` are a file of envoyproxy/ratelimit rather than a policy: a mapping with `domain` at its top.
+/// Whether `bytes` are a file of envoyproxy/ratelimit rather than a policy: a mapping with `domain`
+/// at its top.
 ///
 /// What is no YAML is neither.
 pub fn is_such_a_file(bytes: &[u8]) -> bool {

@@ -2,7 +2,8 @@
 
 /// Whether `pattern` matches the whole of `text`. Takes time linear in both, and no memory.
 ///
-/// Each piece between two stars is taken where it first occurs behind the one before, which leaves the most to the next ones.
+/// Each piece between two stars is taken where it first occurs behind the one before, which leaves
+/// the most to the next ones.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));

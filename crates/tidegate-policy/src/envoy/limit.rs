@@ -8,7 +8,8 @@ use tidegate::rate::format_span;
 
 use super::{DescriptorLimit, Unit};
 
-/// The most that one window of a second, or shorter, can count: what has room beside the window's number.
+/// The most that one window of a second, or shorter, can count: what has room beside the window's
+/// number.
 ///
 /// A limit above it counts as this; a second of a single counter does not see so many hits.
 pub(super) const PER_SECOND_MAX: u32 = (1 << 29) - 1;
@@ -22,10 +23,11 @@ pub(super) struct Limit {
     pub(super) unit: Option<Unit>,
     /// How it counts.
     pub(super) algorithm: Algorithm,
-    /// The kind and the length of its windows: two limits of one descriptor that have the same are one counter.
+    /// The kind and the length of its windows: two limits of one descriptor that have the same are
+    /// one counter.
     pub(super) identity: Box<str>,
-    /// What ends its counter's key, where the length of its windows is no part of a counter's identity by itself: that of
-    /// a bucket refills all the time.
+    /// What ends its counter's key, where the length of its windows is no part of a counter's
+    /// identity by itself: that of a bucket refills all the time.
     pub(super) own_key: Option<Box<str>>,
     /// Its name; empty for none.
     pub(super) name: Box<str>,
@@ -56,7 +58,8 @@ impl Limit {
         Self { requests_per_unit, unit, algorithm, identity, own_key, name, replaces }
     }
 
-    /// The length of its windows, where they are aligned to the epoch, so that they end without anyone being asked.
+    /// The length of its windows, where they are aligned to the epoch, so that they end without
+    /// anyone being asked.
     pub(super) fn aligned(&self) -> Option<Duration> {
         match &self.algorithm {
             Algorithm::Fixed(fixed) => Some(fixed.window()),

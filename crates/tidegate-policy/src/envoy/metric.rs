@@ -1,7 +1,8 @@
 //! What is counted for each rule, and under which key.
 //!
-//! A key is the domain and the descriptors' keys and values on the way to the rule, joined by dots. Only
-//! `value_to_metric` and `detailed_metric` put values of requests into it, and [`super::MetricKeys`] bounds how many.
+//! A key is the domain and the descriptors' keys and values on the way to the rule, joined by dots.
+//! Only `value_to_metric` and `detailed_metric` put values of requests into it, and
+//! [`super::MetricKeys`] bounds how many.
 
 use std::borrow::Cow;
 use std::net::Ipv4Addr;
@@ -17,7 +18,8 @@ const OTHER: &str = "other";
 pub struct MetricKey<'a> {
     /// The key, or where a request's values belong in it, the one with `other` in their place.
     pub bounded: Cow<'a, str>,
-    /// The key with the values of the request, where they belong in it. As many of them as there are callers.
+    /// The key with the values of the request, where they belong in it. As many of them as there
+    /// are callers.
     pub exact: Option<String>,
 }
 
@@ -53,7 +55,8 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Counts `hits` that made `before` used ones `after`, for a limit of `most` hits; `near` of them are near it.
+    /// Counts `hits` that made `before` used ones `after`, for a limit of `most` hits; `near` of
+    /// them are near it.
     pub(super) fn charged(&mut self, hits: u64, before: u64, after: u64, most: u64, near: u64) {
         if after > most {
             self.over_limit += if before >= most { hits } else { after - most };
@@ -67,8 +70,9 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The number of hits from which on a limit is near: the whole ones in `ratio` of it, in single precision as the peer
-/// calculates it; never more than the limit, which single precision may round up.
+/// The number of hits from which on a limit is near: the whole ones in `ratio` of it, in single
+/// precision as the peer calculates it; never more than the limit, which single precision may round
+/// up.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -137,7 +141,8 @@ fn joined<'a>(domain: &str, levels: impl Iterator<Item = (&'a str, Option<&'a st
     key
 }
 
-/// `text` without what has a meaning in names of metrics: `:` and `|`, and the dots of IPv4 addresses.
+/// `text` without what has a meaning in names of metrics: `:` and `|`, and the dots of IPv4
+/// addresses.
 fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,15 +1,17 @@
 //! Which values of requests have metrics of their own.
 //!
-//! There is room for a bounded number of keys, of all rules together. A rule that has fewer than its even part always gets
-//! one more: the rule that has most gives one up. Within a rule the first values get keys; a value without one is counted in a
-//! small Space-Saving sketch, and takes the place of the value with the fewest hits once it certainly has twice as many. So
-//! neither a flood of values nor values that were there first keep a busy value out.
+//! There is room for a bounded number of keys, of all rules together. A rule that has fewer than
+//! its even part always gets one more: the rule that has most gives one up. Within a rule the first
+//! values get keys; a value without one is counted in a small Space-Saving sketch, and takes the
+//! place of the value with the fewest hits once it certainly has twice as many. So neither a flood
+//! of values nor values that were there first keep a busy value out.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::metric::MetricKey;
 
-/// How many keys with values of requests in them there are, unless told otherwise; the rest share one key a rule.
+/// How many keys with values of requests in them there are, unless told otherwise; the rest share
+/// one key a rule.
 pub const METRIC_KEYS_MAX: usize = 1024;
 
 /// The longest key with values of requests in bytes; those that are longer have none of their own.
@@ -21,7 +23,8 @@ const CANDIDATES_MAX: usize = 32;
 /// How many hits a value without a key certainly has before it takes the place of another.
 const HITS_TO_REPLACE: u64 = 8;
 
-/// After how many hits for each of its keys a rule halves their hits, so that those of long ago weigh less.
+/// After how many hits for each of its keys a rule halves their hits, so that those of long ago
+/// weigh less.
 const HITS_TO_HALVE: u64 = 64;
 
 /// The keys with values of requests that have metrics, up to a bound.
@@ -38,7 +41,8 @@ pub struct MetricKeys {
 pub struct MetricName<'k> {
     /// The name.
     pub name: &'k str,
-    /// A key that has lost its place to this one: its metrics end. If it comes back they begin at 0, as after a restart.
+    /// A key that has lost its place to this one: its metrics end. If it comes back they begin at
+    /// 0, as after a restart.
     pub replaced: Option<String>,
 }
 
@@ -67,8 +71,8 @@ impl MetricKeys {
         Self { rules: BTreeMap::new(), held: 0, most }
     }
 
-    /// The name that `key` is counted under: its own if it has a place or gets one, and has at most 1024 bytes, else the
-    /// bounded one.
+    /// The name that `key` is counted under: its own if it has a place or gets one, and has at most
+    /// 1024 bytes, else the bounded one.
     pub fn name<'k>(&mut self, key: &'k MetricKey<'_>) -> MetricName<'k> {
         let bounded = MetricName { name: &key.bounded, replaced: None };
         let Some(exact) = key.exact.as_deref().filter(|exact| exact.len() <= METRIC_KEY_BYTES_MAX) else {
@@ -146,7 +150,8 @@ impl RuleKeys {
         self.give_up_least()
     }
 
-    /// Begins to count a value: in the place of the one with the fewest hits, which it inherits, where there is none free.
+    /// Begins to count a value: in the place of the one with the fewest hits, which it inherits,
+    /// where there is none free.
     fn begin(&mut self, exact: &str) -> usize {
         let key = exact.to_owned();
         if self.candidates.len() < CANDIDATES_MAX {

@@ -1,7 +1,9 @@
-//! From the tree of one file to its descriptors as they are written, or to everything that is wrong with them.
+//! From the tree of one file to its descriptors as they are written, or to everything that is wrong
+//! with them.
 //!
-//! As strict as the peer, and as lenient: one list of keys holds at every depth, so a known key in a place where it
-//! means nothing is read over (with a warning), while an unknown one rejects the file.
+//! As strict as the peer, and as lenient: one list of keys holds at every depth, so a known key in
+//! a place where it means nothing is read over (with a warning), while an unknown one rejects the
+//! file.
 
 mod fields;
 mod limits;
@@ -262,7 +264,8 @@ fn skim(node: &Node, path: &Path, report: &mut Report<'_>) {
     }
 }
 
-/// The entries of a mapping; anything else is a problem, except that nothing at all is an empty one.
+/// The entries of a mapping; anything else is a problem, except that nothing at all is an empty
+/// one.
 fn mapping<'n>(node: &'n Node, path: &Path, what: &str, report: &mut Report<'_>) -> Option<Vec<Field<'n>>> {
     if !has_no_tag(node, path, report) {
         return None;
@@ -331,8 +334,8 @@ fn scalar<'n>(node: &'n Node, path: &Path, what: &str, report: &mut Report<'_>) 
     None
 }
 
-/// A text; numbers and words that could mean something else are the text they are written as. `None` for no value,
-/// and for what is a problem.
+/// A text; numbers and words that could mean something else are the text they are written as.
+/// `None` for no value, and for what is a problem.
 fn text(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Box<str>> {
     let scalar = scalar(node, path, "text", report)?;
     match leaf(scalar, node, path, report)? {

@@ -15,7 +15,8 @@ pub struct Descriptor<'a> {
     pub limit: Option<DescriptorLimit>,
     /// How many hits it is; 0 only looks. `None` takes the request's, and at least 1.
     pub hits: Option<u64>,
-    /// Whether the hits are given back rather than charged. Such a descriptor is never over its limit.
+    /// Whether the hits are given back rather than charged. Such a descriptor is never over its
+    /// limit.
     pub gives_back: bool,
     /// Whether it is only asked if there is room for the hits, and nothing is charged.
     pub peeks: bool,

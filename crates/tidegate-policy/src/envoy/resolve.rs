@@ -15,9 +15,9 @@ use super::{Semantics, Settings};
 
 /// A request with the limits that were found for it, on its way to an answer.
 ///
-/// [`Resolved::ask`] says what the engine is to be asked; [`Resolved::told`] takes what it said. When nothing is left
-/// to ask, [`Resolved::answer`] is what the caller is told. With [`Semantics::Strict`] one question is enough, unless
-/// something is given back.
+/// [`Resolved::ask`] says what the engine is to be asked; [`Resolved::told`] takes what it said.
+/// When nothing is left to ask, [`Resolved::answer`] is what the caller is told. With
+/// [`Semantics::Strict`] one question is enough, unless something is given back.
 #[derive(Debug)]
 pub struct Resolved<'a> {
     pub(super) settings: &'a Settings,
@@ -29,14 +29,16 @@ pub struct Resolved<'a> {
     pub(super) parts: Vec<Part<'a>>,
     pub(super) charges: Vec<Charge<'a>>,
     stage: Stage,
-    /// Whether the limits that can refuse the request by themselves had room, all of them; no before they were asked.
+    /// Whether the limits that can refuse the request by themselves had room, all of them; no
+    /// before they were asked.
     had_room: bool,
 }
 
 /// What was found for a descriptor.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
-    /// No limit: an unknown domain, no match, a descriptor that is let pass, or a limit whose place was taken.
+    /// No limit: an unknown domain, no match, a descriptor that is let pass, or a limit whose place
+    /// was taken.
     Free,
     /// A limit that lets everything through.
     Unlimited,
@@ -84,7 +86,8 @@ enum Stage {
     GiveBack,
     /// Limits that can refuse the request by themselves.
     First,
-    /// Limits that cannot: what gives back, and under [`Semantics::Tidegate`] what is in shadow or quota mode.
+    /// Limits that cannot: what gives back, and under [`Semantics::Tidegate`] what is in shadow or
+    /// quota mode.
     Later,
     /// Every limit of quota mode is over: what was charged is taken back.
     TakeBack,
@@ -102,8 +105,8 @@ pub enum Ask<'r> {
         /// The limits.
         limits: Vec<CarriedLimit<'r>>,
     },
-    /// To give the cost of each of these back to its counter, never more than is used; [`Resolved::told`] then takes
-    /// nothing.
+    /// To give the cost of each of these back to its counter, never more than is used;
+    /// [`Resolved::told`] then takes nothing.
     GiveBack {
         /// The limits.
         limits: Vec<CarriedLimit<'r>>,
@@ -241,8 +244,9 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Takes what the engine said to the last question: the statuses of what it carried, in order, and nothing for
-    /// what it gave back. Statuses that are too few leave their limits unasked, which counts as over.
+    /// Takes what the engine said to the last question: the statuses of what it carried, in order,
+    /// and nothing for what it gave back. Statuses that are too few leave their limits unasked,
+    /// which counts as over.
     pub fn told(&mut self, statuses: &[CarriedStatus]) {
         let asked: Vec<usize> = self.places().collect();
         match self.stage {
@@ -274,7 +278,8 @@ impl<'a> Resolved<'a> {
             Stage::First => {
                 self.had_room = self.charges.iter().filter(|charge| !charge.is_later).all(admits);
                 if !self.had_room {
-                    // What cannot refuse is looked at only, so that a refused request charges nothing at all.
+                    // What cannot refuse is looked at only, so that a refused request charges
+                    // nothing at all.
                     for charge in self.charges.iter_mut().filter(|charge| charge.is_later) {
                         charge.cost = 0;
                     }
@@ -352,7 +357,8 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    /// Whether a descriptor is over one of its limits and says so, which it does not in shadow mode.
+    /// Whether a descriptor is over one of its limits and says so, which it does not in shadow
+    /// mode.
     fn is_over(&self, limited: &Limited<'_>) -> bool {
         !limited.is_shadow && self.charges_of(limited).iter().any(|charge| is_charge_over(charge, limited))
     }

@@ -2,7 +2,8 @@
 
 use crate::tree::Scalar;
 
-/// What a scalar is. Its text stays as it stands in the file: where text is meant, `0x10` is the text `0x10`.
+/// What a scalar is. Its text stays as it stands in the file: where text is meant, `0x10` is the
+/// text `0x10`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// There is no value.

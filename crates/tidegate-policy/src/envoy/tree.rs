@@ -1,7 +1,7 @@
 //! The descriptors of a domain as requests are matched with them.
 //!
-//! Key and value stay apart: the peer joins them with an underscore, so that there the key `a` with the value `b_c` is
-//! the key `a_b` with the value `c`. Here it is not.
+//! Key and value stay apart: the peer joins them with an underscore, so that there the key `a` with
+//! the value `b_c` is the key `a_b` with the value `c`. Here it is not.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,8 @@ pub(super) struct Rule {
     pub(super) entries: Vec<(Box<str>, Option<Box<str>>)>,
     /// Its metrics' key without anything of a request.
     pub(super) metric_key: String,
-    /// For a rule with values of requests in its metrics' key: the key of those there are too many of.
+    /// For a rule with values of requests in its metrics' key: the key of those there are too many
+    /// of.
     pub(super) metric_rest: Option<String>,
 }
 
@@ -174,8 +175,8 @@ impl Domain {
             .copied()
     }
 
-    /// The paths from the top to a rule all of whose entries are among these attributes, each as the descriptor that
-    /// takes it; `None` if there are more than `most`.
+    /// The paths from the top to a rule all of whose entries are among these attributes, each as
+    /// the descriptor that takes it; `None` if there are more than `most`.
     pub(super) fn paths<'a>(
         &self,
         attributes: &[(&'a str, &'a str)],

@@ -29,7 +29,8 @@ impl Unit {
     pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// The unit with this number in a message; `None` for 0, which is UNKNOWN, and for what is no unit.
+    /// The unit with this number in a message; `None` for 0, which is UNKNOWN, and for what is no
+    /// unit.
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.number() == number)
     }

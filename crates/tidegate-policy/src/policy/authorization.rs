@@ -19,21 +19,22 @@ pub struct Grant {
 impl Grant {
     /// The most grants in a policy.
     pub const COUNT_MAX: usize = 4096;
-    /// The shortest token in bytes: 16 random characters are beyond guessing. Of a token that a policy has as a hash nobody
-    /// knows the length.
+    /// The shortest token in bytes: 16 random characters are beyond guessing. Of a token that a
+    /// policy has as a hash nobody knows the length.
     pub const TOKEN_BYTES_MIN: usize = 16;
     /// The longest token in bytes.
     pub const TOKEN_BYTES_MAX: usize = 1024;
 
-    /// The SHA-256 of nothing, and of an empty line: what a pipe to `sha256sum` prints when there is no token in it.
+    /// The SHA-256 of nothing, and of an empty line: what a pipe to `sha256sum` prints when there
+    /// is no token in it.
     const HASHES_OF_NOTHING: [&str; 3] = [
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b",
         "7eb70257593da06f682a3ddda54a9d260d4fc514f645237f5ca74b08f8da61a6",
     ];
 
-    /// Whether `token`, as a policy or a file writes it, is `sha256:` and the hash of nothing or of an empty line (ending in `\n`
-    /// or `\r\n`).
+    /// Whether `token`, as a policy or a file writes it, is `sha256:` and the hash of nothing or of
+    /// an empty line (ending in `\n` or `\r\n`).
     pub fn is_hash_of_nothing(token: &str) -> bool {
         let Some(digits) = token.strip_prefix("sha256:") else { return false };
         Self::HASHES_OF_NOTHING.iter().any(|hash| digits.eq_ignore_ascii_case(hash))
@@ -61,8 +62,8 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text: the token, of [`Grant::TOKEN_BYTES_MIN`] to [`Grant::TOKEN_BYTES_MAX`] bytes, or `sha256:` and 64
-    /// hexadecimal digits.
+    /// The text: the token, of [`Grant::TOKEN_BYTES_MIN`] to [`Grant::TOKEN_BYTES_MAX`] bytes, or
+    /// `sha256:` and 64 hexadecimal digits.
     pub fn reveal(&self) -> &str {
         &self.0
     }

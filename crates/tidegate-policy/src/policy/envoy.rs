@@ -24,7 +24,8 @@ pub struct Settings {
     pub dynamic_metadata: bool,
     /// Whether several files may speak of one domain; default no.
     pub merge_domains: bool,
-    /// Under [`Semantics::Strict`], whether a request that is over one limit is charged to none; default no.
+    /// Under [`Semantics::Strict`], whether a request that is over one limit is charged to none;
+    /// default no.
     pub stop_increment_when_over_limit: bool,
 }
 
@@ -54,7 +55,8 @@ pub enum Semantics {
     /// The peer's: each limit counts by itself, and what is refused counts as well.
     #[default]
     Strict,
-    /// Ours: a request is charged to all of its limits or to none, and what is refused is not charged.
+    /// Ours: a request is charged to all of its limits or to none, and what is refused is not
+    /// charged.
     Tidegate,
 }
 
@@ -85,7 +87,8 @@ impl Default for Headers {
 /// Where the files are, and how they are taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvoyRatelimit {
-    /// A file, or a directory of them, 1 to [`super::PATH_BYTES_MAX`] bytes, relative to where the daemon is started.
+    /// A file, or a directory of them, 1 to [`super::PATH_BYTES_MAX`] bytes, relative to where the
+    /// daemon is started.
     pub path: String,
     /// How they are taken.
     pub settings: Settings,

@@ -1,7 +1,7 @@
 //! Checked settings of the reverse proxy.
 //!
-//! What only the proxy itself takes apart (addresses of servers, patterns of paths, where attributes are found) stays
-//! text that has been checked.
+//! What only the proxy itself takes apart (addresses of servers, patterns of paths, where
+//! attributes are found) stays text that has been checked.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -29,8 +29,8 @@ pub struct Proxy {
     pub routes: Vec<Route>,
     /// How many requests may wait at a time; default [`Proxy::WAITING_DEFAULT`].
     pub waiting: usize,
-    /// Headers that pass from peers that are not trusted although only a proxy may say them, in lower case. At most
-    /// [`Proxy::KEEP_HEADERS_MAX`].
+    /// Headers that pass from peers that are not trusted although only a proxy may say them, in
+    /// lower case. At most [`Proxy::KEEP_HEADERS_MAX`].
     pub keep_headers: Vec<String>,
     /// Whether every request gets a line in the log.
     pub access_log: bool,
@@ -92,7 +92,8 @@ pub struct Upstream {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamTls {
-    /// The file with the certificates that those of servers must come from; none is what the machine trusts.
+    /// The file with the certificates that those of servers must come from; none is what the
+    /// machine trusts.
     pub ca: Option<String>,
     /// The files with the certificate we show, and with its key.
     pub identity: Option<(String, String)>,
@@ -181,7 +182,8 @@ pub struct Route {
     pub total: Option<Duration>,
     /// When a request is sent again.
     pub retry: Retry,
-    /// The protocols that a connection may change to, at most [`Route::UPGRADES_MAX`]; default `websocket`.
+    /// The protocols that a connection may change to, at most [`Route::UPGRADES_MAX`]; default
+    /// `websocket`.
     pub upgrades: Vec<String>,
     /// What refusals say: a media type and a body.
     pub refusal: Option<(String, String)>,

@@ -42,7 +42,8 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// How many exact limits a namespace may have, since one request may ask for all of them in one batch.
+    /// How many exact limits a namespace may have, since one request may ask for all of them in one
+    /// batch.
     pub const EXACT_LIMITS_MAX: usize = 64;
 }
 
@@ -50,19 +51,20 @@ impl StoreKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Embedded {
-    /// The directory, 1 to [`super::PATH_BYTES_MAX`] bytes; default the first of [`Embedded::STATE_DIRECTORY`], and
-    /// [`Embedded::PATH_DEFAULT`] where that variable is not set.
+    /// The directory, 1 to [`super::PATH_BYTES_MAX`] bytes; default the first of
+    /// [`Embedded::STATE_DIRECTORY`], and [`Embedded::PATH_DEFAULT`] where that variable is not
+    /// set.
     pub path: String,
-    /// Where the store of this policy was kept before [`Embedded::STATE_DIRECTORY`] was read, if that is not `path`. A store
-    /// that is there goes on being used.
+    /// Where the store of this policy was kept before [`Embedded::STATE_DIRECTORY`] was read, if
+    /// that is not `path`. A store that is there goes on being used.
     pub earlier_path: Option<String>,
     /// When a charge is on disk; default [`Durability::Sync`].
     pub durability: Durability,
     /// The memory for counters that are in use in bytes, [`Embedded::MEMORY_BYTES_MIN`] to
     /// [`Embedded::MEMORY_BYTES_MAX`]; default [`Embedded::MEMORY_BYTES_DEFAULT`].
     pub memory_bytes: usize,
-    /// How much counters may take on disk in bytes, [`Embedded::DISK_BYTES_MIN`] to [`Embedded::DISK_BYTES_MAX`]; default
-    /// [`Embedded::DISK_BYTES_DEFAULT`].
+    /// How much counters may take on disk in bytes, [`Embedded::DISK_BYTES_MIN`] to
+    /// [`Embedded::DISK_BYTES_MAX`]; default [`Embedded::DISK_BYTES_DEFAULT`].
     pub disk_bytes: u64,
 }
 
@@ -91,7 +93,8 @@ pub enum Durability {
     /// Before the caller is answered.
     #[default]
     Sync,
-    /// At most this long after the caller was answered, [`Durability::INTERVAL_MIN`] to [`Durability::INTERVAL_MAX`].
+    /// At most this long after the caller was answered, [`Durability::INTERVAL_MIN`] to
+    /// [`Durability::INTERVAL_MAX`].
     Interval(Duration),
 }
 
@@ -108,26 +111,28 @@ impl Durability {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redis {
-    /// Where it is, 1 to [`Redis::URLS_MAX`] addresses: `redis://host:port`, `rediss://host:port` with TLS, or
-    /// `unix:///path`, with a database as `redis://host:port/2`; at most [`Redis::URL_BYTES_MAX`] bytes each and without
-    /// credentials. One for a single server; some of the nodes of a cluster.
+    /// Where it is, 1 to [`Redis::URLS_MAX`] addresses: `redis://host:port`, `rediss://host:port`
+    /// with TLS, or `unix:///path`, with a database as `redis://host:port/2`; at most
+    /// [`Redis::URL_BYTES_MAX`] bytes each and without credentials. One for a single server; some
+    /// of the nodes of a cluster.
     pub urls: Vec<String>,
     /// Whether it is a cluster; default no.
     pub cluster: bool,
     /// The ACL user, 1 to [`Redis::NAME_BYTES_MAX`] bytes; `None` is the server's default user.
     pub username: Option<String>,
-    /// The file with the password, a path of 1 to [`super::PATH_BYTES_MAX`] bytes; `None`: without one.
+    /// The file with the password, a path of 1 to [`super::PATH_BYTES_MAX`] bytes; `None`: without
+    /// one.
     pub password_file: Option<String>,
     /// Whom to believe behind `rediss://`, and who to say we are.
     pub tls: RedisTls,
     /// What every key begins with, 1 to [`Redis::NAME_BYTES_MAX`] bytes without braces; default
     /// [`Redis::PREFIX_DEFAULT`].
     pub prefix: String,
-    /// How long a request waits for the answer, [`Redis::DEADLINE_MIN`] to [`Redis::DEADLINE_MAX`]; default
-    /// [`Redis::DEADLINE_DEFAULT`].
+    /// How long a request waits for the answer, [`Redis::DEADLINE_MIN`] to [`Redis::DEADLINE_MAX`];
+    /// default [`Redis::DEADLINE_DEFAULT`].
     pub deadline: Duration,
-    /// How many members to assume until the store has reported how many there are, 1 to [`Redis::MEMBERS_MAX`]; default
-    /// 1.
+    /// How many members to assume until the store has reported how many there are, 1 to
+    /// [`Redis::MEMBERS_MAX`]; default 1.
     pub members: u32,
 }
 

@@ -3,23 +3,26 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What somebody may do who shows a token or a certificate. Exactly one of `token_file`, `token` and `certificate` says who.
+/// What somebody may do who shows a token or a certificate. Exactly one of `token_file`, `token`
+/// and `certificate` says who.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "grant")]
 pub(crate) struct Grant {
     /// Who it is, for logs. Default: the file, the certificate, or the place in this list.
     pub(crate) name: Option<String>,
-    /// A file with tokens, one in each line: as they are, or as `sha256:` and 64 hexadecimal digits. Empty lines and those
-    /// that begin with `#` are left out. Taken up within seconds when it changes. A token has 16 to 1024 characters.
+    /// A file with tokens, one in each line: as they are, or as `sha256:` and 64 hexadecimal
+    /// digits. Empty lines and those that begin with `#` are left out. Taken up within seconds when
+    /// it changes. A token has 16 to 1024 characters.
     pub(crate) token_file: Option<String>,
-    /// The token, as `sha256:` and 64 hexadecimal digits, which `tidegate token` prints, or from the environment as
-    /// `${NAME}`.
+    /// The token, as `sha256:` and 64 hexadecimal digits, which `tidegate token` prints, or from
+    /// the environment as `${NAME}`.
     pub(crate) token: Option<String>,
-    /// The name in a client's certificate, which `tls.client_ca` of the listener vouches for: a URI such as
-    /// `spiffe://prod/checkout`, or a host name.
+    /// The name in a client's certificate, which `tls.client_ca` of the listener vouches for: a URI
+    /// such as `spiffe://prod/checkout`, or a host name.
     pub(crate) certificate: Option<String>,
-    /// The namespaces it is for; `"*"` is all of them. `CL.THROTTLE` counts in the namespace `resp`.
+    /// The namespaces it is for; `"*"` is all of them. `CL.THROTTLE` counts in the namespace
+    /// `resp`.
     pub(crate) namespaces: Vec<String>,
     /// What may be done there. Default: `[check]`.
     pub(crate) verbs: Option<Vec<VerbConfig>>,
@@ -30,7 +33,8 @@ pub(crate) struct Grant {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "verb")]
 pub(crate) enum VerbConfig {
-    /// Ask: check, peek, reserve, settle and release, gateway subrequests, Envoy's, `CL.THROTTLE`, `TG.CHECK`.
+    /// Ask: check, peek, reserve, settle and release, gateway subrequests, Envoy's, `CL.THROTTLE`,
+    /// `TG.CHECK`.
     Check,
     /// Charge afterwards.
     Report,
@@ -40,8 +44,8 @@ pub(crate) enum VerbConfig {
     Reset,
     /// Refuse a key for a while.
     Block,
-    /// Look at limits, refused keys, metrics and the description of the API. Those are not of one namespace: it takes
-    /// `"*"`.
+    /// Look at limits, refused keys, metrics and the description of the API. Those are not of one
+    /// namespace: it takes `"*"`.
     Inspect,
     /// Set and remove overrides.
     Change,

@@ -3,32 +3,36 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The files of envoyproxy/ratelimit. Each file is one domain, which is the namespace of its counters; the files
-/// themselves know no `${NAME}`.
+/// The files of envoyproxy/ratelimit. Each file is one domain, which is the namespace of its
+/// counters; the files themselves know no `${NAME}`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "envoy_ratelimit")]
 pub(crate) struct EnvoyRatelimit {
-    /// A file, or a directory whose `.yaml` and `.yml` files are read, in the order of their names, those that begin
-    /// with a dot left out; relative to where the daemon is started. 1 to 4096 bytes.
+    /// A file, or a directory whose `.yaml` and `.yml` files are read, in the order of their names,
+    /// those that begin with a dot left out; relative to where the daemon is started. 1 to 4096
+    /// bytes.
     pub(crate) path: String,
     /// Whose way of counting is followed. Default: `strict`.
     pub(crate) semantics: Option<SemanticsConfig>,
-    /// Whether every request is let through in the end; the statuses still say what is over its limit. Default: `false`.
+    /// Whether every request is let through in the end; the statuses still say what is over its
+    /// limit. Default: `false`.
     pub(crate) shadow: Option<bool>,
-    /// Whether every descriptor is in quota mode: a request is refused only when all of its descriptors are over.
-    /// Default: `false`.
+    /// Whether every descriptor is in quota mode: a request is refused only when all of its
+    /// descriptors are over. Default: `false`.
     pub(crate) quota_mode: Option<bool>,
-    /// From which part of a limit on a hit is counted as near it, a decimal from 0 to 1. Default: `0.8`.
+    /// From which part of a limit on a hit is counted as near it, a decimal from 0 to 1. Default:
+    /// `0.8`.
     pub(crate) near_limit_ratio: Option<String>,
     /// The headers that answers carry.
     pub(crate) headers: Option<EnvoyHeaders>,
-    /// Whether answers carry dynamic metadata: the request's descriptors, and the `metadata` of what has passed.
-    /// Default: `false`.
+    /// Whether answers carry dynamic metadata: the request's descriptors, and the `metadata` of
+    /// what has passed. Default: `false`.
     pub(crate) dynamic_metadata: Option<bool>,
     /// Whether several files may speak of one domain. Default: `false`, which makes that an error.
     pub(crate) merge_domains: Option<bool>,
-    /// For `semantics: strict`: whether a request that is over one limit is charged to none of them. Default: `false`.
+    /// For `semantics: strict`: whether a request that is over one limit is charged to none of
+    /// them. Default: `false`.
     pub(crate) stop_increment_when_over_limit: Option<bool>,
 }
 

@@ -10,33 +10,37 @@ use serde_json::Value;
 
 use super::matching::MatcherConfig;
 
-/// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`, `rolling`, `fixed`,
-/// `calendar` and `concurrency`.
+/// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
+/// `rolling`, `fixed`, `calendar` and `concurrency`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "limit")]
 pub(crate) struct LimitConfig {
-    /// The name in answers, logs and metrics; unique in its namespace, 1 to 128 bytes. Danger: another name is another
-    /// limit, which starts with nothing used, unless `was` gives the old one.
+    /// The name in answers, logs and metrics; unique in its namespace, 1 to 128 bytes. Danger:
+    /// another name is another limit, which starts with nothing used, unless `was` gives the old
+    /// one.
     pub(crate) name: String,
     /// The attributes it counts by: one counter for each distinct tuple. Entries are names, or
-    /// `{ attribute: peer, ipv6_prefix: 56 }`. At most 16. Default: `[]`. Danger: without a key there is one counter
-    /// for all requests together.
+    /// `{ attribute: peer, ipv6_prefix: 56 }`. At most 16. Default: `[]`. Danger: without a key
+    /// there is one counter for all requests together.
     pub(crate) key: Option<Vec<KeyPartConfig>>,
-    /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty matches every request.
+    /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty
+    /// matches every request.
     #[serde(rename = "match")]
     pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
-    /// What happens to a request that lacks an attribute of `key`. Default: `skip`. Danger: with `skip`, a caller that
-    /// may leave attributes out escapes the limit.
+    /// What happens to a request that lacks an attribute of `key`. Default: `skip`. Danger: with
+    /// `skip`, a caller that may leave attributes out escapes the limit.
     pub(crate) missing: Option<MissingConfig>,
-    /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`, or `100/sec`, `5/min`,
-    /// `10/hour`, `1000/day`. At least 1 unit, a span of at most 365d, at most 10^9 units a second.
+    /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`, or `100/sec`,
+    /// `5/min`, `10/hour`, `1000/day`. At least 1 unit, a span of at most 365d, at most 10^9 units
+    /// a second.
     pub(crate) rate: Option<String>,
-    /// For `rate`: how many units the bucket holds, which is what a caller that was quiet may use at once. At least 1.
-    /// Default: the units of `rate`.
+    /// For `rate`: how many units the bucket holds, which is what a caller that was quiet may use
+    /// at once. At least 1. Default: the units of `rate`.
     pub(crate) burst: Option<u64>,
-    /// For `rate`: how many units a request may overdraw as long as at least one is left; they are paid back before
-    /// anything else is admitted. Default: `0`, which refuses costs above the burst for good.
+    /// For `rate`: how many units a request may overdraw as long as at least one is left; they are
+    /// paid back before anything else is admitted. Default: `0`, which refuses costs above the
+    /// burst for good.
     pub(crate) debt: Option<u64>,
     /// Never more than a number of units in any window of a length.
     pub(crate) rolling: Option<RollingConfig>,
@@ -48,25 +52,28 @@ pub(crate) struct LimitConfig {
     pub(crate) concurrency: Option<ConcurrencyConfig>,
     /// Whether it refuses, or only says that it would. Default: `enforce`.
     pub(crate) mode: Option<ModeConfig>,
-    /// Where it is decided. Default: `exact` for limits over an hour or longer without `share`; for others `leased` where members
-    /// share a store and the algorithm can be leased, and `local` otherwise. With `store: { kind: memory }` all are
-    /// decided in this process and are equally exact.
+    /// Where it is decided. Default: `exact` for limits over an hour or longer without `share`; for
+    /// others `leased` where members share a store and the algorithm can be leased, and `local`
+    /// otherwise. With `store: { kind: memory }` all are decided in this process and are equally
+    /// exact.
     pub(crate) consistency: Option<ConsistencyConfig>,
-    /// For `consistency: local` on several members: the part of the limit that this member may admit, as `1/n`, or `auto` for an
-    /// equal part of as many members as a shared store knows of. Rates are divided exactly; burst and limits are
-    /// rounded down, with `auto` to no less than one unit. Default: `1/1`.
+    /// For `consistency: local` on several members: the part of the limit that this member may
+    /// admit, as `1/n`, or `auto` for an equal part of as many members as a shared store knows of.
+    /// Rates are divided exactly; burst and limits are rounded down, with `auto` to no less than
+    /// one unit. Default: `1/1`.
     pub(crate) share: Option<String>,
-    /// What happens when the store cannot answer; it matters only for limits that a store decides or lends. Default:
-    /// `refuse` for limits over an hour or longer, `local` for others.
+    /// What happens when the store cannot answer; it matters only for limits that a store decides
+    /// or lends. Default: `refuse` for limits over an hour or longer, `local` for others.
     pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
     /// What happens to a key that exceeds the limit, beyond the refusal.
     pub(crate) on_exceed: Option<OnExceedConfig>,
     /// Other numbers for some keys. The override that names the most attributes wins.
     pub(crate) overrides: Option<Vec<OverrideConfig>>,
-    /// The name it had before, so that a rename keeps what was used. The limit that has this name now, if there is one,
-    /// must have been renamed too.
+    /// The name it had before, so that a rename keeps what was used. The limit that has this name
+    /// now, if there is one, must have been renamed too.
     pub(crate) was: Option<String>,
-    /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 429 for most.
+    /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 429 for
+    /// most.
     #[schemars(range(min = 400, max = 599))]
     pub(crate) status: Option<u16>,
 }
@@ -80,7 +87,8 @@ pub(crate) struct RollingConfig {
     pub(crate) limit: u64,
     /// The length of the window, 1us to 366d.
     pub(crate) window: String,
-    /// `exact` keeps 4 bytes for each unit; `approximate` keeps 16 bytes for each key. Default: `exact`.
+    /// `exact` keeps 4 bytes for each unit; `approximate` keeps 16 bytes for each key. Default:
+    /// `exact`.
     pub(crate) accuracy: Option<AccuracyConfig>,
 }
 
@@ -171,8 +179,9 @@ pub(crate) enum WeekdayConfig {
 pub(crate) struct ConcurrencyConfig {
     /// The most permits at once; at most 65536. 0 refuses everything.
     pub(crate) limit: u64,
-    /// How long a permit lasts if nobody gives it back, 1us to 366d. Danger: shorter than the longest request, it lets
-    /// more in than the limit; much longer, a crashed caller blocks its place.
+    /// How long a permit lasts if nobody gives it back, 1us to 366d. Danger: shorter than the
+    /// longest request, it lets more in than the limit; much longer, a crashed caller blocks its
+    /// place.
     pub(crate) hold: String,
 }
 
@@ -210,16 +219,19 @@ pub(crate) enum ConsistencyConfig {
     /// By this member alone, in nanoseconds; forgotten when it ends. For every algorithm.
     #[default]
     Local,
-    /// In one atomic step in the store, together with all other exact limits of the request. For every algorithm.
+    /// In one atomic step in the store, together with all other exact limits of the request. For
+    /// every algorithm.
     Exact,
-    /// By this member, from tokens that the store has lent it ahead. For `rate`, `fixed`, `calendar`.
+    /// By this member, from tokens that the store has lent it ahead. For `rate`, `fixed`,
+    /// `calendar`.
     Leased,
-    /// By this member, with usage published to all. For `rate`, `fixed`, `calendar`. Not available in this version.
+    /// By this member, with usage published to all. For `rate`, `fixed`, `calendar`. Not available
+    /// in this version.
     Broadcast,
     /// By reports read afterwards. For `rate`, `fixed`, `calendar`. Not available in this version.
     Observed,
-    /// Exact while a key is cold, leased when it is hot. For `rate`, `fixed`, `calendar`. Not available in this
-    /// version.
+    /// Exact while a key is cold, leased when it is hot. For `rate`, `fixed`, `calendar`. Not
+    /// available in this version.
     Auto,
 }
 
@@ -241,7 +253,8 @@ pub(crate) enum OnStoreFailureConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "on_exceed")]
 pub(crate) struct OnExceedConfig {
-    /// Refuses the key for this long from the first refusal on, 1us to 366d, whatever is left by then.
+    /// Refuses the key for this long from the first refusal on, 1us to 366d, whatever is left by
+    /// then.
     pub(crate) block: String,
 }
 
@@ -259,9 +272,10 @@ pub(crate) enum KeyPartConfig {
 pub(crate) struct KeyPartForm {
     /// The name of the attribute.
     pub(crate) attribute: String,
-    /// The value is an address: IPv6 addresses with the same first bits, this many, share a counter. 0 to 128. Default:
-    /// `64` for attributes called `ip`, `client_ip`, `remote_ip`, `source_ip`, `peer_ip`, `remote_address` or
-    /// `client_address`; other attributes are not taken as addresses.
+    /// The value is an address: IPv6 addresses with the same first bits, this many, share a
+    /// counter. 0 to 128. Default: `64` for attributes called `ip`, `client_ip`, `remote_ip`,
+    /// `source_ip`, `peer_ip`, `remote_address` or `client_address`; other attributes are not taken
+    /// as addresses.
     #[schemars(range(min = 0, max = 128))]
     pub(crate) ipv6_prefix: Option<u8>,
 }
@@ -297,8 +311,8 @@ pub(crate) struct OverrideConfig {
     pub(crate) numbers: NumbersConfig,
 }
 
-/// The numbers an override may change; what it leaves out is as in the limit. An attribute that has one of these names
-/// cannot be overridden by.
+/// The numbers an override may change; what it leaves out is as in the limit. An attribute that has
+/// one of these names cannot be overridden by.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "override")]

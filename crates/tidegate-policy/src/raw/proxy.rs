@@ -14,30 +14,34 @@ use super::matching::MatcherConfig;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "proxy")]
 pub(crate) struct Proxy {
-    /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or `https://HOST:PORT`, or a
-    /// mapping. Default: `{}`.
+    /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or
+    /// `https://HOST:PORT`, or a mapping. Default: `{}`.
     pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
-    /// The networks of proxies in front, whose word about the client's address counts; `unix` is whoever connects to a Unix
-    /// socket. At most 1024. Default: `[]`. Danger: whoever is in one of them may say that it is somebody else.
+    /// The networks of proxies in front, whose word about the client's address counts; `unix` is
+    /// whoever connects to a Unix socket. At most 1024. Default: `[]`. Danger: whoever is in one of
+    /// them may say that it is somebody else.
     pub(crate) trusted: Option<Vec<String>>,
     /// The header in which they say it. Default: `x_forwarded_for`.
     pub(crate) client_header: Option<ClientHeaderConfig>,
-    /// What happens to a path that has a plainer spelling, as `/a/../b` or `/%61`. Default: `reject`.
+    /// What happens to a path that has a plainer spelling, as `/a/../b` or `/%61`. Default:
+    /// `reject`.
     pub(crate) paths: Option<PathsConfig>,
-    /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such attributes are absent.
+    /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such
+    /// attributes are absent.
     pub(crate) jwt: Option<Jwt>,
-    /// Which requests go where. The first that matches counts; what none takes is answered 404. At most 1024. Default:
-    /// `[]`.
+    /// Which requests go where. The first that matches counts; what none takes is answered 404. At
+    /// most 1024. Default: `[]`.
     pub(crate) routes: Option<Vec<RouteConfig>>,
-    /// How many requests may wait at a time for limits or permits, 0 to 1000000; more are refused at once. Default:
-    /// `1024`.
+    /// How many requests may wait at a time for limits or permits, 0 to 1000000; more are refused
+    /// at once. Default: `1024`.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub(crate) waiting: Option<u32>,
-    /// Headers that pass from peers outside of `trusted` although they are what only a proxy may say, such as `x-real-ip`
-    /// and `x-original-url`, or have characters other than letters, digits and hyphens in their names. At most 64. Default:
-    /// `[]`. Danger: any client may write them.
+    /// Headers that pass from peers outside of `trusted` although they are what only a proxy may
+    /// say, such as `x-real-ip` and `x-original-url`, or have characters other than letters, digits
+    /// and hyphens in their names. At most 64. Default: `[]`. Danger: any client may write them.
     pub(crate) keep_headers: Option<Vec<String>>,
-    /// Whether every request gets a line in the log, of target `tidegate::access`. Default: `false`.
+    /// Whether every request gets a line in the log, of target `tidegate::access`. Default:
+    /// `false`.
     pub(crate) access_log: Option<bool>,
 }
 
@@ -53,22 +57,23 @@ pub(crate) enum UpstreamEntry {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "upstream")]
 pub(crate) struct UpstreamForm {
-    /// The servers as `http://HOST:PORT` or, with TLS, `https://HOST:PORT`, taken in turn. 1 to 256.
+    /// The servers as `http://HOST:PORT` or, with TLS, `https://HOST:PORT`, taken in turn. 1
+    /// to 256.
     pub(crate) servers: Vec<String>,
-    /// TLS to servers with https, 1.2 and 1.3. Default: `{}`. Renewed files are taken up within seconds, for new
-    /// connections.
+    /// TLS to servers with https, 1.2 and 1.3. Default: `{}`. Renewed files are taken up within
+    /// seconds, for new connections.
     pub(crate) tls: Option<UpstreamTlsForm>,
-    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is offered. Default:
-    /// `false`, which is HTTP/1.1.
+    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is
+    /// offered. Default: `false`, which is HTTP/1.1.
     pub(crate) http2: Option<bool>,
-    /// How long connecting may take, 1ms to 1h: looking up the name, TCP and TLS together. After it another server is
-    /// tried, once. Default: `5s`.
+    /// How long connecting may take, 1ms to 1h: looking up the name, TCP and TLS together. After it
+    /// another server is tried, once. Default: `5s`.
     pub(crate) connect_timeout: Option<String>,
     /// How many idle connections are kept to each server, 0 to 10000. Default: `64`.
     #[schemars(range(min = 0, max = 10_000))]
     pub(crate) idle_connections: Option<u32>,
-    /// How many requests have to fail in a row for a server to be left out, 0 to 1000; 0 never leaves one out. Default:
-    /// `3`.
+    /// How many requests have to fail in a row for a server to be left out, 0 to 1000; 0 never
+    /// leaves one out. Default: `3`.
     #[schemars(range(min = 0, max = 1000))]
     pub(crate) failures: Option<u32>,
     /// How long it is left out, 1ms to 1h. Default: `10s`.
@@ -82,15 +87,16 @@ pub(crate) struct UpstreamForm {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "upstream_tls")]
 pub(crate) struct UpstreamTlsForm {
-    /// Certificates that those of the servers must come from. Default: those that the machine trusts, read at the start
-    /// and not again.
+    /// Certificates that those of the servers must come from. Default: those that the machine
+    /// trusts, read at the start and not again.
     pub(crate) ca: Option<String>,
-    /// The certificate that we show to servers that ask for one, followed by those that lead to a root. Default: none.
+    /// The certificate that we show to servers that ask for one, followed by those that lead to a
+    /// root. Default: none.
     pub(crate) cert: Option<String>,
     /// Its private key. Default: none, and needed beside `cert`.
     pub(crate) key: Option<String>,
-    /// The name or address that the certificates of the servers must be for; a name is also what they are asked for
-    /// (SNI). Default: the host of each server.
+    /// The name or address that the certificates of the servers must be for; a name is also what
+    /// they are asked for (SNI). Default: the host of each server.
     pub(crate) server_name: Option<String>,
 }
 
@@ -131,7 +137,8 @@ pub(crate) enum PathsConfig {
     Normalise,
 }
 
-/// How tokens (JWT) are checked. Exactly one of `secret_file`, `keys_file`, `jwks_file` and `unverified` is needed.
+/// How tokens (JWT) are checked. Exactly one of `secret_file`, `keys_file`, `jwks_file` and
+/// `unverified` is needed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "jwt")]
@@ -142,8 +149,8 @@ pub(crate) struct Jwt {
     pub(crate) keys_file: Option<String>,
     /// A file with a JSON Web Key Set.
     pub(crate) jwks_file: Option<String>,
-    /// Takes tokens without looking at who signed them. Default: `false`. Danger: anybody can write such a token; only
-    /// for a proxy behind a gateway that has verified it.
+    /// Takes tokens without looking at who signed them. Default: `false`. Danger: anybody can write
+    /// such a token; only for a proxy behind a gateway that has verified it.
     pub(crate) unverified: Option<bool>,
     /// The issuer that tokens must name. Default: any.
     pub(crate) issuer: Option<String>,
@@ -167,27 +174,29 @@ pub(crate) struct RouteConfig {
     pub(crate) upstream: String,
     /// The namespace whose limits apply. Default: none, and then nothing is refused.
     pub(crate) namespace: Option<String>,
-    /// The attributes, each with where it is found: `header.NAME`, `cookie.NAME`, `query.NAME`, `path`, `path.N`,
-    /// `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. What is not found is absent; what is found
-    /// twice is answered 400. Default: `{}`.
+    /// The attributes, each with where it is found: `header.NAME`, `cookie.NAME`, `query.NAME`,
+    /// `path`, `path.N`, `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. What
+    /// is not found is absent; what is found twice is answered 400. Default: `{}`.
     pub(crate) attributes: Option<BTreeMap<String, String>>,
     /// How much a request matters. Default: `{}`.
     pub(crate) class: Option<ClassForm>,
     /// The attribute that says who pays. Default: none.
     pub(crate) tenant: Option<String>,
-    /// The header with how many milliseconds the caller waits, beside `grpc-timeout`. Default: none.
+    /// The header with how many milliseconds the caller waits, beside `grpc-timeout`. Default:
+    /// none.
     pub(crate) deadline: Option<String>,
     /// What a request weighs. Default: `{}`, which is one unit.
     pub(crate) cost: Option<CostForm>,
-    /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers and before its body is
-    /// read. Default: `0s`, which is not at all.
+    /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
+    /// and before its body is read. Default: `0s`, which is not at all.
     pub(crate) wait: Option<String>,
     /// How long each part of a request may take.
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
     pub(crate) retry: Option<RetryConfig>,
-    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` is none. Offers of others are left out, and
-    /// the request is served as any other. HTTP/2 (`h2c`) and TLS cannot be allowed. Default: `[websocket]`.
+    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` is none. Offers
+    /// of others are left out, and the request is served as any other. HTTP/2 (`h2c`) and TLS
+    /// cannot be allowed. Default: `[websocket]`.
     pub(crate) upgrades: Option<Vec<String>>,
     /// What refusals say instead of the usual body. Default: none.
     pub(crate) refusal: Option<RefusalForm>,
@@ -198,11 +207,11 @@ pub(crate) struct RouteConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_match")]
 pub(crate) struct RouteMatch {
-    /// The path, decoded: `/v1/check` for that one, `/v1/*` for all that begin with `/v1/`. A `*` before the end stands
-    /// for a part of one segment. At most 1024 bytes. Default: any.
+    /// The path, decoded: `/v1/check` for that one, `/v1/*` for all that begin with `/v1/`. A `*`
+    /// before the end stands for a part of one segment. At most 1024 bytes. Default: any.
     pub(crate) path: Option<String>,
-    /// The host, in lower case and without a port: a value, a list of values, or a form as under `match` of a limit.
-    /// Default: any.
+    /// The host, in lower case and without a port: a value, a list of values, or a form as under
+    /// `match` of a limit. Default: any.
     pub(crate) host: Option<MatcherConfig>,
     /// The methods. Default: `[]`, which is any.
     pub(crate) method: Option<Vec<String>>,
@@ -213,8 +222,8 @@ pub(crate) struct RouteMatch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_class")]
 pub(crate) struct ClassForm {
-    /// Where it says so, as `header.NAME`. Default: nowhere. Danger: whoever may send the header may say that its
-    /// requests matter most.
+    /// Where it says so, as `header.NAME`. Default: nowhere. Danger: whoever may send the header
+    /// may say that its requests matter most.
     pub(crate) from: Option<String>,
     /// The class of a request that does not. Default: `sheddable_plus`.
     pub(crate) default: Option<ClassConfig>,
@@ -240,11 +249,11 @@ pub(crate) struct CostForm {
     /// Units of every request, at least 1. Default: `1`.
     #[schemars(range(min = 1))]
     pub(crate) units: Option<u64>,
-    /// The size of body that weighs one unit more, rounded up, 1B to 1TiB. Default: none. A body of unknown length is
-    /// charged when it has passed.
+    /// The size of body that weighs one unit more, rounded up, 1B to 1TiB. Default: none. A body of
+    /// unknown length is charged when it has passed.
     pub(crate) body: Option<String>,
-    /// The header of an answer that names the true cost as a whole number; it is charged instead when the answer has
-    /// ended, and not passed on. Default: none.
+    /// The header of an answer that names the true cost as a whole number; it is charged instead
+    /// when the answer has ended, and not passed on. Default: none.
     pub(crate) from_response: Option<String>,
 }
 
@@ -253,11 +262,12 @@ pub(crate) struct CostForm {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "timeouts")]
 pub(crate) struct TimeoutsForm {
-    /// From the last of the request that was sent on to the first of the answer, 1ms to 1d. After it: 504. Default:
-    /// `1m`.
+    /// From the last of the request that was sent on to the first of the answer, 1ms to 1d. After
+    /// it: 504. Default: `1m`.
     pub(crate) first_byte: Option<String>,
-    /// Between two pieces of a body, either way, and how long a client may take nothing of its answer, 1ms to 1d. After it
-    /// the request is answered 408 and an answer breaks off. Default: `1m`.
+    /// Between two pieces of a body, either way, and how long a client may take nothing of its
+    /// answer, 1ms to 1d. After it the request is answered 408 and an answer breaks off. Default:
+    /// `1m`.
     pub(crate) idle: Option<String>,
     /// From the head of the request to the end of the answer, 1ms to 7d. Default: none.
     pub(crate) total: Option<String>,

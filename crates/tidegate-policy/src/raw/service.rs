@@ -1,4 +1,5 @@
-//! The settings of the daemon as they are written: where it listens, what it keeps, how it answers and what it logs.
+//! The settings of the daemon as they are written: where it listens, what it keeps, how it answers
+//! and what it logs.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +14,19 @@ use super::limit::inner;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "listen")]
 pub(crate) struct Listen {
-    /// The API: `/v1/check` and the others. An address with a port, or `unix:/path` for a socket. Default:
-    /// `127.0.0.1:8080`.
+    /// The API: `/v1/check` and the others. An address with a port, or `unix:/path` for a socket.
+    /// Default: `127.0.0.1:8080`.
     pub(crate) http: Option<Listener>,
-    /// Health, metrics and changes. Default: on the http listener if that is on loopback or a socket, otherwise nowhere.
+    /// Health, metrics and changes. Default: on the http listener if that is on loopback or a
+    /// socket, otherwise nowhere.
     pub(crate) admin: Option<Listener>,
     /// The reverse proxy: requests that are passed on as `proxy:` says. Default: nowhere.
     pub(crate) proxy: Option<Listener>,
-    /// gRPC: Envoy's rate limit service, health and reflection. An address with a port, or `unix:/path`. Default: nowhere.
-    pub(crate) grpc: Option<Listener>,
-    /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and what clients send beside them. An address with a port, or
+    /// gRPC: Envoy's rate limit service, health and reflection. An address with a port, or
     /// `unix:/path`. Default: nowhere.
+    pub(crate) grpc: Option<Listener>,
+    /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and what clients send beside them. An address with
+    /// a port, or `unix:/path`. Default: nowhere.
     pub(crate) resp: Option<Listener>,
 }
 
@@ -39,16 +42,18 @@ pub(crate) enum Listener {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "listener")]
 pub(crate) struct ListenerForm {
-    /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one. For http,
-    /// proxy, grpc and resp also `unix:/path`.
+    /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one.
+    /// For http, proxy, grpc and resp also `unix:/path`.
     pub(crate) address: String,
-    /// Listens on an address that is not loopback although callers are not authenticated. Default: `false`. Danger: whoever
-    /// reaches the address may use up, and on admin change, every limit.
+    /// Listens on an address that is not loopback although callers are not authenticated. Default:
+    /// `false`. Danger: whoever reaches the address may use up, and on admin change, every limit.
     pub(crate) insecure: Option<bool>,
-    /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files are taken up within seconds.
+    /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files
+    /// are taken up within seconds.
     pub(crate) tls: Option<TlsForm>,
-    /// Whether connections begin with the PROXY protocol, version 1 or 2, by which a balancer says who the client is. For
-    /// proxy only. Default: `false`. Then each must begin so and come from a peer in `proxy.trusted`; others are closed.
+    /// Whether connections begin with the PROXY protocol, version 1 or 2, by which a balancer says
+    /// who the client is. For proxy only. Default: `false`. Then each must begin so and come from a
+    /// peer in `proxy.trusted`; others are closed.
     pub(crate) proxy_protocol: Option<bool>,
 }
 
@@ -61,7 +66,8 @@ pub(crate) struct TlsForm {
     pub(crate) cert: String,
     /// Its private key.
     pub(crate) key: String,
-    /// Certificates that clients must come from; who brings none of theirs is not served. Default: clients need none.
+    /// Certificates that clients must come from; who brings none of theirs is not served. Default:
+    /// clients need none.
     pub(crate) client_ca: Option<String>,
 }
 
@@ -108,10 +114,11 @@ impl JsonSchema for Listener {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "memory")]
 pub(crate) struct Memory {
-    /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes 16 to 24 bytes.
-    /// Default: `256MiB`.
+    /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes
+    /// 16 to 24 bytes. Default: `256MiB`.
     pub(crate) keys: Option<String>,
-    /// What happens to a new key when the table, or the disk of the store in files, is full. Default: `refuse`.
+    /// What happens to a new key when the table, or the disk of the store in files, is full.
+    /// Default: `refuse`.
     pub(crate) when_full: Option<WhenFullConfig>,
 }
 
@@ -123,19 +130,22 @@ pub(crate) enum WhenFullConfig {
     /// The request is refused with reason `table_full`, to come back when there is room.
     #[default]
     Refuse,
-    /// The request is admitted and not counted. Danger: whoever brings enough new keys escapes the limits.
+    /// The request is admitted and not counted. Danger: whoever brings enough new keys escapes the
+    /// limits.
     Admit,
 }
 
-/// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from, beside the query.
+/// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from, beside the
+/// query.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "authorize")]
 pub(crate) struct Authorize {
-    /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`. Danger: a header that
-    /// the gateway does not set itself is whatever the caller says.
+    /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`.
+    /// Danger: a header that the gateway does not set itself is whatever the caller says.
     pub(crate) headers: Option<BTreeMap<String, String>>,
-    /// The namespace of requests that name none in their query. Default: none, which makes such requests an error.
+    /// The namespace of requests that name none in their query. Default: none, which makes such
+    /// requests an error.
     pub(crate) namespace: Option<String>,
 }
 
@@ -144,7 +154,8 @@ pub(crate) struct Authorize {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "http")]
 pub(crate) struct Http {
-    /// Headers from before the IETF draft that answers carry beside `RateLimit` and `RateLimit-Policy`. Default: `[]`.
+    /// Headers from before the IETF draft that answers carry beside `RateLimit` and
+    /// `RateLimit-Policy`. Default: `[]`.
     pub(crate) legacy_headers: Option<Vec<LegacyHeadersConfig>>,
     /// The most of everything a request may bring.
     pub(crate) bounds: Option<Bounds>,
@@ -178,12 +189,15 @@ pub(crate) struct Bounds {
     pub(crate) attributes: Option<u16>,
     /// The name and the value of one attribute, each, 16B to 64KiB. Default: `1KiB`.
     pub(crate) attribute: Option<String>,
-    /// Connections open at once on all listeners, 1 to 1000000. Beyond it new ones wait. Default: `10000`.
+    /// Connections open at once on all listeners, 1 to 1000000. Beyond it new ones wait. Default:
+    /// `10000`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) connections: Option<u32>,
-    /// How long a request may take to arrive whole, and its answer to be taken, 10ms to 1h. Default: `10s`.
+    /// How long a request may take to arrive whole, and its answer to be taken, 10ms to 1h.
+    /// Default: `10s`.
     pub(crate) request_timeout: Option<String>,
-    /// How long requests that were read may take to be answered when the daemon stops, 0s to 1h. Default: `30s`.
+    /// How long requests that were read may take to be answered when the daemon stops, 0s to 1h.
+    /// Default: `30s`.
     pub(crate) drain_timeout: Option<String>,
 }
 
@@ -196,11 +210,12 @@ pub(crate) struct Log {
     pub(crate) level: Option<LevelConfig>,
     /// How lines are written. Default: `text`.
     pub(crate) format: Option<FormatConfig>,
-    /// At most so many lines about refusals for each reason, as lines/span; further ones are only counted, but for one of each
-    /// namespace. `off` writes none. Default: `10/s`.
+    /// At most so many lines about refusals for each reason, as lines/span; further ones are only
+    /// counted, but for one of each namespace. `off` writes none. Default: `10/s`.
     pub(crate) refusals: Option<String>,
-    /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none, which writes none.
-    /// Danger: it holds the attributes of requests, which may name people or be secrets.
+    /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none,
+    /// which writes none. Danger: it holds the attributes of requests, which may name people or be
+    /// secrets.
     pub(crate) decisions: Option<Decisions>,
 }
 
@@ -216,16 +231,18 @@ pub(crate) enum Decisions {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "decisions")]
 pub(crate) struct DecisionsForm {
-    /// The file, relative to where the daemon is started; its directory must exist. 1 to 4096 bytes. What stands in it
-    /// is kept and written after.
+    /// The file, relative to where the daemon is started; its directory must exist. 1 to 4096
+    /// bytes. What stands in it is kept and written after.
     pub(crate) path: String,
-    /// How large the file may grow before it is renamed to `path.1`, 64KiB to 1TiB. Default: `64MiB`.
+    /// How large the file may grow before it is renamed to `path.1`, 64KiB to 1TiB. Default:
+    /// `64MiB`.
     pub(crate) size: Option<String>,
-    /// How many renamed files are kept, 1 to 1000; the oldest is removed. Disk in use is at most `size` times one more
-    /// than this. Default: `4`.
+    /// How many renamed files are kept, 1 to 1000; the oldest is removed. Disk in use is at most
+    /// `size` times one more than this. Default: `4`.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) files: Option<u16>,
-    /// How many lines may wait to be written, 1 to 1000000; more are dropped and counted. Default: `65536`.
+    /// How many lines may wait to be written, 1 to 1000000; more are dropped and counted. Default:
+    /// `65536`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) queue: Option<u32>,
     /// Which decisions get a line. Default: `all`.

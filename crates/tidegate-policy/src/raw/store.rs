@@ -8,51 +8,54 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store")]
 pub(crate) struct Store {
-    /// Which store. Default: `embedded` if there is a quota to keep, otherwise `memory`. A quota to keep is a limit over an hour
-    /// or longer that is not `consistency: local`, in `namespaces` or in a file of `envoy_ratelimit`. Danger: `memory`
-    /// forgets quotas at each restart.
+    /// Which store. Default: `embedded` if there is a quota to keep, otherwise `memory`. A quota to
+    /// keep is a limit over an hour or longer that is not `consistency: local`, in `namespaces` or
+    /// in a file of `envoy_ratelimit`. Danger: `memory` forgets quotas at each restart.
     pub(crate) kind: Option<StoreKindConfig>,
-    /// For `kind: embedded`: the directory of its files, relative to where the daemon is started. It is made if only
-    /// its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`; under systemd with `StateDirectory=`, the first
-    /// directory of `$STATE_DIRECTORY`. Danger: one process at a time; another directory is another store, in which nothing
-    /// is used.
+    /// For `kind: embedded`: the directory of its files, relative to where the daemon is started.
+    /// It is made if only its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`;
+    /// under systemd with `StateDirectory=`, the first directory of `$STATE_DIRECTORY`. Danger: one
+    /// process at a time; another directory is another store, in which nothing is used.
     pub(crate) path: Option<String>,
     /// For `kind: embedded`: when a charge is on disk. Default: `sync`.
     pub(crate) durability: Option<DurabilityConfig>,
-    /// For `durability: interval`: how long an answered charge may wait for the disk, 1ms to 1m, which is what a crash
-    /// of the machine or the process loses at most. Default: `100ms`.
+    /// For `durability: interval`: how long an answered charge may wait for the disk, 1ms to 1m,
+    /// which is what a crash of the machine or the process loses at most. Default: `100ms`.
     pub(crate) interval: Option<String>,
-    /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read from disk when they
-    /// are asked for, which takes longer and forgets nothing. Default: `64MiB`.
+    /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read
+    /// from disk when they are asked for, which takes longer and forgets nothing. Default: `64MiB`.
     pub(crate) memory: Option<String>,
-    /// For `kind: embedded`: how much counters may take on disk, 1MiB to 1TiB; a counter is counted as twice its bytes and
-    /// those of its key, since pages are half full at worst. Half of it is divided among the namespaces, so that none takes the
-    /// share of another. Beyond it a new counter is answered as `memory.when_full` says. Danger: the file does not become
-    /// smaller when this does. Default: `4GiB`.
+    /// For `kind: embedded`: how much counters may take on disk, 1MiB to 1TiB; a counter is counted
+    /// as twice its bytes and those of its key, since pages are half full at worst. Half of it is
+    /// divided among the namespaces, so that none takes the share of another. Beyond it a new
+    /// counter is answered as `memory.when_full` says. Danger: the file does not become smaller
+    /// when this does. Default: `4GiB`.
     pub(crate) disk: Option<String>,
-    /// For `kind: redis`, and needed there: 1 to 64 addresses, each `redis://host:port`, `rediss://host:port` with TLS or
-    /// `unix:///path`, with a database as `redis://host:port/2`. One for a single server; some of the nodes of a cluster.
-    /// User and password have keys of their own. Default: none.
+    /// For `kind: redis`, and needed there: 1 to 64 addresses, each `redis://host:port`,
+    /// `rediss://host:port` with TLS or `unix:///path`, with a database as `redis://host:port/2`.
+    /// One for a single server; some of the nodes of a cluster. User and password have keys of
+    /// their own. Default: none.
     pub(crate) urls: Option<Vec<String>>,
     /// For `kind: redis`: whether the addresses are nodes of a cluster. Default: `false`.
     pub(crate) cluster: Option<bool>,
     /// For `kind: redis`: the ACL user, 1 to 128 bytes. Default: the server's default user.
     pub(crate) username: Option<String>,
-    /// For `kind: redis`: the file with the password, read at the start. A line end behind it does not count. Default:
-    /// none.
+    /// For `kind: redis`: the file with the password, read at the start. A line end behind it does
+    /// not count. Default: none.
     pub(crate) password_file: Option<String>,
     /// For `kind: redis` with `rediss://` addresses: whom we believe, and who we say we are.
     pub(crate) tls: Option<StoreTls>,
-    /// For `kind: redis`: what every key begins with, 1 to 128 bytes without braces, so that several fleets may share one
-    /// server. Danger: another prefix is another store, in which nothing is used. Default: `"tidegate:"`.
+    /// For `kind: redis`: what every key begins with, 1 to 128 bytes without braces, so that
+    /// several fleets may share one server. Danger: another prefix is another store, in which
+    /// nothing is used. Default: `"tidegate:"`.
     pub(crate) prefix: Option<String>,
-    /// For `kind: redis`: how long a request waits for the answer, 1ms to 10s; then `on_store_failure` of its limits says
-    /// what happens. Default: `50ms`.
+    /// For `kind: redis`: how long a request waits for the answer, 1ms to 10s; then
+    /// `on_store_failure` of its limits says what happens. Default: `50ms`.
     pub(crate) deadline: Option<String>,
-    /// For `kind: redis`: how many members to assume until the store has reported how many there are, 1 to 10000. A member
-    /// that cannot reach the store divides the rate and the burst of its limits by the number it was last told, otherwise
-    /// by this one. Danger: with 1, each member of a fleet that starts while the store is away admits whole limits.
-    /// Default: `1`.
+    /// For `kind: redis`: how many members to assume until the store has reported how many there
+    /// are, 1 to 10000. A member that cannot reach the store divides the rate and the burst of its
+    /// limits by the number it was last told, otherwise by this one. Danger: with 1, each member of
+    /// a fleet that starts while the store is away admits whole limits. Default: `1`.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) members: Option<u32>,
 }
@@ -88,7 +91,8 @@ pub(crate) enum StoreKindConfig {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "durability")]
 pub(crate) enum DurabilityConfig {
-    /// Before the caller is answered: no charge is lost. Callers that come together share one write.
+    /// Before the caller is answered: no charge is lost. Callers that come together share one
+    /// write.
     #[default]
     Sync,
     /// At most `interval` after the caller was answered.

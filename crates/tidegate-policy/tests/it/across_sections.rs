@@ -187,7 +187,8 @@ fn issue_15_a_slow_limit_of_a_shared_store_is_told_what_members_admit_without_it
         ("rate: 20/m", "members: 4", Some(warning(10, 20))),
         ("fixed: { limit: 5, window: 1m }", "", Some(warning(5, 5))),
         ("rate: 5/m, consistency: exact", "", Some(warning(5, 5))),
-        // One member, large enough shares, a rate that soon exceeds them, or a policy that says what it wants.
+        // One member, large enough shares, a rate that soon exceeds them, or a policy that says
+        // what it wants.
         ("rate: 5/m", "members: 1", None),
         ("rate: 40/m", "members: 4", None),
         ("rate: 20/m", "", None),

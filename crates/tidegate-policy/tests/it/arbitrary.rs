@@ -1,5 +1,5 @@
-//! Whatever is given as a configuration, there is an answer: no panic, positions inside the file, lines that are lines;
-//! and what is accepted makes gates.
+//! Whatever is given as a configuration, there is an answer: no panic, positions inside the file,
+//! lines that are lines; and what is accepted makes gates.
 
 use std::sync::Arc;
 

@@ -39,7 +39,8 @@ fn read(text: &str) -> Result<tidegate_policy::envoy::Read, Problems> {
     Files::read(&[Text { name: "f.yaml", bytes: text.as_bytes() }], Settings::default())
 }
 
-/// The files in `texts`, which have no problem, under the `envoy_ratelimit:` settings in `settings`.
+/// The files in `texts`, which have no problem, under the `envoy_ratelimit:` settings in
+/// `settings`.
 fn files_under(settings: &str, texts: &[&str]) -> Files {
     let texts: Vec<Text<'_>> =
         texts.iter().map(|text| Text { name: "f.yaml", bytes: text.as_bytes() }).collect();
@@ -118,8 +119,8 @@ fn with_hits<'a>(entries: &[(&'a str, &'a str)], hits: u64) -> Descriptor<'a> {
     descriptor
 }
 
-/// The overall code, and for each descriptor its code, what is left of which limit, and the seconds to its reset:
-/// `ok: ok 4 of 5/minute 37s; over 0 of 2/hour 997s`.
+/// The overall code, and for each descriptor its code, what is left of which limit, and the seconds
+/// to its reset: `ok: ok 4 of 5/minute 37s; over 0 of 2/hour 997s`.
 fn said(answer: &Answer<'_>) -> String {
     let code = |code| if code == Code::Ok { "ok" } else { "over" };
     let statuses = answer.statuses.iter().map(|status| {

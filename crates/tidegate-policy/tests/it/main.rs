@@ -1,5 +1,5 @@
-//! The configuration from outside: what is said about files that are wrong, what becomes of files that are right, and
-//! that what is published agrees with the types.
+//! The configuration from outside: what is said about files that are wrong, what becomes of files
+//! that are right, and that what is published agrees with the types.
 
 mod across_sections;
 mod arbitrary;

@@ -1,4 +1,5 @@
-//! What is said about a configuration that is wrong: every kind of problem outside of limits with its exact text.
+//! What is said about a configuration that is wrong: every kind of problem outside of limits with
+//! its exact text.
 
 use crate::{assert_files, assert_limits, check, limit_problems, problems, with_limit};
 
@@ -8,7 +9,8 @@ fn everything_wrong_with_a_file_is_said_at_once_where_it_stands() {
     let said = problems(text);
     let expected: Vec<&str> = include_str!("many_problems.txt").lines().collect();
     assert_eq!(said, expected);
-    // The fixture marks each line that has a problem, so that positions are checked against the eye of its author.
+    // The fixture marks each line that has a problem, so that positions are checked against the eye
+    // of its author.
     let marked: Vec<usize> = text
         .lines()
         .enumerate()
@@ -361,7 +363,8 @@ fn a_variable_that_is_not_set_is_a_problem() {
 
 #[test]
 fn what_follows_from_a_problem_is_not_reported_as_another() {
-    // No "no algorithm" for a misspelt `rate`, no "missing" for a misspelt `name`, no empty name either.
+    // No "no algorithm" for a misspelt `rate`, no "missing" for a misspelt `name`, no empty name
+    // either.
     assert_eq!(limit_problems("{ nam: a, rat: 1/s }").len(), 2);
     // A wrong zone is said once, not for each override too.
     let limit = "{ name: a, key: [u], calendar: { limit: 1, unit: day, zone: X }, overrides: [{ u: a, limit: 2 }, { u: b, limit: 3 }] }";

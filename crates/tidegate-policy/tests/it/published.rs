@@ -1,4 +1,5 @@
-//! What is published agrees with the types: the schema, the reference page, and the defaults written in them.
+//! What is published agrees with the types: the schema, the reference page, and the defaults
+//! written in them.
 
 use std::path::PathBuf;
 
@@ -122,8 +123,8 @@ fn writing_a_default_out_changes_nothing() {
         let definition = define(name);
         for key in definition["properties"].as_object().unwrap().keys() {
             let Some(default) = written_default(&definition, key) else { continue };
-            // Where the default depends on other keys it says so and cannot be written out; where the file has the key
-            // already, it is there for the sake of others.
+            // Where the default depends on other keys it says so and cannot be written out; where
+            // the file has the key already, it is there for the sake of others.
             if key == "on_store_failure" || key == "consistency" || place.contains(&format!(" {key}: ")) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Where exact limits are kept: what may be asked for, and what is said about limits that do not fit.
+//! Where exact limits are kept: what may be asked for, and what is said about limits that do not
+//! fit.
 
 use core::fmt::Write as _;
 use core::time::Duration;

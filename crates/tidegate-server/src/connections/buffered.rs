@@ -1,8 +1,10 @@
-//! The budget for bytes that the daemon holds on behalf of slow peers: unfinished bodies, half commands, unread replies.
+//! The budget for bytes that the daemon holds on behalf of slow peers: unfinished bodies, half
+//! commands, unread replies.
 //!
-//! There is one budget for all connections, and two shares of it. A connection may hold at most a quarter of what is free,
-//! and all connections of one peer together at most half of it. So the shares shrink as the budget fills up, and some of
-//! it stays free however many connections ask for as much as they can: a peer that holds little always gets room.
+//! There is one budget for all connections, and two shares of it. A connection may hold at most a
+//! quarter of what is free, and all connections of one peer together at most half of it. So the
+//! shares shrink as the budget fills up, and some of it stays free however many connections ask for
+//! as much as they can: a peer that holds little always gets room.
 
 use core::fmt;
 use std::sync::Arc;
@@ -10,12 +12,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::Line;
 
-/// The most bytes that all connections hold together. Above it, and above a share of it, an unfinished body is answered
-/// with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that does not read its replies is closed.
+/// The most bytes that all connections hold together. Above it, and above a share of it, an
+/// unfinished body is answered with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that
+/// does not read its replies is closed.
 pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// What a waiting request, or a stream that stays open, is charged beside its bytes: its future, its entry in the
-/// connection and the buffer of its answer. So at most 4096 of them wait or stay open at a time.
+/// What a waiting request, or a stream that stays open, is charged beside its bytes: its future,
+/// its entry in the connection and the buffer of its answer. So at most 4096 of them wait or stay
+/// open at a time.
 pub(crate) const STREAM_BYTES: usize = 16 << 10;
 
 /// The bytes that all connections of a daemon hold.
@@ -54,7 +58,8 @@ impl Buffered {
         Self { line, bytes: 0 }
     }
 
-    /// Holds `bytes` from now on. On an error it holds what it held before. Fewer bytes are never refused.
+    /// Holds `bytes` from now on. On an error it holds what it held before. Fewer bytes are never
+    /// refused.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
         // All counters are relaxed: they bound a sum, and order nothing else.
         let Line { budget, peer, buffered, .. } = &*self.line;

@@ -1,9 +1,11 @@
-//! Answers on their way through: whose turn it is, and how one is ended whose client takes nothing of it.
+//! Answers on their way through: whose turn it is, and how one is ended whose client takes nothing
+//! of it.
 //!
-//! A body is asked for its next piece only when there is room for it. So a client of HTTP/2 that never opens its window
-//! is noticed by nobody who makes the answer: nothing is asked of it, and no timer of its own is armed. A body notes here
-//! whose turn it is, as one plain number, and the sweep ends what has not changed for too long. On HTTP/2 that is the
-//! stream, and the others of its connection go on; on HTTP/1.1 it is the connection.
+//! A body is asked for its next piece only when there is room for it. So a client of HTTP/2 that
+//! never opens its window is noticed by nobody who makes the answer: nothing is asked of it, and no
+//! timer of its own is armed. A body notes here whose turn it is, as one plain number, and the
+//! sweep ends what has not changed for too long. On HTTP/2 that is the stream, and the others of
+//! its connection go on; on HTTP/1.1 it is the connection.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +43,8 @@ where
 /// What a body and the sweep know of each other. Relaxed throughout: the sweep judges seconds.
 #[derive(Debug)]
 struct Flow {
-    /// Even while the client is to take the piece it was given, odd while the server is to give one. Every piece changes it.
+    /// Even while the client is to take the piece it was given, odd while the server is to give
+    /// one. Every piece changes it.
     turn: AtomicU64,
     /// How long the client may take nothing.
     idle: Duration,
@@ -72,8 +75,8 @@ pub(crate) struct Flowing {
 }
 
 impl Flowing {
-    /// An answer begins on a connection, of which the client may take nothing for `idle`, and which must have ended at
-    /// `until`. Both may be overrun by the time between two sweeps.
+    /// An answer begins on a connection, of which the client may take nothing for `idle`, and which
+    /// must have ended at `until`. Both may be overrun by the time between two sweeps.
     pub(crate) fn begin(line: Arc<Line>, idle: Duration, until: Option<Instant>) -> Self {
         let stream = STREAM.try_with(Arc::clone).ok();
         let flow = Flow { turn: AtomicU64::new(0), idle, until, stream, is_over: AtomicBool::new(false) };
@@ -82,7 +85,8 @@ impl Flowing {
         Self { line, flow }
     }
 
-    /// Whether it is one of several on its connection, so that its client is known by its pieces only.
+    /// Whether it is one of several on its connection, so that its client is known by its pieces
+    /// only.
     pub(crate) fn is_stream(&self) -> bool {
         self.flow.stream.is_some()
     }
@@ -123,7 +127,8 @@ impl Flows {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shortest time that the client of an answer may take nothing; `None` while there is no answer.
+    /// The shortest time that the client of an answer may take nothing; `None` while there is no
+    /// answer.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.all().iter().map(|one| one.flow.idle).min()
     }

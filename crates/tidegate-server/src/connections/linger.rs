@@ -1,9 +1,10 @@
 //! Closing a connection whose peer is still sending, without losing the last answer.
 //!
-//! A socket that is closed with bytes unread, or that gets bytes afterwards, answers with a reset, and the peer's system
-//! then drops what the peer has not read yet. A gateway that writes a large request sees a write error instead of the
-//! answer, and a gateway that fails open would let the request pass. So the answer is ended first, and what still comes is
-//! read and dropped until the peer closes, for a bounded time.
+//! A socket that is closed with bytes unread, or that gets bytes afterwards, answers with a reset,
+//! and the peer's system then drops what the peer has not read yet. A gateway that writes a large
+//! request sees a write error instead of the answer, and a gateway that fails open would let the
+//! request pass. So the answer is ended first, and what still comes is read and dropped until the
+//! peer closes, for a bounded time.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -36,7 +37,8 @@ impl Linger {
         Self { time, is_write_shut: false, until: None }
     }
 
-    /// Ends what is written, then reads on if the peer has sent more than the requests that were answered.
+    /// Ends what is written, then reads on if the peer has sent more than the requests that were
+    /// answered.
     pub(super) fn poll_shutdown<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         stream: &mut S,

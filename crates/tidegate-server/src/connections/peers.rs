@@ -1,4 +1,5 @@
-//! Peers: who holds how many connections, and which connections make room for others when a listener is full.
+//! Peers: who holds how many connections, and which connections make room for others when a
+//! listener is full.
 
 use core::fmt;
 use std::collections::{BinaryHeap, HashMap};
@@ -9,8 +10,8 @@ use tokio::time::Instant;
 
 /// The other end of a connection, as far as shares are concerned.
 ///
-/// The addresses of one IPv6 network of 64 bits are one peer: that is the least a site is given, and every machine in it
-/// may use as many of them as it likes.
+/// The addresses of one IPv6 network of 64 bits are one peer: that is the least a site is given,
+/// and every machine in it may use as many of them as it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PeerKey {
     /// All peers of Unix sockets together.
@@ -61,8 +62,8 @@ pub(super) struct IdleConnection {
 
 /// Which of the idle connections to close, at most `most`.
 ///
-/// Each is taken from the peer that has the most connections then, busy ones included (`counts`): first those that never
-/// had a request, then those that have been idle longest.
+/// Each is taken from the peer that has the most connections then, busy ones included (`counts`):
+/// first those that never had a request, then those that have been idle longest.
 pub(super) fn choose(
     counts: &HashMap<PeerKey, usize>,
     mut idle: Vec<IdleConnection>,

@@ -1,7 +1,9 @@
-//! How many connections each listener may have: a part of its own, and a pool that callers' listeners share.
+//! How many connections each listener may have: a part of its own, and a pool that callers'
+//! listeners share.
 //!
-//! A quarter of all places is divided evenly among the listeners and kept for each; the rest goes to whoever comes first.
-//! So a flood at one listener leaves the others theirs. With one listener, all places are its own.
+//! A quarter of all places is divided evenly among the listeners and kept for each; the rest goes
+//! to whoever comes first. So a flood at one listener leaves the others theirs. With one listener,
+//! all places are its own.
 
 use std::sync::Arc;
 
@@ -25,8 +27,8 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// The places of so many listeners that have `total` together. Each has at least one of its own, also where there are
-    /// more listeners than places.
+    /// The places of so many listeners that have `total` together. Each has at least one of its
+    /// own, also where there are more listeners than places.
     pub(crate) fn divide(total: usize, listeners: usize) -> Vec<Self> {
         let own = match listeners {
             0 => return Vec::new(),

@@ -1,8 +1,9 @@
 //! The streams of one HTTP/2 connection, answered in turn by the task that reads them.
 //!
-//! A question that is answered from memory takes less time than a task of its own would take to start. Above all, the task
-//! of a connection that is woken by the first finished stream sends that answer alone, before the next stream has its turn.
-//! Here everything that was read is answered first, and the answers go out together.
+//! A question that is answered from memory takes less time than a task of its own would take to
+//! start. Above all, the task of a connection that is woken by the first finished stream sends that
+//! answer alone, before the next stream has its turn. Here everything that was read is answered
+//! first, and the answers go out together.
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -31,7 +32,8 @@ where
     F: Future + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        // As in a task of its own: what panics is that stream, and the others of its connection go on.
+        // As in a task of its own: what panics is that stream, and the others of its connection go
+        // on.
         self.all().push(Box::pin(async move {
             let _ = AssertUnwindSafe(stream).catch_unwind().await;
         }));
@@ -57,7 +59,8 @@ impl Together {
         self.begun.clone()
     }
 
-    /// Lets every stream go on as far as it can; whether one has ended, so that the connection has something to send.
+    /// Lets every stream go on as far as it can; whether one has ended, so that the connection has
+    /// something to send.
     pub(crate) fn go_on(&mut self, cx: &mut Context<'_>) -> bool {
         self.running.extend(self.begun.all().drain(..));
         let mut has_ended = false;

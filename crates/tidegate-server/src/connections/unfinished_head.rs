@@ -1,8 +1,9 @@
 //! Heads of HTTP/1 requests that are not whole: what has come of them is held until the rest does.
 //!
-//! A head that fits into the first buffer of a connection costs nothing more. A larger one is charged to the budget for slow
-//! peers while it is unfinished. Where that has no room, nothing more of the head is read until it has, or until the time
-//! for a head is over; the sweep has the connection try again.
+//! A head that fits into the first buffer of a connection costs nothing more. A larger one is
+//! charged to the budget for slow peers while it is unfinished. Where that has no room, nothing
+//! more of the head is read until it has, or until the time for a head is over; the sweep has the
+//! connection try again.
 
 use core::fmt;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use super::{Buffered, Line};
 /// What every connection may hold of a head: the first buffer that is read into.
 const FREE_HEAD_BYTES: usize = 8 << 10;
 
-/// What a head is charged for at most. What comes beyond it is the rest of a body that was refused, which is not kept.
+/// What a head is charged for at most. What comes beyond it is the rest of a body that was refused,
+/// which is not kept.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// The head that a connection is in the middle of.

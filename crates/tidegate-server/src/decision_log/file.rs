@@ -96,7 +96,8 @@ impl RotatingFile {
         }
     }
 
-    /// Renames the file to the first of the kept ones, each of those to the next, and opens another.
+    /// Renames the file to the first of the kept ones, each of those to the next, and opens
+    /// another.
     pub(super) fn rotate(&mut self, now: Instant) -> Result<(), Lost> {
         // Closed first: should something fail on the way, what is at the path is looked at anew.
         self.current = None;

@@ -15,8 +15,8 @@ use crate::protocol::Protocol;
 /// The longest name or value that is written, in bytes; longer ones end with `…`.
 pub(super) const TEXT_BYTES_MAX: usize = 256;
 
-/// The most bytes of names and values of attributes in one line; what is beyond is left out, and `cut` says how many
-/// attributes. Escapes may make a byte six.
+/// The most bytes of names and values of attributes in one line; what is beyond is left out, and
+/// `cut` says how many attributes. Escapes may make a byte six.
 pub(super) const PAIRS_BYTES_MAX: usize = 4096;
 
 /// One decision.
@@ -38,7 +38,8 @@ pub(crate) struct Line<'a> {
     pub(crate) cost: u64,
     /// Units left of that limit.
     pub(crate) remaining: Option<u64>,
-    /// How long a refused caller was told to stay away; in the line in whole milliseconds, rounded up.
+    /// How long a refused caller was told to stay away; in the line in whole milliseconds, rounded
+    /// up.
     pub(crate) retry_after: Option<Duration>,
     /// The protocol it came over.
     pub(crate) protocol: Option<Protocol>,
@@ -142,7 +143,8 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// The pairs that fit into `bytes_left`, which becomes smaller by them. Of a name that stands twice the first counts.
+    /// The pairs that fit into `bytes_left`, which becomes smaller by them. Of a name that stands
+    /// twice the first counts.
     fn take(pairs: impl Iterator<Item = (&'a str, &'a str)>, bytes_left: &mut usize) -> Self {
         let mut taken = Self { kept: smallvec::SmallVec::new(), cut: 0 };
         for (name, value) in pairs {
@@ -176,8 +178,9 @@ fn cut(text: &str) -> Cow<'_, str> {
     format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]).into()
 }
 
-/// JSON on one line, in which also those characters are escaped that are allowed there but that a terminal or an editor
-/// takes for more than text: further control characters, other line ends, marks that reverse direction.
+/// JSON on one line, in which also those characters are escaped that are allowed there but that a
+/// terminal or an editor takes for more than text: further control characters, other line ends,
+/// marks that reverse direction.
 struct Plain;
 
 impl Formatter for Plain {

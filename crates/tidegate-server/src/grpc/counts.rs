@@ -82,8 +82,8 @@ impl GrpcMetrics {
                 self.add_all(&counts.key.bounded, counts);
                 continue;
             }
-            // What is seen is whole after every change. Held until the hits are added, so that no series is made anew
-            // after another value has taken its place.
+            // What is seen is whole after every change. Held until the hits are added, so that no
+            // series is made anew after another value has taken its place.
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             let MetricName { name, replaced } = keys.name(&counts.key);
             if let Some(replaced) = replaced {

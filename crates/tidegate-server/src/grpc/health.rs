@@ -15,7 +15,8 @@ use super::never_fails;
 /// How the paths of the service begin.
 pub(super) const PATHS: &str = "/grpc.health.v1.Health/";
 
-/// What may be asked for: the daemon, the rate limit service, and the name that envoyproxy/ratelimit has for it.
+/// What may be asked for: the daemon, the rate limit service, and the name that
+/// envoyproxy/ratelimit has for it.
 const NAMES: [&str; 3] = ["", envoy::SERVICE, "ratelimit"];
 
 /// The health of the daemon as gRPC asks for it.

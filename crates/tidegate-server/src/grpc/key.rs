@@ -1,15 +1,15 @@
 //! Keys of limits that come with requests, within what a store takes for one.
 //!
-//! Whoever is told that a key is too long is let pass by an Envoy that is not told otherwise. So there is no key that is too
-//! long: one that would be is counted by its hash.
+//! Whoever is told that a key is too long is let pass by an Envoy that is not told otherwise. So
+//! there is no key that is too long: one that would be is counted by its hash.
 
 use std::borrow::Cow;
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use tidegate::CarriedLimit;
 
-/// The longest key that is counted as it is, in bytes with the lengths of its parts. A store takes half as much again,
-/// which leaves room for the domain and the kind of limit.
+/// The longest key that is counted as it is, in bytes with the lengths of its parts. A store takes
+/// half as much again, which leaves room for the domain and the kind of limit.
 const KEY_BYTES_MAX: usize = 384;
 
 /// Stands before a hash, so that no key of parts is taken for one.

@@ -1,8 +1,10 @@
-//! Deciding what Envoy asks: each descriptor is a request of its own, and those that ask go ahead together or not at all.
+//! Deciding what Envoy asks: each descriptor is a request of its own, and those that ask go ahead
+//! together or not at all.
 //!
-//! Envoy sends a charge after the response exactly as it sends a question before it. They are told apart by who says what a
-//! descriptor weighs: the descriptor itself, then it is a charge and booked whether or not it fits; or nobody, or the
-//! request, then it is a question and a refusal leaves no trace.
+//! Envoy sends a charge after the response exactly as it sends a question before it. They are told
+//! apart by who says what a descriptor weighs: the descriptor itself, then it is a charge and
+//! booked whether or not it fits; or nobody, or the request, then it is a question and a refusal
+//! leaves no trace.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -96,7 +98,8 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<SmallVec<[Outcome; 2]>, Fault> {
         let mut outcomes: SmallVec<[Option<Outcome>; 2]> = smallvec![None; lines.len()];
-        // What is not asked on every call is in a box, since it is large and every call would have to carry room for it.
+        // What is not asked on every call is in a box, since it is large and every call would have
+        // to carry room for it.
         for (line, outcome) in lines.iter().zip(&mut outcomes) {
             let is_asked_with_others =
                 matches!(line.descriptor.hits, Hits::Ask(_)) && (is_known || line.descriptor.limit.is_some());
@@ -143,7 +146,8 @@ impl Desk<'_> {
         })
     }
 
-    /// Asks all questions together: either all are charged, and have their outcome, or one is refused and none is.
+    /// Asks all questions together: either all are charged, and have their outcome, or one is
+    /// refused and none is.
     async fn ask_together(
         &self,
         domain: &str,
@@ -169,7 +173,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Asks the policy about all questions at once; `None` if it refuses one, which then has its outcome.
+    /// Asks the policy about all questions at once; `None` if it refuses one, which then has its
+    /// outcome.
     async fn ask_policy(
         &self,
         questions: &Questions<'_>,
@@ -200,7 +205,8 @@ impl Desk<'_> {
         }
     }
 
-    /// Looks at what questions would have met that were not asked, or were given back, because another was refused.
+    /// Looks at what questions would have met that were not asked, or were given back, because
+    /// another was refused.
     async fn look_at_the_rest(
         &self,
         domain: &str,
@@ -336,7 +342,8 @@ impl Desk<'_> {
         Ok(outcome)
     }
 
-    /// Counts an admission by a limit that came with the request, and writes it down where that is wanted.
+    /// Counts an admission by a limit that came with the request, and writes it down where that is
+    /// wanted.
     fn note_own(&self, request: &Request<'_>, status: &CarriedStatus, now: Timestamp) {
         let name = OVERRIDE.to_owned();
         let mut report = LimitReport::new(name, status.limit, status.remaining, status.reset_at);
@@ -473,8 +480,8 @@ fn own_limit<'a>(line: &'a Line<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimi
     }
 }
 
-/// The refusal of a request whose key is too long for the store of a quota. An error would let it pass, since that is what
-/// Envoy does with errors unless it is told otherwise.
+/// The refusal of a request whose key is too long for the store of a quota. An error would let it
+/// pass, since that is what Envoy does with errors unless it is told otherwise.
 fn uncountable(request: &Request<'_>) -> Refusal<'static> {
     let violated = Violated {
         name: Cow::Borrowed("key-length"),

@@ -1,7 +1,8 @@
 //! Who connects, as a balancer says it before the first byte (the PROXY protocol).
 //!
-//! A connection that should begin with it and does not, or that comes from somebody who is not trusted to say it, is
-//! closed without an answer: whoever it is, it is not the balancer that the listener was opened for.
+//! A connection that should begin with it and does not, or that comes from somebody who is not
+//! trusted to say it, is closed without an answer: whoever it is, it is not the balancer that the
+//! listener was opened for.
 
 use core::fmt;
 use core::time::Duration;
@@ -44,7 +45,8 @@ enum Unknown {
 impl Preambles {
     /// Who the client of `stream` is, which `peer` opened; `None` closes the connection.
     ///
-    /// It takes at most as long as a request's headers may, and nothing that comes behind the preamble is read.
+    /// It takes at most as long as a request's headers may, and nothing that comes behind the
+    /// preamble is read.
     pub(crate) async fn read(
         &self,
         daemon: &Daemon,
@@ -104,7 +106,8 @@ async fn preamble(stream: &mut Stream) -> Result<Option<Preamble>, Unknown> {
         };
         let missing = needed - bytes.len();
         match stream.read_some(&mut bytes, missing).await {
-            // Whoever only looks whether somebody listens ends the connection in one way or another.
+            // Whoever only looks whether somebody listens ends the connection in one way or
+            // another.
             Ok(0) | Err(_) if bytes.is_empty() => return Ok(None),
             Ok(0) => return Err(NoPreamble::Incomplete(needed).into()),
             Ok(_) => {}

@@ -1,8 +1,9 @@
 //! The series of limits: what was decided by which of them, over which protocol.
 //!
-//! A decision counts once. Of a refused request its series is that of the limit that binds longest; of an admitted one
-//! that of the limit with the least left, which refuses next if nothing changes. Requests to which no limit applies,
-//! and refusals by something that is no limit, have an empty `limit`.
+//! A decision counts once. Of a refused request its series is that of the limit that binds longest;
+//! of an admitted one that of the limit with the least left, which refuses next if nothing changes.
+//! Requests to which no limit applies, and refusals by something that is no limit, have an empty
+//! `limit`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -63,7 +64,8 @@ pub(crate) struct LimitSeries {
     families: LimitFamilies,
     near: OnceLock<Counter>,
     shadow: OnceLock<Counter>,
-    /// Made when the first decision comes over a protocol, for a limit is usually used over one of them.
+    /// Made when the first decision comes over a protocol, for a limit is usually used over one of
+    /// them.
     protocols: [OnceLock<Box<ProtocolSeries>>; Protocol::ALL.len()],
 }
 
@@ -154,8 +156,8 @@ impl NamespaceTable {
         now
     }
 
-    /// Drops the series of limits that were in force and no longer are: a page grows with the policy, not with its
-    /// history.
+    /// Drops the series of limits that were in force and no longer are: a page grows with the
+    /// policy, not with its history.
     pub(crate) fn forget(&self, before: &Self) {
         for (name, old) in &before.namespaces {
             let new = self.namespaces.get(name);

@@ -1,5 +1,5 @@
-//! One request from its head to the head of its answer: which route, on whose account, whether it may go ahead, and
-//! what became of it.
+//! One request from its head to the head of its answer: which route, on whose account, whether it
+//! may go ahead, and what became of it.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ pub(crate) struct Peer {
     pub(crate) address: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
-    /// Whether it is known to be whoever has that address. Where a balancer names nobody, what the connection says of others
-    /// counts for nothing: it may come from anybody behind that balancer.
+    /// Whether it is known to be whoever has that address. Where a balancer names nobody, what the
+    /// connection says of others counts for nothing: it may come from anybody behind that balancer.
     pub(crate) is_named: bool,
 }
 
@@ -168,8 +168,8 @@ async fn begin(
     }
 }
 
-/// Finds the route of a request and has it admitted; the permit is held by `visit`. The head is brought into the form in
-/// which its address goes on.
+/// Finds the route of a request and has it admitted; the permit is held by `visit`. The head is
+/// brought into the form in which its address goes on.
 async fn admit<'r>(
     daemon: &Arc<Daemon>,
     in_force: &'r Arc<InForce>,
@@ -323,7 +323,8 @@ fn head_bytes(head: &Parts) -> usize {
     headers.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len)
 }
 
-/// The answer to a refused request: a page for people, a problem for programs, or what the route says.
+/// The answer to a refused request: a page for people, a problem for programs, or what the route
+/// says.
 fn refused(desk: Desk<'_>, route: &Route, head: &Parts, refusal: &Refusal<'_>) -> Reply {
     let status = desk.in_force.config.statuses.of(refusal);
     let older = desk.in_force.config.older_headers;

@@ -1,8 +1,9 @@
 //! The attributes of a proxied request: which of its parts says who the caller is.
 //!
-//! An attribute that comes twice is rejected rather than chosen, as at the other doors: which one the service behind the
-//! proxy would take is not known here. One that does not come is absent, and the policy says what that means. One that is
-//! too long is rejected, because cutting it would join counters.
+//! An attribute that comes twice is rejected rather than chosen, as at the other doors: which one
+//! the service behind the proxy would take is not known here. One that does not come is absent, and
+//! the policy says what that means. One that is too long is rejected, because cutting it would join
+//! counters.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -27,9 +28,11 @@ pub const VALUE_BYTES_MAX: usize = 1 << 10;
 /// What is known of a request besides its head.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Who sent it, behind the proxies that are trusted; `None` on a Unix socket where nobody who is trusted says it.
+    /// Who sent it, behind the proxies that are trusted; `None` on a Unix socket where nobody who
+    /// is trusted says it.
     pub client: Option<IpAddr>,
-    /// The host that was asked for, in its canonical spelling and without a port; `None` if the request names none.
+    /// The host that was asked for, in its canonical spelling and without a port; `None` if the
+    /// request names none.
     pub host: Option<&'a str>,
     /// Its path, in the one meaning it has.
     pub path: &'a PlainPath<'a>,
@@ -63,8 +66,8 @@ pub enum AttributesError {
 }
 
 impl RequestAttributes {
-    /// Attributes by name, at most [`tidegate::Attributes::MAX`], with values of at most [`VALUE_BYTES_MAX`] bytes and
-    /// without a tenant.
+    /// Attributes by name, at most [`tidegate::Attributes::MAX`], with values of at most
+    /// [`VALUE_BYTES_MAX`] bytes and without a tenant.
     pub fn new(
         sources: impl IntoIterator<Item = (String, AttributeSource)>,
     ) -> Result<Self, AttributesError> {
@@ -93,7 +96,8 @@ impl RequestAttributes {
         Ok(self)
     }
 
-    /// The same attributes with another bound of their values in bytes. Zero lets only empty values through.
+    /// The same attributes with another bound of their values in bytes. Zero lets only empty values
+    /// through.
     #[must_use]
     pub fn with_value_bytes_max(mut self, bytes: usize) -> Self {
         self.value_bytes_max = bytes;
@@ -115,7 +119,8 @@ impl RequestAttributes {
         self.tenant.as_deref()
     }
 
-    /// The attributes of one request by name, in the order they were configured. Absent ones are left out.
+    /// The attributes of one request by name, in the order they were configured. Absent ones are
+    /// left out.
     pub fn extract<'a>(
         &'a self,
         parts: &'a Parts,
@@ -182,8 +187,8 @@ fn text<'a>(source: &AttributeSource, bytes: &'a [u8]) -> Result<Cow<'a, str>, R
     })
 }
 
-/// A cookie, from all header lines together, since HTTP/2 may split them (RFC 9113, section 8.2.3). Its value is taken
-/// as it stands, quotation marks included.
+/// A cookie, from all header lines together, since HTTP/2 may split them (RFC 9113, section 8.2.3).
+/// Its value is taken as it stands, quotation marks included.
 fn cookie<'a>(
     source: &AttributeSource,
     headers: &'a HeaderMap,
@@ -244,14 +249,16 @@ fn name_of(parameter: &str) -> &str {
     parameter.split_once('=').map_or(parameter, |(name, _)| name)
 }
 
-/// Whether `text` has a `%` that is not followed by two hexadecimal digits, which readers take differently.
+/// Whether `text` has a `%` that is not followed by two hexadecimal digits, which readers take
+/// differently.
 fn has_stray_percent(text: &str) -> bool {
     text.split('%')
         .skip(1)
         .any(|rest| !rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
 }
 
-/// A part of a query as text: `+` is a space, and `%` with two digits a byte. `None` if that is not UTF-8.
+/// A part of a query as text: `+` is a space, and `%` with two digits a byte. `None` if that is not
+/// UTF-8.
 fn decoded(part: &str) -> Option<Cow<'_, str>> {
     if part.contains('+') {
         let spaced = part.replace('+', " ");

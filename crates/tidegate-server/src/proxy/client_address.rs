@@ -1,11 +1,13 @@
 //! The address of the client behind the proxies that are trusted.
 //!
-//! A header about who the client is says something only when the peer that sent it is trusted, and then only as far
-//! back as every hop is. So the addresses are walked from the right, the end that the nearest proxy wrote: the first one
-//! that is not trusted is the client. What stands to the left of it was sent by the client and is never looked at, which
-//! is why a client cannot choose the address it is counted by.
+//! A header about who the client is says something only when the peer that sent it is trusted, and
+//! then only as far back as every hop is. So the addresses are walked from the right, the end that
+//! the nearest proxy wrote: the first one that is not trusted is the client. What stands to the
+//! left of it was sent by the client and is never looked at, which is why a client cannot choose
+//! the address it is counted by.
 //!
-//! Exactly one header counts, the one the proxies are known to write. The other would come from the client unchanged.
+//! Exactly one header counts, the one the proxies are known to write. The other would come from the
+//! client unchanged.
 
 use core::fmt;
 use core::str::FromStr;
@@ -21,7 +23,8 @@ pub mod proxy_protocol;
 /// The most networks that may be trusted.
 pub const TRUSTED_MAX: usize = 1024;
 
-/// The most hops that are walked. Past it the walk ends, and the last address it reached is the client.
+/// The most hops that are walked. Past it the walk ends, and the last address it reached is the
+/// client.
 pub const HOPS_MAX: usize = 64;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -47,7 +50,8 @@ pub struct ClientAddress {
 }
 
 impl ClientAddress {
-    /// The client behind proxies in `trusted`, of which none means that no header counts, by what `header` says.
+    /// The client behind proxies in `trusted`, of which none means that no header counts, by what
+    /// `header` says.
     ///
     /// Fails for more than [`TRUSTED_MAX`] networks.
     pub fn new(
@@ -61,7 +65,8 @@ impl ClientAddress {
         Ok(Self { trusted, trusts_unix: false, header })
     }
 
-    /// The same, and what peers on a Unix socket say counts as well if `is_trusted`. They have no address of their own.
+    /// The same, and what peers on a Unix socket say counts as well if `is_trusted`. They have no
+    /// address of their own.
     #[must_use]
     pub fn trusting_unix(mut self, is_trusted: bool) -> Self {
         self.trusts_unix = is_trusted;
@@ -79,7 +84,8 @@ impl ClientAddress {
         peer.map_or(self.trusts_unix, |address| self.is_trusted(address))
     }
 
-    /// As [`Self::of`], of a peer that has no address on a Unix socket; `None` if nobody who is trusted names the client.
+    /// As [`Self::of`], of a peer that has no address on a Unix socket; `None` if nobody who is
+    /// trusted names the client.
     pub fn of_peer(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<IpAddr> {
         match peer {
             Some(peer) => Some(self.of(headers, peer)),
@@ -88,11 +94,12 @@ impl ClientAddress {
         }
     }
 
-    /// The client of a request with `headers` that `peer` sent; IPv4 written as IPv6 comes out as IPv4.
+    /// The client of a request with `headers` that `peer` sent; IPv4 written as IPv6 comes out as
+    /// IPv4.
     ///
-    /// An entry that is no address ends the walk at the last one that was good: who wrote that entry is unknown, and
-    /// so is whether what stands left of it was sent by the client. When all hops are trusted, the client is the
-    /// first of them.
+    /// An entry that is no address ends the walk at the last one that was good: who wrote that
+    /// entry is unknown, and so is whether what stands left of it was sent by the client. When all
+    /// hops are trusted, the client is the first of them.
     pub fn of(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.is_trusted(peer) {
@@ -123,7 +130,8 @@ impl ClientAddress {
                 if hops > HOPS_MAX {
                     return client;
                 }
-                // RFC 9110 has recipients skip empty elements of a list, which proxies that join lines leave behind.
+                // RFC 9110 has recipients skip empty elements of a list, which proxies that join
+                // lines leave behind.
                 let entry = entry.trim_ascii();
                 if entry.is_empty() {
                     continue;
@@ -151,7 +159,8 @@ fn last_of_list(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:80`.
 fn address(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
@@ -186,7 +195,8 @@ impl FromStr for Network {
     }
 }
 
-/// The same network, as IPv4 if it lies within the addresses of IPv4 written as IPv6 (`::ffff:0:0/96`).
+/// The same network, as IPv4 if it lies within the addresses of IPv4 written as IPv6
+/// (`::ffff:0:0/96`).
 fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(six) = network else { return network };
     let mapped: Option<Ipv4Addr> = six.network().to_ipv4_mapped();

@@ -1,4 +1,5 @@
-//! What is counted of proxied requests. Labels are names of routes and upstreams, statuses, and words of closed lists.
+//! What is counted of proxied requests. Labels are names of routes and upstreams, statuses, and
+//! words of closed lists.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -77,8 +78,8 @@ impl ProxyMetrics {
         }
     }
 
-    /// Drops the series of routes and upstreams that were in force and no longer are: a page grows with the policy, not
-    /// with its history.
+    /// Drops the series of routes and upstreams that were in force and no longer are: a page grows
+    /// with the policy, not with its history.
     pub(crate) fn forget(&self, before: &Routes, now: &Routes) {
         for route in before.names().filter(|name| !now.names().any(|known| known == *name)) {
             for status in 100..1000 {

@@ -1,6 +1,7 @@
 //! How long the caller of a request waits for its answer, as the request says.
 //!
-//! What is said is a wait, counted from when the request was read, and not an instant: no clock is shared.
+//! What is said is a wait, counted from when the request was read, and not an instant: no clock is
+//! shared.
 
 use core::time::Duration;
 
@@ -19,14 +20,16 @@ const MILLIS_DIGITS_MAX: usize = 10;
 /// What happens to a wait that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The request goes on as if it did not stand there, and [`Wait::ignored`] says so. The default.
+    /// The request goes on as if it did not stand there, and [`Wait::ignored`] says so. The
+    /// default.
     #[default]
     Ignore,
     /// The request is rejected with 400.
     Reject,
 }
 
-/// Where a request says how long its caller waits: in `grpc-timeout` always, and in one more header if one is named.
+/// Where a request says how long its caller waits: in `grpc-timeout` always, and in one more header
+/// if one is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deadline {
     header_ms: Option<HeaderName>,
@@ -36,15 +39,17 @@ pub struct Deadline {
 /// How long the caller of one request waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// The wait from when the request was read; the shortest that the request names. Zero: nobody waits any more.
-    /// `None`: it is not said. At most 11 408 years, so add it to instants with saturation.
+    /// The wait from when the request was read; the shortest that the request names. Zero: nobody
+    /// waits any more. `None`: it is not said. At most 11 408 years, so add it to instants with
+    /// saturation.
     pub within: Option<Duration>,
     /// A header that could not be read and was ignored, to be noted.
     pub ignored: Option<HeaderName>,
 }
 
 impl Deadline {
-    /// Reads `grpc-timeout` and, if it is named, `header_ms`: a whole number of milliseconds of at most 10 digits.
+    /// Reads `grpc-timeout` and, if it is named, `header_ms`: a whole number of milliseconds of at
+    /// most 10 digits.
     pub fn new(header_ms: Option<HeaderName>, unreadable: Unreadable) -> Self {
         Self { header_ms, unreadable }
     }

@@ -17,7 +17,8 @@ use super::path::{NotAPattern, PathPattern, PathRules, Unusual};
 use super::upstream::{Identity, UpstreamTls, UpstreamTlsFiles};
 use crate::tls::TlsError;
 
-/// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is left is in files.
+/// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is
+/// left is in files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {

@@ -1,8 +1,9 @@
 //! Claims of a bearer token (RFC 7519), which say who the caller is only if its issuer signed them.
 //!
-//! The key decides how a token may be signed, never the token: a key made from an RSA public key verifies RSA
-//! signatures and nothing else, so a token "signed" with HMAC over that public text, or with `none`, is forged whatever it
-//! says of itself. A token that does not expire is refused unless it is allowed, because nothing ends it.
+//! The key decides how a token may be signed, never the token: a key made from an RSA public key
+//! verifies RSA signatures and nothing else, so a token "signed" with HMAC over that public text,
+//! or with `none`, is forged whatever it says of itself. A token that does not expire is refused
+//! unless it is allowed, because nothing ends it.
 
 use core::fmt;
 use core::time::Duration;
@@ -41,8 +42,8 @@ pub enum Trust {
     Keys(KeySet),
     /// Those that one of the keys in this file verifies, as it is now.
     File(KeyFile),
-    /// All that are well-formed and in date. Anybody can write such a token, so this is only for a proxy behind a
-    /// gateway that has verified it.
+    /// All that are well-formed and in date. Anybody can write such a token, so this is only for a
+    /// proxy behind a gateway that has verified it.
     Unverified,
 }
 
@@ -86,12 +87,14 @@ struct JoseHeader<'a> {
 }
 
 impl TokenReader {
-    /// A reader that takes tokens for any audience from any issuer, with [`LEEWAY`], that say when they end.
+    /// A reader that takes tokens for any audience from any issuer, with [`LEEWAY`], that say when
+    /// they end.
     pub fn new(trust: Trust) -> Self {
         Self { trust, audiences: Vec::new(), issuer: None, leeway: LEEWAY, expiry: Expiry::Required }
     }
 
-    /// The same reader for tokens that name one of these audiences in `aud`. None: any will do, and tokens without.
+    /// The same reader for tokens that name one of these audiences in `aud`. None: any will do, and
+    /// tokens without.
     #[must_use]
     pub fn audiences<A: Into<String>>(mut self, audiences: impl IntoIterator<Item = A>) -> Self {
         self.audiences = audiences.into_iter().map(Into::into).collect();
@@ -105,7 +108,8 @@ impl TokenReader {
         self
     }
 
-    /// The same reader with another tolerance for clocks that differ. Zero: none. Default [`LEEWAY`].
+    /// The same reader with another tolerance for clocks that differ. Zero: none. Default
+    /// [`LEEWAY`].
     #[must_use]
     pub fn leeway(mut self, leeway: Duration) -> Self {
         self.leeway = leeway;
@@ -127,10 +131,12 @@ impl TokenReader {
         }
     }
 
-    /// The claims of the bearer token in `Authorization`; `None` without that header, or with another scheme in it.
+    /// The claims of the bearer token in `Authorization`; `None` without that header, or with
+    /// another scheme in it.
     ///
-    /// Rejected with 401: a token that is malformed, too long, forged, expired, not yet valid, or not for us. Two
-    /// `Authorization` headers are rejected with 400, because the service behind may take the other one.
+    /// Rejected with 401: a token that is malformed, too long, forged, expired, not yet valid, or
+    /// not for us. Two `Authorization` headers are rejected with 400, because the service behind
+    /// may take the other one.
     pub fn read(&self, headers: &HeaderMap, now: Timestamp) -> Result<Option<Claims>, Rejection> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let Some(value) = values.next() else { return Ok(None) };
@@ -234,21 +240,23 @@ fn invalid(what: impl fmt::Display) -> Rejection {
     Rejection::new(RejectionCode::InvalidToken, format_args!("the token {what}"))
 }
 
-/// A time in claims, in whole seconds rounded down; what 64 bits cannot hold is the nearest that they can.
+/// A time in claims, in whole seconds rounded down; what 64 bits cannot hold is the nearest that
+/// they can.
 fn whole_seconds(number: &Number) -> i64 {
     if let Some(seconds) = number.as_i64() {
         return seconds;
     }
-    // A cast of a floating number saturates, and makes zero of what is no number, which JSON cannot say anyway.
+    // A cast of a floating number saturates, and makes zero of what is no number, which JSON cannot
+    // say anyway.
     number.as_f64().map_or(i64::MIN, |seconds| seconds.floor() as i64)
 }
 
 impl Claims {
-    /// The claim at the end of `path`, from the outside in, as text: text as it is, a whole number in digits, `true` or
-    /// `false`. `Ok(None)` when it is absent or `null`.
+    /// The claim at the end of `path`, from the outside in, as text: text as it is, a whole number
+    /// in digits, `true` or `false`. `Ok(None)` when it is absent or `null`.
     ///
-    /// `Err` names the kind of anything else. Fractions, and numbers beyond 64 bits, are among them: different ones may
-    /// be read as the same.
+    /// `Err` names the kind of anything else. Fractions, and numbers beyond 64 bits, are among
+    /// them: different ones may be read as the same.
     pub fn text(&self, path: &[String]) -> Result<Option<Cow<'_, str>>, &'static str> {
         let Some((first, inner)) = path.split_first() else { return Ok(None) };
         let mut value = self.0.get(first);

@@ -18,10 +18,12 @@ pub(crate) const MEDIA_TYPE: &str = "text/html; charset=utf-8";
 pub(crate) const SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'";
 
-/// The longest wait after which the page comes back by itself, in seconds. Beyond it a person decides.
+/// The longest wait after which the page comes back by itself, in seconds. Beyond it a person
+/// decides.
 const RELOAD_SECONDS_MAX: u64 = 3600;
 
-/// Whether the client is a browser that shows pages: it accepts HTML, and prefers it to JSON or names it first.
+/// Whether the client is a browser that shows pages: it accepts HTML, and prefers it to JSON or
+/// names it first.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let (mut html, mut json) = (0, 0);
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -38,7 +40,8 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     html > json
 }
 
-/// The weight of a media range in thousandths (RFC 9110, 12.4.2): 1000 where it has none, 0 where it cannot be read.
+/// The weight of a media range in thousandths (RFC 9110, 12.4.2): 1000 where it has none, 0 where
+/// it cannot be read.
 fn quality(parameters: &str) -> u16 {
     let weight = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let weight = weight.map(|(name, value)| (name.trim(), value.trim()));

@@ -1,12 +1,13 @@
 //! Paths that mean the same to this proxy and to whoever is behind it.
 //!
-//! A route and its limits are chosen by the path. A path that two readers take differently, such as `/v1/../admin` or
-//! `/v1/%2e%2e/admin`, would be counted as one thing and served as another. So a path is matched in its decoded form,
-//! shapes that have no honest use are always rejected, and shapes that have a plain spelling are rejected or replaced
-//! by it. What is forwarded is either byte for byte what was sent, or the plain spelling that was matched.
+//! A route and its limits are chosen by the path. A path that two readers take differently, such as
+//! `/v1/../admin` or `/v1/%2e%2e/admin`, would be counted as one thing and served as another. So a
+//! path is matched in its decoded form, shapes that have no honest use are always rejected, and
+//! shapes that have a plain spelling are rejected or replaced by it. What is forwarded is either
+//! byte for byte what was sent, or the plain spelling that was matched.
 //!
-//! Not the proxy's to know, and so left alone: whether a service takes `/Admin` for `/admin`, or `/a/` for `/a`. A
-//! pattern that must cover both says so.
+//! Not the proxy's to know, and so left alone: whether a service takes `/Admin` for `/admin`, or
+//! `/a/` for `/a`. A pattern that must cover both says so.
 
 use std::borrow::Cow;
 
@@ -18,25 +19,28 @@ mod glob;
 
 pub use glob::{NotAPattern, PATTERN_BYTES_MAX, PathPattern};
 
-/// What happens to a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit, `.`, `-` or `_` that
-/// is percent-encoded.
+/// What happens to a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit,
+/// `.`, `-` or `_` that is percent-encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unusual {
     /// It is rejected with 400. The default.
     #[default]
     Reject,
-    /// The plainer spelling is matched and forwarded. A path that climbs above the root is rejected all the same.
+    /// The plainer spelling is matched and forwarded. A path that climbs above the root is rejected
+    /// all the same.
     Normalise,
 }
 
-/// What happens to a `;`, behind which some servers (Java's) ignore the rest of a segment and others do not.
+/// What happens to a `;`, behind which some servers (Java's) ignore the rest of a segment and
+/// others do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semicolons {
-    /// The path is rejected with 400. The default: `/admin;x` would be matched as something other than `/admin`.
+    /// The path is rejected with 400. The default: `/admin;x` would be matched as something other
+    /// than `/admin`.
     #[default]
     Reject,
-    /// It is a character like any other. Only for services that do not cut segments there. A segment that has nothing
-    /// but dots before it is rejected all the same.
+    /// It is a character like any other. Only for services that do not cut segments there. A
+    /// segment that has nothing but dots before it is rejected all the same.
     Keep,
 }
 
@@ -57,8 +61,8 @@ pub struct PlainPath<'a> {
 }
 
 impl<'a> PlainPath<'a> {
-    /// The decoded path, which routes match on. Begins with `/` and has no empty, `.` or `..` segment, except that it
-    /// may end with `/`.
+    /// The decoded path, which routes match on. Begins with `/` and has no empty, `.` or `..`
+    /// segment, except that it may end with `/`.
     pub fn matched(&self) -> &str {
         &self.matched
     }
@@ -73,13 +77,14 @@ impl<'a> PlainPath<'a> {
         matches!(self.forwarded, Cow::Owned(_))
     }
 
-    /// The segment at `index`, decoded and counted from 0; `None` past the last one. `/` has none, and the empty one
-    /// behind a last `/` does not count.
+    /// The segment at `index`, decoded and counted from 0; `None` past the last one. `/` has none,
+    /// and the empty one behind a last `/` does not count.
     pub fn segment(&self, index: usize) -> Option<&str> {
         self.matched[1..].split('/').nth(index).filter(|segment| !segment.is_empty())
     }
 
-    /// Reads a path as it stands in a request, without its query. Its length is bounded by whoever read the request.
+    /// Reads a path as it stands in a request, without its query. Its length is bounded by whoever
+    /// read the request.
     pub fn read(path: &'a str, rules: PathRules) -> Result<Self, Rejection> {
         if !path.starts_with('/') {
             return Err(ambiguous(path, "does not begin with /", "send a path that begins with /"));
@@ -150,8 +155,8 @@ fn plainer(path: &str, rules: PathRules) -> Result<Cow<'_, str>, Rejection> {
     Ok(Cow::Owned(plain))
 }
 
-/// The path without escapes that have a plainer spelling, borrowed if there is none. Rejects the escapes and
-/// characters that have no honest use.
+/// The path without escapes that have a plainer spelling, borrowed if there is none. Rejects the
+/// escapes and characters that have no honest use.
 fn unescaped(path: &str, semicolons: Semicolons) -> Result<Cow<'_, str>, Rejection> {
     let bytes = path.as_bytes();
     // Begins with the first escape that has a plainer spelling; until then nothing is copied.
@@ -219,7 +224,8 @@ fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
     Some((digit(at + 1)? * 16 + digit(at + 2)?) as u8)
 }
 
-/// Whether what stands at `at` decodes to two hexadecimal digits, so that an encoded `%` before it decodes twice.
+/// Whether what stands at `at` decodes to two hexadecimal digits, so that an encoded `%` before it
+/// decodes twice.
 fn decodes_to_digits(bytes: &[u8], at: usize) -> bool {
     let decode = |at: usize| match bytes.get(at) {
         Some(b'%') => escaped(bytes, at).map(|byte| (byte, at + 3)),

@@ -1,7 +1,7 @@
 //! What is wrong with a request that is not proxied: the answer to its sender.
 //!
-//! A rejection is not a refusal: nothing was decided and nothing was charged. Its body is a problem (RFC 9457) of type
-//! `about:blank`, as that of a fault at the other doors.
+//! A rejection is not a refusal: nothing was decided and nothing was charged. Its body is a problem
+//! (RFC 9457) of type `about:blank`, as that of a fault at the other doors.
 
 use core::fmt;
 
@@ -64,7 +64,8 @@ pub struct Rejection {
     pub status: u16,
     /// What is wrong.
     pub code: RejectionCode,
-    /// What is wrong, as a sentence that shows the value; at most [`DETAIL_BYTES_MAX`] bytes. A token is never shown.
+    /// What is wrong, as a sentence that shows the value; at most [`DETAIL_BYTES_MAX`] bytes. A
+    /// token is never shown.
     pub detail: String,
     /// What to do about it.
     pub fix: Option<String>,

@@ -34,8 +34,8 @@ pub(crate) struct Route {
 }
 
 impl Routes {
-    /// The routes of a configuration. Upstreams that are as they were `before` are taken over, with their connections and
-    /// what is known of their servers.
+    /// The routes of a configuration. Upstreams that are as they were `before` are taken over, with
+    /// their connections and what is known of their servers.
     pub(crate) fn new(config: &ProxyConfig, metrics: &ProxyMetrics, before: Option<&Self>) -> Self {
         let known = before.map_or(&[][..], |before| &before.upstreams);
         let upstream = |config: &UpstreamConfig| {
@@ -75,7 +75,8 @@ impl Routes {
         self.all.iter().find(|route| route.config.name == name).map(|route| Arc::clone(&route.counts))
     }
 
-    /// The first route that takes such a request. `path` is in its plain spelling, `host` in lower case and without port.
+    /// The first route that takes such a request. `path` is in its plain spelling, `host` in lower
+    /// case and without port.
     pub(crate) fn find(&self, method: &Method, path: &str, host: Option<&str>) -> Option<&Route> {
         self.all.iter().find(|route| {
             let config = &route.config;

@@ -1,4 +1,5 @@
-//! Connections that have changed their protocol, such as to WebSocket: bytes both ways until one side has enough.
+//! Connections that have changed their protocol, such as to WebSocket: bytes both ways until one
+//! side has enough.
 
 use core::future::poll_fn;
 use core::sync::atomic::Ordering;
@@ -13,7 +14,8 @@ use super::visit::{Ending, Visit};
 use crate::connections::{Line, NotingStream, Order};
 use crate::daemon::Daemon;
 
-/// Whether one more connection may change its protocol: at most as many as there may be connections, besides those.
+/// Whether one more connection may change its protocol: at most as many as there may be
+/// connections, besides those.
 pub(super) fn has_room(daemon: &Daemon) -> bool {
     daemon.proxy.tunnels.load(Ordering::Relaxed) < daemon.config.bounds.connections
 }
@@ -27,8 +29,9 @@ impl Drop for Counted {
     }
 }
 
-/// Passes bytes on both ways in a task of its own, with what the request holds. It ends when both sides have ended, when
-/// nothing has come from either for `idle`, or when the daemon has drained for as long as it may.
+/// Passes bytes on both ways in a task of its own, with what the request holds. It ends when both
+/// sides have ended, when nothing has come from either for `idle`, or when the daemon has drained
+/// for as long as it may.
 pub(super) fn open(
     daemon: &Arc<Daemon>,
     mut visit: Visit,

@@ -1,4 +1,5 @@
-//! Servers that are as good as one another: whose turn it is, which are left out, and the connections that are kept.
+//! Servers that are as good as one another: whose turn it is, which are left out, and the
+//! connections that are kept.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -23,7 +24,8 @@ use connector::Connector;
 pub(crate) use connector::turned_away;
 pub use tls::{Identity, UpstreamTls, UpstreamTlsFiles};
 
-/// How long an idle connection is kept: shorter than most servers keep theirs, so that few are found closed.
+/// How long an idle connection is kept: shorter than most servers keep theirs, so that few are
+/// found closed.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(50);
 
 /// Sends requests to servers.
@@ -59,10 +61,11 @@ struct Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn(usize);
 
-// All numbers of a server are relaxed: each is judged by itself, and being a request late about one does no harm.
+// All numbers of a server are relaxed: each is judged by itself, and being a request late about one
+// does no harm.
 impl Upstream {
-    /// Makes an upstream, which connects to nothing yet. Must be called on a runtime if servers are to be asked how they
-    /// are.
+    /// Makes an upstream, which connects to nothing yet. Must be called on a runtime if servers are
+    /// to be asked how they are.
     pub(crate) fn new(config: UpstreamConfig) -> Arc<Self> {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -95,13 +98,14 @@ impl Upstream {
         })
     }
 
-    /// The server whose turn it is: the next that is well, or the next one if none is, since one of them must be tried.
-    /// `None` if there is no server at all.
+    /// The server whose turn it is: the next that is well, or the next one if none is, since one of
+    /// them must be tried. `None` if there is no server at all.
     pub(crate) fn take_turn(&self) -> Option<Turn> {
         self.turn_from(self.turn.fetch_add(1, Ordering::Relaxed), None)
     }
 
-    /// Another server to turn to if one fails, which takes nobody's turn; `None` if there is only one.
+    /// Another server to turn to if one fails, which takes nobody's turn; `None` if there is only
+    /// one.
     pub(crate) fn other_than(&self, turn: Turn) -> Option<Turn> {
         self.turn_from(turn.0.wrapping_add(1), Some(turn))
     }

@@ -1,8 +1,9 @@
-//! One request on its way through the proxy: what it holds, and how that is given back, whatever becomes of it.
+//! One request on its way through the proxy: what it holds, and how that is given back, whatever
+//! becomes of it.
 //!
-//! A visit lives as long as anything of the request does: while it is decided, while an upstream works on it, and in the
-//! body of the answer until that has ended or nobody wants it any more. Dropping it gives back what is lent, so nothing
-//! has to be remembered on any way out.
+//! A visit lives as long as anything of the request does: while it is decided, while an upstream
+//! works on it, and in the body of the answer until that has ended or nobody wants it any more.
+//! Dropping it gives back what is lent, so nothing has to be remembered on any way out.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -117,7 +118,8 @@ impl Held {
         let counters = self.counters.clone();
         let is_all = outcome == Outcome::Cancelled;
         runtime.spawn(async move {
-            // An error leaves the charge, or the permit until it expires: less is admitted, never more.
+            // An error leaves the charge, or the permit until it expires: less is admitted, never
+            // more.
             let _ = Desk { daemon: &daemon, in_force: &in_force }.finish(settled).await;
             if lends || is_all {
                 daemon.proxy.waiting.gave_back(&counters, is_all);
@@ -143,7 +145,8 @@ pub(crate) struct Visit {
     pub(crate) upload: Option<RequestBody>,
     /// What it truly cost, if the upstream said so.
     pub(crate) true_cost: Option<u64>,
-    /// Bytes of body that weigh one unit, and the units of every request, where the body's length was not known.
+    /// Bytes of body that weigh one unit, and the units of every request, where the body's length
+    /// was not known.
     pub(crate) measured: Option<(u64, u64)>,
     /// What the limits have left.
     pub(crate) limits: Vec<LimitReport>,

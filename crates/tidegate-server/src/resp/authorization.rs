@@ -1,4 +1,5 @@
-//! Who sends commands, and what they may do: `AUTH`, `HELLO ... AUTH`, and what is granted for each command.
+//! Who sends commands, and what they may do: `AUTH`, `HELLO ... AUTH`, and what is granted for each
+//! command.
 
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::Fault;

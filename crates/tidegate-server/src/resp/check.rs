@@ -1,4 +1,5 @@
-//! `TG.CHECK` and `TG.RELEASE`: the limits of the policy, asked over RESP; and what errors look like.
+//! `TG.CHECK` and `TG.RELEASE`: the limits of the policy, asked over RESP; and what errors look
+//! like.
 
 use std::borrow::Cow;
 
@@ -25,7 +26,8 @@ const SHOWN_BYTES: usize = 64;
 /// Writes what could not be taken, and what to do about it.
 pub(super) fn write_fault(fault: &Fault, replies: &mut Replies<'_>) {
     match &fault.fix {
-        // A namespace or a limit is looked up by people elsewhere; the sentence already says what it is.
+        // A namespace or a limit is looked up by people elsewhere; the sentence already says what
+        // it is.
         Some(fix) => replies.error("ERR", format_args!("{}; {fix}", fault.detail)),
         None => replies.error("ERR", &fault.detail),
     }

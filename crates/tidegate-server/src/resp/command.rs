@@ -29,7 +29,8 @@ pub(super) struct About {
     /// How many arguments it takes, its name among them; of a negative number at least so many.
     pub(super) arity: i64,
     pub(super) flags: &'static [&'static str],
-    /// The first of its arguments that is a key, and the last; 0 of one without keys, -1 for the very last.
+    /// The first of its arguments that is a key, and the last; 0 of one without keys, -1 for the
+    /// very last.
     pub(super) first_key: i64,
     pub(super) last_key: i64,
     pub(super) summary: &'static str,

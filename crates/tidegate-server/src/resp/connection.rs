@@ -1,7 +1,8 @@
 //! A connection from its first byte to its last.
 //!
-//! Reading and writing go on side by side, so that a client which sends a long pipeline before it reads is served as far
-//! as it can be. What waits to be written has a bound, above which nothing is read.
+//! Reading and writing go on side by side, so that a client which sends a long pipeline before it
+//! reads is served as far as it can be. What waits to be written has a bound, above which nothing
+//! is read.
 
 use core::future::poll_fn;
 use core::net::IpAddr;
@@ -26,20 +27,22 @@ const READ_BYTES_MIN: usize = 4 << 10;
 /// How much is read at once at most.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// How many bytes of commands and replies a connection may hold that are not charged to the budget for slow peers
-/// ([`crate::connections::Buffered`]). A connection that is refused more is closed if its client does not read its replies
-/// or has sent half a command; otherwise it reads less at once.
+/// How many bytes of commands and replies a connection may hold that are not charged to the budget
+/// for slow peers ([`crate::connections::Buffered`]). A connection that is refused more is closed
+/// if its client does not read its replies or has sent half a command; otherwise it reads less at
+/// once.
 const FREE_BYTES: usize = 2 * READ_BYTES_MIN;
 
-/// How many bytes of replies may wait for a client that does not read them. Above it nothing more is read from that
-/// client; when it has taken nothing for [`crate::Bounds::idle_timeout`], the connection closes.
+/// How many bytes of replies may wait for a client that does not read them. Above it nothing more
+/// is read from that client; when it has taken nothing for [`crate::Bounds::idle_timeout`], the
+/// connection closes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// How often a connection that is told to finish still reads what its client had on the way.
 const LAST_READS_MAX: u32 = 16;
 
-/// How much of what follows a protocol error or the last failed login is read to nowhere, so that the client gets to read the
-/// error.
+/// How much of what follows a protocol error or the last failed login is read to nowhere, so that
+/// the client gets to read the error.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
 
 /// What a client is told whose half command is one too many.
@@ -150,7 +153,8 @@ where
 }
 
 impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
-    /// Waits until there may be a whole command, while replies are written; `false` when the connection is at its end.
+    /// Waits until there may be a whole command, while replies are written; `false` when the
+    /// connection is at its end.
     async fn has_input(&mut self) -> bool {
         poll_fn(|cx| self.poll_input(cx)).await
     }
@@ -224,7 +228,8 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
         read
     }
 
-    /// Charges what the connection holds, and `more` that is to be read; whether there was room for it.
+    /// Charges what the connection holds, and `more` that is to be read; whether there was room for
+    /// it.
     fn has_budget(&mut self, more: usize) -> bool {
         let input = self.input.capacity().max(self.input.len() + more);
         self.buffered.resize((input + self.output.capacity()).saturating_sub(FREE_BYTES)).is_ok()

@@ -1,4 +1,5 @@
-//! What is counted of commands. Labels are names of commands that there are, and words of closed lists.
+//! What is counted of commands. Labels are names of commands that there are, and words of closed
+//! lists.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,5 @@
-//! What a connection is in the middle of, and one turn of it: everything that has come whole is answered in order.
+//! What a connection is in the middle of, and one turn of it: everything that has come whole is
+//! answered in order.
 
 use core::fmt::{self, Display, Write};
 use core::net::IpAddr;
@@ -20,7 +21,8 @@ use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
 use crate::protocol::Protocol as Spoken;
 
-/// How many bytes of replies end a turn, so that others have theirs. What has come after that is read in the next.
+/// How many bytes of replies end a turn, so that others have theirs. What has come after that is
+/// read in the next.
 pub(super) const TURN_REPLY_BYTES: usize = 64 << 10;
 
 /// How much of an unknown command is shown to whoever sent it, in bytes.
@@ -32,8 +34,8 @@ const NAME_BYTES_MAX: usize = 256;
 /// How many logins of a connection may fail in a row. With the last of them the connection ends.
 const FAILED_LOGINS_MAX: u32 = 3;
 
-/// How long the reply to a failed login takes, which bounds the guesses of a connection to five a second. Only that connection
-/// waits, so that nobody with a good token does.
+/// How long the reply to a failed login takes, which bounds the guesses of a connection to five a
+/// second. Only that connection waits, so that nobody with a good token does.
 const FAILED_LOGIN_DELAY: Duration = Duration::from_millis(200);
 
 /// A connection as its commands have made it.
@@ -290,8 +292,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the connection of a client that speaks HTTP: a page can make a browser send such a request, with commands in
-    /// its body.
+    /// Ends the connection of a client that speaks HTTP: a page can make a browser send such a
+    /// request, with commands in its body.
     fn end_http(&mut self, name: &[u8]) -> Result<(), Refused> {
         // The first word of a request with a body, and a header that every request has.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
@@ -303,7 +305,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a token. One that is nobody's is answered after a while, and the last of several ends the connection.
+    /// Takes a token. One that is nobody's is answered after a while, and the last of several ends
+    /// the connection.
     async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), Refused> {
         let Desk { daemon, in_force } = *desk;
         let logged_in = self.identity.log_in(token, &in_force.config);

@@ -1,8 +1,9 @@
 //! `CL.THROTTLE` and `TG.THROTTLE`: a bucket whose numbers arrive with the command.
 //!
-//! The reply is redis-cell's: whether it is refused, how much the bucket holds, how much is left, when to come back and
-//! when it will be full. What that leaves open or gets wrong is decided here: numbers that mean nothing are errors, keys
-//! are any bytes, and waits are rounded up, so that waiting as told is enough.
+//! The reply is redis-cell's: whether it is refused, how much the bucket holds, how much is left,
+//! when to come back and when it will be full. What that leaves open or gets wrong is decided here:
+//! numbers that mean nothing are errors, keys are any bytes, and waits are rounded up, so that
+//! waiting as told is enough.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -23,7 +24,8 @@ use crate::decide::engine_fault;
 use crate::decisions::Asked;
 use crate::protocol::Protocol;
 
-/// The namespace of counters whose limits arrive with the command. One of the policy that is called so has its own.
+/// The namespace of counters whose limits arrive with the command. One of the policy that is called
+/// so has its own.
 pub(crate) const NAMESPACE: &str = "resp";
 
 /// What such a limit is called in logs and metrics.
@@ -32,8 +34,9 @@ pub(super) const LIMIT: &str = "CL.THROTTLE";
 /// The attribute that its key is, in logs.
 const KEY: &str = "key";
 
-/// The longest period of a command, in seconds: 31 days. Every caller chooses its own numbers, and a key that was charged once
-/// holds its place in the table of keys for a period divided by `count`.
+/// The longest period of a command, in seconds: 31 days. Every caller chooses its own numbers, and
+/// a key that was charged once holds its place in the table of keys for a period divided by
+/// `count`.
 const PERIOD_SECONDS_MAX: u64 = 31 * 24 * 3600;
 
 /// How many commands are decided as one batch at most.
@@ -64,7 +67,8 @@ pub(super) struct Asking<'a> {
 pub(super) type Run<'a> = SmallVec<[Asking<'a>; 1]>;
 
 impl<'a> Asking<'a> {
-    /// Reads the arguments of a command, at least five of them; an error is a sentence for its sender.
+    /// Reads the arguments of a command, at least five of them; an error is a sentence for its
+    /// sender.
     pub(super) fn read(
         command: Command,
         arguments: &mut [Cow<'a, [u8]>],

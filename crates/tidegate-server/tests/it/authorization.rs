@@ -291,7 +291,8 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
     until("POST /v1/reset", "api", 200).await;
 }
 
-/// The listener is open to other machines for the time of this test and asks for a token throughout.
+/// The listener is open to other machines for the time of this test and asks for a token
+/// throughout.
 #[tokio::test]
 async fn a_reload_cannot_take_the_grants_from_a_listener_that_other_machines_reach() {
     const GRANTS: &str =

@@ -12,7 +12,8 @@ use crate::world::{World, api, loopback};
 
 const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 
-/// Bounds so short that a test need not wait for them, and so long that a slow machine keeps within them.
+/// Bounds so short that a test need not wait for them, and so long that a slow machine keeps within
+/// them.
 fn impatient() -> ServerConfig {
     let mut config = loopback();
     config.bounds.header_timeout = Duration::from_millis(100);

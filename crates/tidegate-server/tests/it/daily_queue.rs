@@ -1,4 +1,5 @@
-//! The example `examples/daily-queue`: ten calls a day for each stream of an account, by the account's zone.
+//! The example `examples/daily-queue`: ten calls a day for each stream of an account, by the
+//! account's zone.
 
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ async fn ten_calls_a_day_for_each_stream_with_a_restart_in_the_middle_and_a_shor
 async fn a_queue_that_was_filled_over_two_days_admits_ten_on_the_second_and_no_more() {
     let daemon = Lasting::start(Kept::Files, &namespaces(), MORNING).await;
     let orders = of("3333", "orders");
-    // Nine before midnight and one after: who compares only the oldest entry's day admits nine more than ten.
+    // Nine before midnight and one after: who compares only the oldest entry's day admits nine more
+    // than ten.
     assert_eq!(daemon.admits(&orders, 9).await, 9);
     daemon.clock.set(MORNING.saturating_add(Duration::from_hours(17)));
     assert_eq!(daemon.admits(&orders, 30).await, 10);

@@ -1,5 +1,6 @@
-//! One table of decisions over every protocol, with everything that is said of each: the answer, the retry time, the
-//! refusal log, the decision log, the metrics, the most refused keys, and `explain`.
+//! One table of decisions over every protocol, with everything that is said of each: the answer,
+//! the retry time, the refusal log, the decision log, the metrics, the most refused keys, and
+//! `explain`.
 
 use std::sync::Arc;
 use std::time::Duration;

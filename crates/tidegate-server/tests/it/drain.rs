@@ -62,7 +62,8 @@ async fn a_caller_that_goes_away_does_not_hold_up_the_drain() {
 async fn requests_that_follow_each_other_on_one_connection_are_answered_until_the_last_that_was_read() {
     let world = World::api().await;
     let mut client = world.client().await;
-    // Two whole requests in one segment, and the third begun: the server has read all of it before it drains.
+    // Two whole requests in one segment, and the third begun: the server has read all of it before
+    // it drains.
     let begun = format!(
         "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
         CHECK.len()

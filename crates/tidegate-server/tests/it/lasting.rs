@@ -1,4 +1,5 @@
-//! A daemon from a policy file, on a clock that only moves when told to, that can be ended and started anew.
+//! A daemon from a policy file, on a clock that only moves when told to, that can be ended and
+//! started anew.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,8 +111,8 @@ impl Lasting {
         self.open().await;
     }
 
-    /// Has it take over another policy, and waits until it has reported what came of it: the problems, if any, which must be
-    /// others than those of the policy before.
+    /// Has it take over another policy, and waits until it has reported what came of it: the
+    /// problems, if any, which must be others than those of the policy before.
     pub(crate) async fn reload(&self, namespaces: &str) -> Option<String> {
         let before = self.policy_in_force().await;
         self.write(namespaces);
@@ -165,7 +166,8 @@ impl Lasting {
         admitted
     }
 
-    /// An operation on the namespace `api`; `rest` is what else its body has, with a comma before it.
+    /// An operation on the namespace `api`; `rest` is what else its body has, with a comma before
+    /// it.
     pub(crate) async fn ask(&self, path: &str, attributes: &str, rest: &str) -> Answer {
         self.post(path, &format!(r#"{{"namespace":"api","attributes":{attributes}{rest}}}"#)).await
     }

@@ -1,4 +1,5 @@
-//! The locks of all listeners, as tables: who is turned away at the handshake, and who may ask what after it.
+//! The locks of all listeners, as tables: who is turned away at the handshake, and who may ask what
+//! after it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,8 +69,8 @@ struct Locked {
 }
 
 impl Locked {
-    /// `checkout` checks and overrides in `api`, by a token or as `edge.internal`; `OPS` checks everywhere and looks at
-    /// everything, as does `ops.internal`.
+    /// `checkout` checks and overrides in `api`, by a token or as `edge.internal`; `OPS` checks
+    /// everywhere and looks at everything, as does `ops.internal`.
     async fn start(has_tls: bool) -> Self {
         let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
         let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
@@ -312,8 +313,8 @@ where
     assert_eq!(found, expected.iter().collect::<Vec<_>>(), "{answer}");
 }
 
-/// What each door is to say to whoever has shown nothing that counts, or what `checkout` shows. The proxy's callers are
-/// those of the service behind it.
+/// What each door is to say to whoever has shown nothing that counts, or what `checkout` shows. The
+/// proxy's callers are those of the service behind it.
 fn expected(door: Door, is_checkout: bool, asked: Asked) -> Told {
     match (door, is_checkout, asked) {
         (Door::Proxy, ..) | (_, true, Asked::Granted) => Told::Served,

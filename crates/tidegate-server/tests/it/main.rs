@@ -1,4 +1,5 @@
-//! A real server on port 0 with a clock that only moves when told to, and a client that speaks bytes.
+//! A real server on port 0 with a clock that only moves when told to, and a client that speaks
+//! bytes.
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 

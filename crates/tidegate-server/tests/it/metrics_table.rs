@@ -1,4 +1,5 @@
-//! The table of metrics in the operations guide and the pages of real daemons: names, types and labels, both ways.
+//! The table of metrics in the operations guide and the pages of real daemons: names, types and
+//! labels, both ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! The reverse proxy, before servers that behave and servers that do not. Bytes are compared where they matter.
+//! The reverse proxy, before servers that behave and servers that do not. Bytes are compared where
+//! they matter.
 
 mod answers;
 mod bodies;

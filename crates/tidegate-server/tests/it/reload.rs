@@ -1,4 +1,5 @@
-//! Another policy while requests go on: what is used stays used, and a policy with problems changes nothing.
+//! Another policy while requests go on: what is used stays used, and a policy with problems changes
+//! nothing.
 
 use std::time::Duration;
 

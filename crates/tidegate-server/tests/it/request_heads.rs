@@ -1,4 +1,5 @@
-//! Heads of requests that are answered before anything of their bodies is looked at, at every listener that speaks HTTP.
+//! Heads of requests that are answered before anything of their bodies is looked at, at every
+//! listener that speaks HTTP.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -64,8 +65,9 @@ async fn a_method_called_pri_gets_no_more_time_for_its_headers_than_another() {
     assert!(began.elapsed() < Duration::from_secs(30), "the time without a request is 75 s");
 }
 
-/// Sends a request in pieces, with a pause after each in which the server can answer and close, and reads the answer
-/// only afterwards. A connection that was reset fails the sending, as a gateway sees it.
+/// Sends a request in pieces, with a pause after each in which the server can answer and close, and
+/// reads the answer only afterwards. A connection that was reset fails the sending, as a gateway
+/// sees it.
 async fn send_in_pieces(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     for piece in request.chunks(request.len() / 16) {
@@ -117,7 +119,8 @@ async fn heads_that_are_not_whole_are_bounded_together_and_go_on_when_there_is_r
     let mut config = config();
     config.bounds.header_timeout = Duration::from_mins(5);
     let world = World::with([api()], config).await;
-    // A head of 15 KB is charged twice its size: one peer gets a third of 64 MiB, which is 716 of them.
+    // A head of 15 KB is charged twice its size: one peer gets a third of 64 MiB, which is 716 of
+    // them.
     let begun = format!("GET /healthz HTTP/1.1\r\nhost: t\r\nx-filler: {}", "x".repeat(15_000));
     let mut open = Vec::new();
     for _ in 0..900 {

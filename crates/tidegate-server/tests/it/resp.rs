@@ -1,4 +1,5 @@
-//! The door for Redis clients, and a client that speaks RESP byte by byte, so that tests can also speak it badly.
+//! The door for Redis clients, and a client that speaks RESP byte by byte, so that tests can also
+//! speak it badly.
 
 mod authorization;
 mod check;

@@ -57,9 +57,10 @@ async fn quotas_of_every_kind_blocks_refunds_and_reservations_are_there_after_a_
 #[tokio::test]
 async fn a_clock_that_stepped_back_before_a_restart_admits_nothing_more() {
     const HOUR: u64 = 3600;
-    // How long is to be waited after an hour, a day and 400 days back. START is the first instant of an hour and an hour
-    // before midnight. A window ends when it ends. An instant is brought back to as far ahead as use explains: for a
-    // bucket that is the debt that reports may leave, a hundred times the burst; for a rolling window one window.
+    // How long is to be waited after an hour, a day and 400 days back. START is the first instant
+    // of an hour and an hour before midnight. A window ends when it ends. An instant is brought
+    // back to as far ahead as use explains: for a bucket that is the debt that reports may leave, a
+    // hundred times the burst; for a rolling window one window.
     for (limit, expected) in [
         ("fixed: { limit: 3, window: 1h }", [2 * HOUR, 25 * HOUR, 9601 * HOUR]),
         ("calendar: { limit: 3, unit: day, zone: UTC }", [2 * HOUR, 25 * HOUR, 9601 * HOUR]),

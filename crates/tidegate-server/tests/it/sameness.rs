@@ -1,4 +1,5 @@
-//! One request list gives the same decisions through the library, through the daemon and through a simulator's loop.
+//! One request list gives the same decisions through the library, through the daemon and through a
+//! simulator's loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +58,8 @@ fn requests() -> Vec<Asked> {
     (0..2000).map(request).collect()
 }
 
-/// What a decision says, in the words every way has: the limit, the reason, what was left, milliseconds to wait.
+/// What a decision says, in the words every way has: the limit, the reason, what was left,
+/// milliseconds to wait.
 fn said(refusal: &Refusal<'_>, now: Timestamp) -> String {
     let wait = refusal.retry().after(now).map(|wait| wait.as_nanos().div_ceil(1_000_000));
     format!("{} {} {} {wait:?}", refusal.name(), refusal.reason(), refusal.remaining())

@@ -1,4 +1,5 @@
-//! Bounds that all connections share, and what one peer or listener can take of them from the others.
+//! Bounds that all connections share, and what one peer or listener can take of them from the
+//! others.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -108,7 +109,8 @@ async fn idle_connections_stay_open_while_the_listener_is_full_and_nobody_waits(
     assert_eq!(value(&page(&world).await, "tidegate_connections_evicted_total"), 0);
 }
 
-/// Begins requests to `/json` whose bodies are all but the last byte of what one may have; how many were refused for it.
+/// Begins requests to `/json` whose bodies are all but the last byte of what one may have; how many
+/// were refused for it.
 async fn unfinished_bodies(address: SocketAddr, last: u8, count: usize) -> (Vec<TcpStream>, usize) {
     let body = vec![b' '; (256 << 10) - 1];
     let head = format!("POST /json HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n", body.len() + 1);
@@ -130,12 +132,14 @@ async fn unfinished_bodies_of_one_peer_are_bounded_together_and_others_are_serve
     let mut config = config();
     config.bounds.body_timeout = Duration::from_mins(5);
     let world = World::with([api()], config).await;
-    // A third of 64 MiB is what one peer gets: 80 bodies of 256 KiB, with 16 KiB each for what waits for them.
+    // A third of 64 MiB is what one peer gets: 80 bodies of 256 KiB, with 16 KiB each for what
+    // waits for them.
     let (open, refused) = unfinished_bodies(world.address(), 3, 110).await;
     let held = value(&page(&world).await, "tidegate_buffered_bytes");
     assert!(refused >= 20, "{refused} of 110 were refused");
     assert!((16 << 20..=22 << 20).contains(&held), "{held} bytes are held");
-    // The same peer is still served when its bodies arrive at once, another one also when they do not.
+    // The same peer is still served when its bodies arrive at once, another one also when they do
+    // not.
     assert_eq!(world.post("/v1/check", CHECK).await.status, 200);
     let mut slow = Client::over(connect_from(4, world.address()).await);
     let request = post("/v1/check", CHECK);

@@ -1,4 +1,5 @@
-//! TLS on a listener: who speaks it is served, who does not or brings the wrong certificate disturbs nobody.
+//! TLS on a listener: who speaks it is served, who does not or brings the wrong certificate
+//! disturbs nobody.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -37,8 +38,8 @@ fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> Tl
     }
 }
 
-/// Connects to a listener with a client that resumes sessions, if it can, and reads the first bytes of an answer.
-/// Whether the session was resumed; `None` if the listener did not serve the client.
+/// Connects to a listener with a client that resumes sessions, if it can, and reads the first bytes
+/// of an answer. Whether the session was resumed; `None` if the listener did not serve the client.
 async fn resumes(address: SocketAddr, config: &Arc<ClientConfig>) -> Option<bool> {
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
@@ -109,7 +110,8 @@ async fn with_a_ca_for_clients_no_session_is_resumed_on_any_listener() {
     }
 }
 
-/// rustls has no renegotiation: a client that asks for one waits until its connection is closed as idle.
+/// rustls has no renegotiation: a client that asks for one waits until its connection is closed as
+/// idle.
 #[tokio::test]
 async fn a_renegotiation_is_refused_on_every_listener() {
     const TEST: &str = "a_renegotiation_is_refused_on_every_listener";

@@ -30,8 +30,8 @@ pub(crate) fn fixed(name: &str, limit: u64, window: Duration) -> Limit {
     Limit::new(name, Algorithm::Fixed(Fixed::new(limit, window, WindowStart::Epoch).unwrap()))
 }
 
-/// The namespace `api`: 1/s with a burst of 3 for each user, 5 a minute for each app, 2 at a time for each tenant, 10 a
-/// day for each account.
+/// The namespace `api`: 1/s with a burst of 3 for each user, 5 a minute for each app, 2 at a time
+/// for each tenant, 10 a day for each account.
 pub(crate) fn api() -> NamespaceConfig {
     let concurrency = Algorithm::Concurrency(Concurrency::new(2, Duration::from_secs(30)).unwrap());
     let calendar = Algorithm::Calendar(Calendar::new(10, CivilUnit::Day, "America/Los_Angeles").unwrap());

@@ -11,9 +11,11 @@ use crate::scenario::Scenario;
 /// How one caller asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
-    /// Evenly, for four fifths of the limit; each gap is up to a tenth shorter or longer than the mean.
+    /// Evenly, for four fifths of the limit; each gap is up to a tenth shorter or longer than the
+    /// mean.
     Steady,
-    /// All of the burst within [`BURST_LASTS`], then nothing until it has refilled with a quarter of that time to spare.
+    /// All of the burst within [`BURST_LASTS`], then nothing until it has refilled with a quarter
+    /// of that time to spare.
     Bursts,
     /// At random, for three times the limit.
     Over,

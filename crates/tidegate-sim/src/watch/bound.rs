@@ -1,8 +1,8 @@
 //! The most that may ever be admitted, by definition and not by the code that keeps to it.
 //!
-//! For a bucket of rate R and burst B, "at most `R·W + B` in any span W" says the same as: a vessel that leaks at R and into
-//! which everything admitted is poured never holds more than B. So one level and one instant for each key check every
-//! span at once. For windows it is a count.
+//! For a bucket of rate R and burst B, "at most `R·W + B` in any span W" says the same as: a vessel
+//! that leaks at R and into which everything admitted is poured never holds more than B. So one
+//! level and one instant for each key check every span at once. For windows it is a count.
 
 use crate::clock::SECOND;
 use crate::scenario::Numbers;
@@ -18,8 +18,8 @@ pub(crate) struct Bound {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// What leaks in a nanosecond, and the most that fits, in parts; and how many parts a unit has: a nanosecond of a rate
-    /// of one unit in the limit's seconds, in hundredths.
+    /// What leaks in a nanosecond, and the most that fits, in parts; and how many parts a unit has:
+    /// a nanosecond of a rate of one unit in the limit's seconds, in hundredths.
     Vessel {
         leak: u64,
         most: u64,
@@ -49,8 +49,8 @@ pub(crate) struct Fullest {
 }
 
 impl Bound {
-    /// For `keys` keys with these numbers. Time runs up to `drift_percent` faster for some than it is counted here, and a tenth
-    /// of a second of the rate comes on top if `leased`.
+    /// For `keys` keys with these numbers. Time runs up to `drift_percent` faster for some than it
+    /// is counted here, and a tenth of a second of the rate comes on top if `leased`.
     pub(crate) fn new(numbers: Numbers, keys: usize, drift_percent: u64, leased: bool) -> Self {
         let of = match numbers {
             Numbers::Bucket { units, seconds, burst } => {
@@ -72,7 +72,8 @@ impl Bound {
         self.keys.get(key as usize).map_or(0, |filled| filled.level)
     }
 
-    /// Units of this cost were admitted at `now`. By how much that is too much; what is too much is then left out.
+    /// Units of this cost were admitted at `now`. By how much that is too much; what is too much is
+    /// then left out.
     pub(crate) fn admit(&mut self, key: u32, cost: u64, now: u64) -> Option<u64> {
         let (level, most) = self.level(key, now);
         let filled = &mut self.keys[key as usize];
@@ -92,7 +93,8 @@ impl Bound {
         level.saturating_add((cost + 1).saturating_mul(self.of.parts())) <= most
     }
 
-    /// Units that were admitted are not counted any more: the store has lost them, or undone the charge.
+    /// Units that were admitted are not counted any more: the store has lost them, or undone the
+    /// charge.
     pub(crate) fn forgive(&mut self, key: u32, cost: u64) {
         let parts = self.of.parts();
         let filled = &mut self.keys[key as usize];

@@ -1,14 +1,15 @@
 //! What was spent from grants, epoch by epoch of the store.
 //!
-//! The bounds of DESIGN, section 8, for a whole run follow from those of its epochs: each loss or failover adds what one
-//! record that begins full may grant, while leases of the epoch before run out beside it.
+//! The bounds of DESIGN, section 8, for a whole run follow from those of its epochs: each loss or
+//! failover adds what one record that begins full may grant, while leases of the epoch before run
+//! out beside it.
 
 use super::bound::{Bound, Fullest};
 use crate::clock::MS;
 use crate::scenario::Numbers;
 
-/// For so long after the beginning of the next epoch leases of the former one may be spent, in parts of a lease period: 17/16,
-/// at a clock that runs a hundredth slow.
+/// For so long after the beginning of the next epoch leases of the former one may be spent, in
+/// parts of a lease period: 17/16, at a clock that runs a hundredth slow.
 const OUTLIVES: (u64, u64) = (17 * 101, 16 * 100);
 
 /// All epochs of a store.
@@ -61,7 +62,8 @@ impl Epochs {
         self.all.last().map_or((1, 0), |epoch| (epoch.number, epoch.began))
     }
 
-    /// Units granted in an epoch were spent at `now`, which is `at` by the clock that the limit is counted by.
+    /// Units granted in an epoch were spent at `now`, which is `at` by the clock that the limit is
+    /// counted by.
     pub(crate) fn admit(
         &mut self,
         number: u32,
@@ -80,7 +82,8 @@ impl Epochs {
             .then(|| EpochWrong::After { epoch: number, late_ms: (now - latest + self.outlives) / MS })
     }
 
-    /// Units were spent of a key whose grants are not looked at: as long as there is one epoch only, they are of that.
+    /// Units were spent of a key whose grants are not looked at: as long as there is one epoch
+    /// only, they are of that.
     pub(crate) fn admit_unseen(&mut self, key: u32, cost: u64, at: u64) -> Option<u64> {
         match self.all.as_mut_slice() {
             [only] => only.spent.admit(key, cost, at),

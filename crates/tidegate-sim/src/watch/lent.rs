@@ -1,8 +1,9 @@
 //! What is lent, seen from outside: from the asks and grants on the wire, and from nothing else.
 //!
-//! Each run of a member has two balances for each key. The *upper* one is never less than what the run can have in hand: the
-//! check that nothing is spent without a grant uses it. The *sure* one is never more than what the run has in hand: the
-//! check that a member does not decide alone while its lease still has tokens uses that one.
+//! Each run of a member has two balances for each key. The *upper* one is never less than what the
+//! run can have in hand: the check that nothing is spent without a grant uses it. The *sure* one is
+//! never more than what the run has in hand: the check that a member does not decide alone while
+//! its lease still has tokens uses that one.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,8 @@ struct RunLease {
     ends: u64,
     /// The epoch of the lease that arrived last.
     own_epoch: u32,
-    /// The upper balance, in parts of a unit: a nanosecond of a rate of one unit a period. Below zero by what rounding took.
+    /// The upper balance, in parts of a unit: a nanosecond of a rate of one unit a period. Below
+    /// zero by what rounding took.
     upper: i128,
     upper_max: i128,
     /// What trickles in, each period, since when in true time.
@@ -39,7 +41,8 @@ struct RunLease {
     asked_at: u64,
     incarnation: u32,
     returned: u32,
-    /// Units granted to requests that wait, good for the instant at which they arrive and for nothing else.
+    /// Units granted to requests that wait, good for the instant at which they arrive and for
+    /// nothing else.
     spot: u64,
     spot_at: u64,
     spot_epoch: u32,
@@ -126,7 +129,8 @@ impl LentTokens {
     pub(crate) fn asked(&mut self, key: u32, ask: &Ask, now: u64) {
         let lease = self.leases.entry((key, ask.holder.member)).or_default();
         lease.asked_at = now;
-        // The ask may be older than what was spent at this instant, so what it gives back is taken off, too.
+        // The ask may be older than what was spent at this instant, so what it gives back is taken
+        // off, too.
         let before = if lease.incarnation == ask.holder.incarnation { lease.returned } else { 0 };
         (lease.incarnation, lease.returned) = (ask.holder.incarnation, ask.returned);
         let returned = u64::from(ask.returned.wrapping_sub(before));
@@ -174,7 +178,8 @@ impl LentTokens {
             .sum()
     }
 
-    /// A grant arrived; whether the run can use it. A lease that has ended by then leaves the one before as it was.
+    /// A grant arrived; whether the run can use it. A lease that has ended by then leaves the one
+    /// before as it was.
     pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) -> Arrival {
         let period = self.period;
         let lease = self.leases.entry((key, run)).or_default();
@@ -200,7 +205,8 @@ impl LentTokens {
             return arrival;
         }
         if is_spot(grant) {
-            // What the store counts as spent at once is not good for longer than a tenth of a second.
+            // What the store counts as spent at once is not good for longer than a tenth of a
+            // second.
             let arrival = match arrival {
                 _ if after > SPOT_MAX + SPOT_MAX / 20 => return Arrival::Unheard,
                 _ if after > SPOT_MAX - SPOT_MAX / 20 => Arrival::Doubtful,
@@ -269,14 +275,16 @@ impl LentTokens {
         (Origin::Epoch(lease.own_epoch), wrong)
     }
 
-    /// A run of a member is over: the keys it had a lease of, and the tokens that the ledger counts as in its hand.
+    /// A run of a member is over: the keys it had a lease of, and the tokens that the ledger counts
+    /// as in its hand.
     pub(crate) fn crashed(&mut self, run: u64) -> Vec<(u32, u64)> {
         let of_run = self.leases.iter_mut().filter(|((_, of), _)| *of == run);
         of_run.map(|((key, _), lease)| (*key, lease.end())).collect()
     }
 }
 
-/// Whether what is granted at once is for the requests that wait and for nothing else: the ledger does not count it as in hand.
+/// Whether what is granted at once is for the requests that wait and for nothing else: the ledger
+/// does not count it as in hand.
 fn is_spot(grant: &Grant) -> bool {
     grant.ttl.is_zero() || grant.held < grant.lump
 }

@@ -1,10 +1,12 @@
 //! Liveness: a caller that keeps to its limit is not refused for long.
 //!
-//! A caller is the stream of requests for one key. It is *conforming* as long as an exact limit, fed with its first attempts
-//! in the order in which they were made, would have admitted them all. The exact limit here refills as slowly as any clock of
-//! the world, and its window may begin at any instant, so whatever the alignment of the real one is, that admits them, too. A
-//! caller that asked for too much counts as conforming again once it has been idle for long enough. Tokens of a window that a
-//! crashed member had in hand are lost until the window ends, so the exact limit goes without them, too.
+//! A caller is the stream of requests for one key. It is *conforming* as long as an exact limit,
+//! fed with its first attempts in the order in which they were made, would have admitted them all.
+//! The exact limit here refills as slowly as any clock of the world, and its window may begin at
+//! any instant, so whatever the alignment of the real one is, that admits them, too. A caller that
+//! asked for too much counts as conforming again once it has been idle for long enough. Tokens of a
+//! window that a crashed member had in hand are lost until the window ends, so the exact limit goes
+//! without them, too.
 
 use std::collections::VecDeque;
 
@@ -14,11 +16,12 @@ use tidegate::lease::Terms;
 use crate::clock::{MS, SECOND};
 use crate::scenario::Numbers;
 
-/// From which deadline of the store on an attempt itself takes a good part of the second in which one is to be admitted: a
-/// conforming caller may then be refused for a deadline longer.
+/// From which deadline of the store on an attempt itself takes a good part of the second in which
+/// one is to be admitted: a conforming caller may then be refused for a deadline longer.
 const SLOW_DEADLINE_MS: u32 = 500;
 
-/// How much of its rate the exact limit gives, in hundredths: the slowest clock, and what is rounded.
+/// How much of its rate the exact limit gives, in hundredths: the slowest clock, and what is
+/// rounded.
 const RATE_PERCENT: u128 = 98;
 
 /// All callers that are looked at.
@@ -245,7 +248,8 @@ impl Caller {
         }
     }
 
-    /// It has asked for more than its limit: what it used is unknown until all of it has drained and all leases are over.
+    /// It has asked for more than its limit: what it used is unknown until all of it has drained
+    /// and all leases are over.
     fn goes_over(&mut self, limit: Numbers, now: u64) {
         let drains = match limit {
             Numbers::Bucket { units, seconds, burst } => {

@@ -1,10 +1,11 @@
-//! Members that decide alone, by the specification: while the store is silent to a member for a key, the member admits at most
-//! its share of the limit, and its whole share.
+//! Members that decide alone, by the specification: while the store is silent to a member for a
+//! key, the member admits at most its share of the limit, and its whole share.
 //!
-//! A *silence* of a key at a member lasts from the first ask that the store has not answered in time until one that it has
-//! answered. The share is the rate divided by the holders that the last grant for the key counted, or by the members if there
-//! was none; and the burst or the window's limit divided by the members, but at least ten units or the whole of it. The share
-//! is full at the key's first request of the silence. All of it is counted by the member's own clock.
+//! A *silence* of a key at a member lasts from the first ask that the store has not answered in
+//! time until one that it has answered. The share is the rate divided by the holders that the last
+//! grant for the key counted, or by the members if there was none; and the burst or the window's
+//! limit divided by the members, but at least ten units or the whole of it. The share is full at
+//! the key's first request of the silence. All of it is counted by the member's own clock.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ pub(crate) struct Silences {
     limit: Numbers,
     members: u32,
     silent: BTreeMap<(u64, u32), Silence>,
-    /// Holders that the last grant counted, fewest and most: it may be doubtful which grant was the last.
+    /// Holders that the last grant counted, fewest and most: it may be doubtful which grant was the
+    /// last.
     holders: BTreeMap<(u64, u32), (u32, u32)>,
 }
 
@@ -32,8 +34,9 @@ pub(crate) struct Silences {
 struct Silence {
     /// When it began, in true time.
     since: u64,
-    /// What was admitted and has not drained, as the slowest share drains and as the fastest does. The first counts what a
-    /// silence before has admitted that may be the same one, the second does not.
+    /// What was admitted and has not drained, as the slowest share drains and as the fastest does.
+    /// The first counts what a silence before has admitted that may be the same one, the second
+    /// does not.
     slow: u128,
     fast: u128,
     /// The member's time of these, or the window they are counted in.
@@ -80,8 +83,8 @@ impl Silences {
         }
     }
 
-    /// The store has answered so late that the run may have taken it for no answer, with a grant that counted this many holders
-    /// unless it had ended for certain.
+    /// The store has answered so late that the run may have taken it for no answer, with a grant
+    /// that counted this many holders unless it had ended for certain.
     pub(crate) fn answered_late(&mut self, run: u64, key: u32, holders: Option<u32>, now: u64) {
         let silence = self.silent.entry((run, key)).or_insert(Silence::begin(now));
         silence.may_begin_again();
@@ -103,7 +106,8 @@ impl Silences {
         self.silent.get(&(run, key)).map(|silence| silence.since)
     }
 
-    /// Whether the share of a run that decides alone has room for a cost for certain. `false` without a silence.
+    /// Whether the share of a run that decides alone has room for a cost for certain. `false`
+    /// without a silence.
     pub(crate) fn has_room(&mut self, run: u64, key: u32, cost: u64, member_now: u64) -> bool {
         let share = self.share(run, key);
         let Some(silence) = self.silent.get_mut(&(run, key)) else { return false };
@@ -111,8 +115,8 @@ impl Silences {
         silence.slow + u128::from(cost) * share.unit <= share.least * share.unit
     }
 
-    /// A run has admitted this alone: by how much that is more than its share, and the most units there may be at once. What
-    /// is too much is then left out.
+    /// A run has admitted this alone: by how much that is more than its share, and the most units
+    /// there may be at once. What is too much is then left out.
     pub(crate) fn admitted(&mut self, run: u64, key: u32, cost: u64, member_now: u64) -> Option<(u64, u64)> {
         let share = self.share(run, key);
         let silence = self.silent.get_mut(&(run, key))?;
@@ -125,7 +129,8 @@ impl Silences {
     }
 
     fn share(&self, run: u64, key: u32) -> Share {
-        // A run that had no use for the key in the meantime may have forgotten how many holders there were.
+        // A run that had no use for the key in the meantime may have forgotten how many holders
+        // there were.
         let members = (self.members, self.members);
         let (fewest, most_holders) = self.holders.get(&(run, key)).copied().unwrap_or(members);
         let (fewest, most_holders) = (fewest.min(self.members), most_holders.max(self.members));
@@ -159,7 +164,8 @@ impl Silence {
         Self { since: now, slow: 0, fast: 0, at: 0, is_doubtful: false }
     }
 
-    /// Its run may have ended it and begun another one with a full share, or may go on with what is left of the share.
+    /// Its run may have ended it and begun another one with a full share, or may go on with what is
+    /// left of the share.
     fn may_begin_again(&mut self) {
         self.fast = 0;
     }

@@ -82,7 +82,8 @@ fn more_lent_than_there_is_is_seen() {
     watch.granted(0, &ask(1), &grant(100, 2500, LEASE), 0, 0);
     watch.granted(0, &ask(2), &grant(0, 2500, LEASE), 0, 0);
     assert_eq!(watch.out(0, 0), 5100);
-    // The next takes its place a second later; until then a thousand were released, and now are lent again.
+    // The next takes its place a second later; until then a thousand were released, and now are
+    // lent again.
     watch.granted(0, &ask(2), &grant(0, 2500, LEASE), SECOND, SECOND);
     assert_eq!(rules(&watch), []);
     watch.granted(0, &ask(3), &grant(501, 0, LEASE), SECOND, SECOND);
@@ -263,7 +264,8 @@ fn what_is_spent_without_a_grant_is_seen() {
     let lent = grant(10, 500, LEASE);
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
-    // Ten at once; a hundred a second, of which a tenth of a second's gather beyond the ten; and what rounding leaves.
+    // Ten at once; a hundred a second, of which a tenth of a second's gather beyond the ten; and
+    // what rounding leaves.
     watch.admitted(admitted(1, 10), 0, 0);
     watch.admitted(admitted(1, 21), SECOND, SECOND);
     assert_eq!(rules(&watch), []);

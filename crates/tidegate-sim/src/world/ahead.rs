@@ -1,7 +1,8 @@
 //! Looking ahead: what is about to happen is known, and what it will look at can be loaded before.
 //!
-//! Of a large fleet each member is met again only after all the others, and nothing of it is near by then. So waiting for memory is most
-//! of what simulating it takes, unless the loads of many overlap. Nothing here changes anything.
+//! Of a large fleet each member is met again only after all the others, and nothing of it is near
+//! by then. So waiting for memory is most of what simulating it takes, unless the loads of many
+//! overlap. Nothing here changes anything.
 
 use core::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Mistakes that protocols of this kind have been shipped with, each built in: the checkers find it.
+//! Mistakes that protocols of this kind have been shipped with, each built in: the checkers find
+//! it.
 
 use tidegate::lease::Fault;
 use tidegate_sim::{Rule, Scenario, simulate};
@@ -6,7 +7,8 @@ use tidegate_sim::{Rule, Scenario, simulate};
 /// How many seeds it may take.
 const SEEDS: u64 = 50;
 
-/// Each mistake, and the rules that it breaks: every group of them is broken by one of the first [`SEEDS`] seeds.
+/// Each mistake, and the rules that it breaks: every group of them is broken by one of the first
+/// [`SEEDS`] seeds.
 const FAULTS: &[(Fault, &[&[Rule]])] = &[
     (Fault::GrantWithoutDebit, &[&[Rule::OverAdmission], &[Rule::LeaseSum]]),
     (Fault::RecordBegunAnew, &[&[Rule::OverAdmission]]),

@@ -2,8 +2,8 @@
 
 use tidegate_sim::{Scenario, Where, simulate};
 
-/// How many seeds each of the tests takes, so that those of four tests are 200. `tidegate simulate fleet --seeds 10000` takes
-/// more.
+/// How many seeds each of the tests takes, so that those of four tests are 200.
+/// `tidegate simulate fleet --seeds 10000` takes more.
 const SEEDS: usize = 50;
 
 fn nothing_is_found(first: u64, alter: impl Fn(&mut Scenario)) {

@@ -1,4 +1,5 @@
-//! The power goes at every write and every sync of a run; what is found afterwards is what was promised.
+//! The power goes at every write and every sync of a run; what is found afterwards is what was
+//! promised.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -66,8 +67,8 @@ fn blocked(step: u32) -> Key {
     key(&format!("blocked {step}"))
 }
 
-/// What a step of the run asks: two counters charged and a note of it; every third time the charge of the step before
-/// given back with a note; every fourth time a key blocked with a note.
+/// What a step of the run asks: two counters charged and a note of it; every third time the charge
+/// of the step before given back with a note; every fourth time a key blocked with a note.
 fn batch(step: u32) -> Batch {
     let total = |kind| Operation::new(key("total"), algorithms()[0].clone(), kind);
     let note = |kind| {
@@ -112,7 +113,8 @@ fn open(disk: &SimulatedDisk, durability: Durability) -> Result<RedbStore, crate
     RedbStore::open_on(Box::new(disk.clone()), &config, MIGRATIONS, || START)
 }
 
-/// Runs the steps until the disk crashes. In sync an answer is a promise, in an interval a flush is.
+/// Runs the steps until the disk crashes. In sync an answer is a promise, in an interval a flush
+/// is.
 fn run(disk: &SimulatedDisk, durability: Durability) -> Promised {
     let mut promised = Promised { durable: 0, asked: 0 };
     let Ok(store) = open(disk, durability) else { return promised };

@@ -1,4 +1,5 @@
-//! A disk in memory that keeps what is durable apart from what was only written, and can be crashed and filled.
+//! A disk in memory that keeps what is durable apart from what was only written, and can be crashed
+//! and filled.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -74,7 +75,8 @@ impl SimulatedDisk {
         self.image().steps
     }
 
-    /// What is on it after the power went: all that was synced, and of what was written since whatever the seed says.
+    /// What is on it after the power went: all that was synced, and of what was written since
+    /// whatever the seed says.
     pub(super) fn after_power_cut(&self, seed: u64) -> Vec<u8> {
         let image = self.image();
         let mut random = Random(seed);

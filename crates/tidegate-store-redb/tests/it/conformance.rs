@@ -1,4 +1,5 @@
-//! The suite of every store, in both durabilities, with memory for everything and with next to none.
+//! The suite of every store, in both durabilities, with memory for everything and with next to
+//! none.
 
 use std::sync::Mutex;
 use std::time::Duration;

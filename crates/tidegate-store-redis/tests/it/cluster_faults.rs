@@ -1,5 +1,5 @@
-//! A cluster with a node that is frozen, or that redirects to itself or to nowhere: every call ends in time, and the store is used
-//! again when the cluster serves.
+//! A cluster with a node that is frozen, or that redirects to itself or to nowhere: every call ends
+//! in time, and the store is used again when the cluster serves.
 
 use std::time::{Duration, Instant};
 

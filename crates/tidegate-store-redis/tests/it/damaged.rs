@@ -1,4 +1,5 @@
-//! Keys that something else has written under the prefix: they fail the batches that name them and no others.
+//! Keys that something else has written under the prefix: they fail the batches that name them and
+//! no others.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::engine::{Server, skip, with_causes};
 /// Batches of other callers in the call of the one that fails.
 const OTHERS: u128 = 60;
 
-/// Calls it takes to send them all: one under way while the others are gathered, theirs, and room for a second group.
+/// Calls it takes to send them all: one under way while the others are gathered, theirs, and room
+/// for a second group.
 const CALLS_MAX: u64 = 3;
 
 fn bucket() -> Algorithm {
@@ -47,7 +49,8 @@ fn ledger(name: &str) -> Operation {
 struct Damage {
     name: &'static str,
     batch: fn(u128) -> Batch,
-    /// Which key of the batch to damage, and which one the error names: a counter's own key stands for what belongs to it.
+    /// Which key of the batch to damage, and which one the error names: a counter's own key stands
+    /// for what belongs to it.
     part: &'static str,
     named: &'static str,
     how: How,

@@ -1,8 +1,10 @@
 //! Random lists of batches on the script and on the pure code: the answers are the same.
 //!
-//! The pure code is that of the memory store. Both are given the same clock, which moves in microseconds, stands still, jumps and
-//! steps back; instants are compared as a clock of microseconds tells them. Several batches are sent at once, so that the
-//! script also meets them gathered. `TIDEGATE_DIFFERENTIAL` says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
+//! The pure code is that of the memory store. Both are given the same clock, which moves in
+//! microseconds, stands still, jumps and steps back; instants are compared as a clock of
+//! microseconds tells them. Several batches are sent at once, so that the script also meets them
+//! gathered. `TIDEGATE_DIFFERENTIAL` says how many operations there are,
+//! `TIDEGATE_DIFFERENTIAL_SEED` which.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -191,8 +193,8 @@ impl Player {
         let count = [1, 1, 1, 1, 2, 2, 3, 4, 7][self.random.below(9) as usize];
         let id = self.id();
         let operations = (0..count).map(|_| self.operation()).collect();
-        // A note that has ended is there again when the clock steps back, until it is forgotten, which is not when the pure
-        // code forgets it.
+        // A note that has ended is there again when the clock steps back, until it is forgotten,
+        // which is not when the pure code forgets it.
         let notes = if self.now == self.latest && self.random.once(12) {
             (0..=self.random.below(3)).map(|_| self.note()).collect()
         } else {
@@ -397,7 +399,8 @@ async fn states_of_buckets_are_those_of_the_pure_code_to_the_tick() {
     let Stand { store, hands, client, .. } = &mut stand;
     let mut random = Random(7);
     for round in 0..3000_u64 {
-        // Spans whose multiples are instants, so that the clock reads a whole number of ticks without a rest, and any others.
+        // Spans whose multiples are instants, so that the clock reads a whole number of ticks
+        // without a rest, and any others.
         let per =
             if round % 2 == 0 { 1000 * (1 + random.below(1 << 20)) } else { 1 + random.below(365 * DAY) };
         let digits = random.below(50);

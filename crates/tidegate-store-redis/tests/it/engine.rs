@@ -26,8 +26,8 @@ pub(crate) fn skip(test: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {test}: redis-server is not installed");
 }
 
-/// A port nobody listens on, of which the port 10 000 above is free too, as a cluster needs. No other test gets it: its server may
-/// not listen yet.
+/// A port nobody listens on, of which the port 10 000 above is free too, as a cluster needs. No
+/// other test gets it: its server may not listen yet.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let mut given = GIVEN.lock().unwrap();
@@ -219,7 +219,8 @@ impl Stand {
 /// How soon a store is used again once it can be.
 pub(crate) const FOUND_WITHIN: Duration = Duration::from_secs(1);
 
-/// Waits, without traffic, until the store has been found again, which takes no longer than a second.
+/// Waits, without traffic, until the store has been found again, which takes no longer than a
+/// second.
 pub(crate) async fn is_found_within_a_second(store: &RedisStore) {
     let since = Instant::now();
     while store.stats().circuit != Circuit::Closed {

@@ -1,4 +1,5 @@
-//! Epochs: what a loss of the store's data means for what it lends, who notices it, and what an acknowledgement ends.
+//! Epochs: what a loss of the store's data means for what it lends, who notices it, and what an
+//! acknowledgement ends.
 
 use std::time::Duration;
 
@@ -310,7 +311,8 @@ async fn numbers_of_epochs_grow_even_where_the_clock_has_stepped_back() {
     fleet.set_marker(&format!("{}.{}.5000000.1.2", "a".repeat(32), FIRST));
     member.now().await.unwrap();
     assert_eq!(fleet.marker(), format!("{}.4000000001.5000000.1.2", "a".repeat(32)));
-    // A failover has brought an earlier epoch of the same life back, without a loss that could be told.
+    // A failover has brought an earlier epoch of the same life back, without a loss that could be
+    // told.
     let lost = member.stats().lost;
     fleet.set_marker(&format!("{}.{}.5000000.1.2", "a".repeat(32), FIRST));
     member.now().await.unwrap();

@@ -1,4 +1,5 @@
-//! A server that is away, slow, busy, full or locked: what the error says, and that waiting has an end.
+//! A server that is away, slow, busy, full or locked: what the error says, and that waiting has an
+//! end.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,8 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is
     signal("CONT", &server);
     assert!(matches!(error, StoreError::Timeout { .. }) && error.is_outcome_unknown(), "{error}");
     assert!((150..10_000).contains(&waited.as_millis()), "waited {waited:?}");
-    // It was carried out when the server went on; sent again under its id it is answered, not charged twice.
+    // It was carried out when the server went on; sent again under its id it is answered, not
+    // charged twice.
     let used = loop {
         match store.run(&check(2)).await {
             Ok(answer) => break answer.outcomes[0].used,

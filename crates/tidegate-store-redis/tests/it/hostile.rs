@@ -1,4 +1,5 @@
-//! A server that is hostile or broken: what it sends takes no memory beyond a bound, and ends its connection.
+//! A server that is hostile or broken: what it sends takes no memory beyond a bound, and ends its
+//! connection.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use crate::engine::with_causes;
 /// How much a hostile server tries to send over one connection.
 const SENT_MAX: usize = 256 << 20;
 
-/// How much of it is taken over one connection: a reply within its bound, and what the buffers of both sockets hold.
+/// How much of it is taken over one connection: a reply within its bound, and what the buffers of
+/// both sockets hold.
 const TAKEN_MAX: usize = 40 << 20;
 
-/// A server that lets a connection in, and answers a script or a scan with `first` and then `more`, again and again.
+/// A server that lets a connection in, and answers a script or a scan with `first` and then `more`,
+/// again and again.
 struct Hostile {
     port: u16,
     /// The most bytes it could send over one connection.
@@ -87,7 +90,8 @@ fn check(id: u128) -> Batch {
     Batch::all_or_nothing(RequestId(id), [Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE })])
 }
 
-/// What a server sends, whether it lets connections in first, its first bytes and those it repeats, and what the error says.
+/// What a server sends, whether it lets connections in first, its first bytes and those it repeats,
+/// and what the error says.
 type Case = (&'static str, bool, &'static [u8], Vec<u8>, &'static str);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

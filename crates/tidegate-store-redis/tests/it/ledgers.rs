@@ -1,9 +1,10 @@
-//! Ledgers that the script keeps, beside `tidegate::lease::Ledger` run on the same instants: what is granted, what is said to be
-//! used, and what is kept are the same to the unit.
+//! Ledgers that the script keeps, beside `tidegate::lease::Ledger` run on the same instants: what
+//! is granted, what is said to be used, and what is kept are the same to the unit.
 //!
-//! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders leave, come again and speak of
-//! former epochs; the numbers of limits change, the clock stands, jumps and steps back, and epochs begin. `TIDEGATE_DIFFERENTIAL`
-//! says how many operations there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
+//! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders
+//! leave, come again and speak of former epochs; the numbers of limits change, the clock stands,
+//! jumps and steps back, and epochs begin. `TIDEGATE_DIFFERENTIAL` says how many operations there
+//! are, `TIDEGATE_DIFFERENTIAL_SEED` which.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -78,7 +79,8 @@ fn families(manner: Manner) -> Vec<Vec<Algorithm>> {
         ];
     }
     if manner.back == 0 {
-        // As fast as anything that is lent. What is to come of it, seen from long before, is more than can be counted.
+        // As fast as anything that is lent. What is to come of it, seen from long before, is more
+        // than can be counted.
         families.push(vec![
             bucket(8_999_999_999_999_999, 365 * DAY, huge),
             bucket(360_000_000, SECOND, 1 << 50),
@@ -252,8 +254,8 @@ impl Player {
         if self.random.once(3) { Batch::all_or_nothing(id, operations) } else { Batch::each(id, operations) }
     }
 
-    /// What the pure code does, and what it would answer: for each operation of a ledger units moved, units used and when none
-    /// will be, and the grants.
+    /// What the pure code does, and what it would answer: for each operation of a ledger units
+    /// moved, units used and when none will be, and the grants.
     fn expected(&mut self, batch: &Batch) -> (Vec<Usage>, Vec<Option<Grant>>) {
         let now = Timestamp::from_nanos(self.now);
         let is_refused = batch.operations.iter().any(|one| matches!(one.kind, Kind::Check { .. }));
@@ -573,7 +575,8 @@ async fn rates_of_another_period_are_brought_to_this_one() {
     }
 }
 
-/// Where a quotient is counted in digits, a remainder that is just as large as the divisor is a unit more.
+/// Where a quotient is counted in digits, a remainder that is just as large as the divisor is a
+/// unit more.
 #[tokio::test(flavor = "current_thread")]
 async fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
     let name = "what_drains_is_counted_exactly_where_products_are_beyond_doubles";

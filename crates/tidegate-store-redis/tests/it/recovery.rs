@@ -1,4 +1,5 @@
-//! The link to the server recovers from each of its faults within five seconds of the end of the fault.
+//! The link to the server recovers from each of its faults within five seconds of the end of the
+//! fault.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ fn check(id: u128) -> Batch {
 enum Fault {
     /// The process is stopped; connections stay open.
     FrozenServer,
-    /// Open connections pass no byte any more, and new ones work: the peer behind the address was replaced.
+    /// Open connections pass no byte any more, and new ones work: the peer behind the address was
+    /// replaced.
     HalfOpen,
     /// Open connections pass no byte any more, and new ones are accepted and read.
     FrozenPeer,
@@ -100,7 +102,8 @@ impl Stage {
             }
             Fault::Reply(line) => self.relay.switch(Traffic::EachCommand(line), OldConnections::Close),
             Fault::Away => {
-                // A port that nothing listens on: the relay closes what it accepts, so the server itself goes.
+                // A port that nothing listens on: the relay closes what it accepts, so the server
+                // itself goes.
                 self.server.kill();
             }
             Fault::MaxClients => {

@@ -1,4 +1,5 @@
-//! A TCP relay before a server, which tests switch between the faults of a network and of a wrong address.
+//! A TCP relay before a server, which tests switch between the faults of a network and of a wrong
+//! address.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,7 +106,8 @@ async fn pass(client: &mut TcpStream, traffic: &Traffic) {
         Traffic::EachCommand(line) => {
             let mut bytes = vec![0; 1 << 16];
             while let Ok(length @ 1..) = client.read(&mut bytes).await {
-                // Commands are arrays, and only their beginnings hold a star at the beginning of a line.
+                // Commands are arrays, and only their beginnings hold a star at the beginning of a
+                // line.
                 let is_start = |at: usize| bytes[at] == b'*' && (at == 0 || bytes[at - 1] == b'\n');
                 let commands = (0..length).filter(|at| is_start(*at)).count();
                 let answer = format!("{line}\r\n").repeat(commands);

@@ -1,5 +1,5 @@
-//! Every other state of a server: what the error says, that only the batch to blame fails, and that the store is used again within a
-//! second of the end of the state.
+//! Every other state of a server: what the error says, that only the batch to blame fails, and that
+//! the store is used again within a second of the end of the state.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -348,7 +348,8 @@ async fn a_cluster_that_is_killed_and_started_again_is_found_within_a_second_of_
     is_used_again(&store).await;
 }
 
-/// Stands before a server: answers every command with the same error, or not at all, until it lets everything through.
+/// Stands before a server: answers every command with the same error, or not at all, until it lets
+/// everything through.
 pub(crate) struct Stub {
     port: u16,
     lets_through: Arc<AtomicBool>,

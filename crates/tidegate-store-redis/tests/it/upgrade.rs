@@ -18,7 +18,8 @@ const MARKER: &str = "a7c62173a70f942fbca67ff3a0ed3e53.1795357976.17953579763254
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The key of user `ada` under a limit, as the server names it: its parts, each behind its length and one.
+/// The key of user `ada` under a limit, as the server names it: its parts, each behind its length
+/// and one.
 fn key(names: &[Vec<u8>], what: &[u8], limit: &[u8]) -> Key {
     let has = |name: &[u8], part: &[u8]| name.windows(part.len()).any(|window| window == part);
     let name =

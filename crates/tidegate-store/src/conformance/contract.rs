@@ -195,8 +195,8 @@ pub fn a_refused_batch_sent_again_is_refused_again<H: ConformanceStore>(trial: &
     Ok(())
 }
 
-/// Using an id twice is a mistake of the caller, which must not cost anyone else: the store says so, or repeats the
-/// first answer.
+/// Using an id twice is a mistake of the caller, which must not cost anyone else: the store says
+/// so, or repeats the first answer.
 pub fn an_id_used_for_another_batch_charges_nothing<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     trial.needs_answers(100)?;
     for (at, algorithm) in trial.algorithms().iter().enumerate() {

@@ -39,7 +39,8 @@ pub fn waiting_as_told_is_enough_and_no_less_is<H: ConformanceStore>(trial: &Tri
     Ok(())
 }
 
-/// A raised limit admits the difference at once, a lowered one refuses at once, and what is used stays used.
+/// A raised limit admits the difference at once, a lowered one refuses at once, and what is used
+/// stays used.
 pub fn changed_numbers_keep_what_is_used<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     let (double, half) = (every_algorithm(2 * LIMIT), every_algorithm(LIMIT / 2));
     for (at, algorithm) in every_algorithm(LIMIT).iter().enumerate() {

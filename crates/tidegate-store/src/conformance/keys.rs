@@ -48,7 +48,8 @@ pub fn keys_that_look_alike_when_joined_are_different_counters<H: ConformanceSto
     Ok(())
 }
 
-/// Text of any script, bytes that are no text, differences of case and of one bit, nothing, and the longest keys.
+/// Text of any script, bytes that are no text, differences of case and of one bit, nothing, and the
+/// longest keys.
 pub fn keys_of_any_bytes_and_the_longest_keys_are_counted<H: ConformanceStore>(
     trial: &Trial<'_, H>,
 ) -> Passed {

@@ -1,6 +1,7 @@
 //! Ledgers of leased limits, compared answer by answer with the pure code.
 //!
-//! When a store's epoch began is its own affair. So every case asks once, which tells the number of the epoch.
+//! When a store's epoch began is its own affair. So every case asks once, which tells the number of
+//! the epoch.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -423,7 +424,8 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         Ok(())
     }
 
-    /// Mostly nothing or a moment passes, now and then a window, and sometimes the clock steps back.
+    /// Mostly nothing or a moment passes, now and then a window, and sometimes the clock steps
+    /// back.
     fn pass(&mut self) {
         let most: u64 = match self.random.below(100) {
             0..40 => 0,

@@ -1,8 +1,8 @@
 //! What a store should answer, found in the plainest way.
 //!
-//! Words are decided by [`Counter`]. A rolling limit keeps one instant for each unit in a list, a concurrency limit a
-//! list of permits; both answer by looking at every entry. A batch works on a copy of everything, which replaces the
-//! original if nothing refuses.
+//! Words are decided by [`Counter`]. A rolling limit keeps one instant for each unit in a list, a
+//! concurrency limit a list of permits; both answer by looking at every entry. A batch works on a
+//! copy of everything, which replaces the original if nothing refuses.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,8 @@ impl Model {
         } else {
             *self = tried;
         }
-        // Ids increase, so the first is the oldest. Keeping all would make each copy dearer than the last.
+        // Ids increase, so the first is the oldest. Keeping all would make each copy dearer than
+        // the last.
         while self.charges.len() > Self::CHARGES_MAX {
             self.charges.pop_first();
         }
@@ -390,8 +391,8 @@ fn room_for_permit(concurrency: &Concurrency, permits: &[Permit], now: Timestamp
     }
 }
 
-/// The instants of units that count at `now`: those less than a window before it, or before the newest of them if that
-/// lies ahead.
+/// The instants of units that count at `now`: those less than a window before it, or before the
+/// newest of them if that lies ahead.
 fn in_window(rolling: &Rolling, units: &[Timestamp], now: Timestamp) -> impl Iterator<Item = Timestamp> {
     let now = units.last().map_or(now, |newest| now.max(*newest));
     units.iter().copied().filter(move |instant| now.saturating_since(*instant) < rolling.window())

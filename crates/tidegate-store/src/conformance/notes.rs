@@ -100,7 +100,8 @@ pub fn a_refused_batch_leaves_every_note_as_it_was<H: ConformanceStore>(trial: &
     Ok(())
 }
 
-/// Also a batch of each, also long after the id of the batch that wrote the note is forgotten; and no longer than the note.
+/// Also a batch of each, also long after the id of the batch that wrote the note is forgotten; and
+/// no longer than the note.
 pub fn a_note_is_created_once<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     let kind = NoteKind::Refund;
     let until = trial.now().saturating_add(WINDOW);
@@ -196,7 +197,8 @@ pub fn a_batch_with_notes_sent_again_writes_them_once<H: ConformanceStore>(trial
     Ok(())
 }
 
-/// Names and values are as long as they may be, batches change as many as they may; one more is an error.
+/// Names and values are as long as they may be, batches change as many as they may; one more is an
+/// error.
 pub fn a_note_out_of_bounds_is_an_error_that_changes_nothing<H: ConformanceStore>(
     trial: &Trial<'_, H>,
 ) -> Passed {

@@ -32,7 +32,8 @@ impl Clock {
 
 type Open = dyn Fn(&Clock) -> Arc<dyn DynStore> + Sync;
 
-/// Opens stores made by a function. They are chosen at run time, so that the suite is compiled once for all.
+/// Opens stores made by a function. They are chosen at run time, so that the suite is compiled once
+/// for all.
 struct Opened {
     clock: Clock,
     open: Box<Open>,

@@ -23,8 +23,9 @@ pub fn the_clock_of_the_answer_is_the_clock_of_the_store<H: ConformanceStore>(
     Ok(())
 }
 
-/// A step back by anything from one step of the clock to a day makes no room, and after one of less than a window everything
-/// is as if it had not stepped once the time of the last charge has come again.
+/// A step back by anything from one step of the clock to a day makes no room, and after one of less
+/// than a window everything is as if it had not stepped once the time of the last charge has come
+/// again.
 pub fn a_clock_that_steps_back_never_admits_more<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     let steps = [
         Duration::from_nanos(trial.step()),
@@ -63,7 +64,8 @@ pub fn a_clock_that_steps_back_never_admits_more<H: ConformanceStore>(trial: &Tr
     Ok(())
 }
 
-/// However the clock wanders within a span, no more is admitted than in that span by a clock that does not.
+/// However the clock wanders within a span, no more is admitted than in that span by a clock that
+/// does not.
 fn zigzag<H: ConformanceStore>(trial: &Trial<'_, H>, algorithm: &Algorithm) -> Passed {
     let mut random = trial.random();
     let key = key(&format!("zigzag {}", algorithm.name()));

@@ -26,7 +26,8 @@ fn id(caller: u64, turn: u64) -> RequestId {
     RequestId(u128::from(caller + 1) << 64 | u128::from(turn))
 }
 
-/// Several batches in flight on one thread: a store that awaits between reading and writing loses a charge here.
+/// Several batches in flight on one thread: a store that awaits between reading and writing loses a
+/// charge here.
 pub fn tasks_that_take_turns_admit_exactly_the_limit<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     type Task<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + Send + 'a>>;
     for algorithm in every_algorithm(ADMITTED) {

@@ -1,4 +1,5 @@
-//! The batches that were answered lately, so that one sent again is not carried out again, and one can be undone.
+//! The batches that were answered lately, so that one sent again is not carried out again, and one
+//! can be undone.
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};

@@ -43,7 +43,8 @@ pub(super) struct Room {
 }
 
 impl Notes {
-    /// No notes yet. `written` says whether changes are to be known, for a store that writes them down.
+    /// No notes yet. `written` says whether changes are to be known, for a store that writes them
+    /// down.
     pub(super) fn new(bounds: Room, written: bool) -> Self {
         let saving = written.then(Saving::default);
         Self { bounds, used: Room::default(), kept: BTreeMap::new(), expiries: BTreeSet::new(), saving }
@@ -81,10 +82,12 @@ impl Notes {
         }
     }
 
-    /// Whether there is room for what a batch writes. If not, an error that says when some may be free.
+    /// Whether there is room for what a batch writes. If not, an error that says when some may be
+    /// free.
     pub(super) fn has_room(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut after = self.used;
-        // What the batch itself has made of a name so far: its bytes, if it is there. A batch has at most 64 changes.
+        // What the batch itself has made of a name so far: its bytes, if it is there. A batch has
+        // at most 64 changes.
         let mut met = Few::<(NoteKind, &[u8], Option<usize>)>::new();
         for change in &batch.notes {
             let (kind, name, value) = match change {
@@ -227,8 +230,8 @@ impl Notes {
     }
 }
 
-/// Bytes of a note: its name once with its counts, its value, an entry of each table with the room that tables keep
-/// free.
+/// Bytes of a note: its name once with its counts, its value, an entry of each table with the room
+/// that tables keep free.
 fn bytes_of(name: &[u8], value: usize) -> usize {
     const TABLES: usize = 2 * (size_of::<(Name, (Timestamp, Box<[u8]>))>() + size_of::<(Timestamp, Name)>());
     TABLES + 2 * size_of::<usize>() + name.len().next_multiple_of(16) + value.next_multiple_of(16)

@@ -1,8 +1,9 @@
 //! The counters of a store, within a number of bytes.
 //!
-//! Nothing is forgotten before room is needed. What goes then depends on whether the counters are also written elsewhere:
-//! if not, drained ones, which are the same as none, found through a queue ordered by the instant at which each drains; if
-//! they are, those that are as they were written, the longest unused first.
+//! Nothing is forgotten before room is needed. What goes then depends on whether the counters are
+//! also written elsewhere: if not, drained ones, which are the same as none, found through a queue
+//! ordered by the instant at which each drains; if they are, those that are as they were written,
+//! the longest unused first.
 
 use core::ops::{Bound, Range};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -27,9 +28,11 @@ pub(super) struct Shelf {
 
 #[derive(Debug)]
 struct Entry {
-    /// Taken out while a batch works on it; also `None` where nothing is left and that is not written yet.
+    /// Taken out while a batch works on it; also `None` where nothing is left and that is not
+    /// written yet.
     record: Option<Record>,
-    /// When to see whether it has drained: never later than it does. Only where drained counters are forgotten.
+    /// When to see whether it has drained: never later than it does. Only where drained counters
+    /// are forgotten.
     due: Timestamp,
     /// Heap bytes of the record, as counted.
     heap: usize,
@@ -69,7 +72,8 @@ struct Saving {
     changed: Vec<Arc<[u8]>>,
     /// Those that were handed out.
     handed: Vec<Arc<[u8]>>,
-    /// Those that were as written when they came here, the longest ago first. Some have changed or gone since.
+    /// Those that were as written when they came here, the longest ago first. Some have changed or
+    /// gone since.
     saved: VecDeque<Arc<[u8]>>,
 }
 
@@ -85,8 +89,8 @@ impl Shelf {
         Self { bytes, bytes_used: 0, entries: HashMap::with_hasher(hasher), reclaim }
     }
 
-    /// Bytes of a counter beside the heap of its record: the key once, its two counts, its numbers, an entry of each
-    /// table with the room that tables keep free (a half at most).
+    /// Bytes of a counter beside the heap of its record: the key once, its two counts, its numbers,
+    /// an entry of each table with the room that tables keep free (a half at most).
     pub(super) fn entry_bytes(key: &Key) -> usize {
         Self::bytes_of(key.as_bytes())
     }
@@ -121,8 +125,8 @@ impl Shelf {
         entry.record.take()
     }
 
-    /// Puts a counter where it was taken from; `None` if nothing is left of it. `changed` says whether it differs from
-    /// what was taken.
+    /// Puts a counter where it was taken from; `None` if nothing is left of it. `changed` says
+    /// whether it differs from what was taken.
     pub(super) fn put(&mut self, name: &Key, record: Option<Record>, changed: bool, now: Timestamp) {
         let key = name.as_bytes();
         let saving = matches!(self.reclaim, Reclaim::Saved(_));
@@ -139,7 +143,8 @@ impl Shelf {
         }
     }
 
-    /// Puts a counter here as it stands elsewhere; one that has drained since as nothing, to be written.
+    /// Puts a counter here as it stands elsewhere; one that has drained since as nothing, to be
+    /// written.
     pub(super) fn load(&mut self, key: &[u8], record: Record, now: Timestamp) {
         if self.entries.contains_key(key) {
             return;
@@ -167,8 +172,8 @@ impl Shelf {
             _ => Timestamp::MIN,
         };
         if let Some(entry) = self.entries.get_mut(key) {
-            // A later instant is found out when the earlier one has come, which most charges never cause; and none is earlier
-            // than now.
+            // A later instant is found out when the earlier one has come, which most charges never
+            // cause; and none is earlier than now.
             let is_later = |record: &Record| entry.due <= now || record.lasts_until(now) >= entry.due;
             let due = if record.as_ref().is_some_and(is_later) { entry.due } else { due_of(&record) };
             self.bytes_used = self.bytes_used - entry.heap + heap;
@@ -219,11 +224,11 @@ impl Shelf {
         self.put(key, Some(record), changed, now);
     }
 
-    /// Sees that `growth` more bytes fit, by forgetting counters other than `kept` that need not be kept here. If they do
-    /// not fit: the first instant from which they may.
+    /// Sees that `growth` more bytes fit, by forgetting counters other than `kept` that need not be
+    /// kept here. If they do not fit: the first instant from which they may.
     ///
-    /// Where counters are also written elsewhere they fail to fit only as long as some are not written yet: what one
-    /// batch is about may take more than there is.
+    /// Where counters are also written elsewhere they fail to fit only as long as some are not
+    /// written yet: what one batch is about may take more than there is.
     pub(super) fn make_room(
         &mut self,
         growth: usize,
@@ -326,8 +331,8 @@ impl Shelf {
         if !core::mem::replace(&mut entry.queued, true) {
             saving.saved.push_back(name);
         }
-        // Counters that went by another way leave their place behind. Looking at two for each that comes keeps
-        // the places in proportion to the counters.
+        // Counters that went by another way leave their place behind. Looking at two for each that
+        // comes keeps the places in proportion to the counters.
         for _ in 0..2 {
             if saving.saved.len() <= 2 * self.entries.len() + RECLAIM_STEPS_MAX {
                 break;
@@ -339,8 +344,8 @@ impl Shelf {
         }
     }
 
-    /// Hands out all that has changed, to be written; what it is goes to the end of `bytes`. What was handed out before
-    /// must have been [written](Shelf::written) or [not](Shelf::not_written).
+    /// Hands out all that has changed, to be written; what it is goes to the end of `bytes`. What
+    /// was handed out before must have been [written](Shelf::written) or [not](Shelf::not_written).
     pub(super) fn hand_out(&mut self, bytes: &mut Vec<u8>) -> Vec<Handed> {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return Vec::new() };
         assert!(saving.handed.is_empty(), "what was handed out before is neither written nor taken back");
@@ -430,7 +435,8 @@ impl Entry {
     }
 }
 
-/// The entry whose place among the saved this is; `None` if it has gone, though another may have come under its key.
+/// The entry whose place among the saved this is; `None` if it has gone, though another may have
+/// come under its key.
 fn queued_entry<'a>(
     entries: &'a mut HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
     key: &Arc<[u8]>,

@@ -1,8 +1,9 @@
 //! The space that counters take where they are written, divided among namespaces.
 //!
-//! The bound is on what counters take there, estimated: [`Space::bytes_of`] is twice the bytes of key and counter, since
-//! pages are between half full and full. Half of the bound is divided into shares, one for each namespace; the other half goes to
-//! the namespace that fills it first. So a namespace that takes less than its share always finds room, whatever others do.
+//! The bound is on what counters take there, estimated: [`Space::bytes_of`] is twice the bytes of
+//! key and counter, since pages are between half full and full. Half of the bound is divided into
+//! shares, one for each namespace; the other half goes to the namespace that fills it first. So a
+//! namespace that takes less than its share always finds room, whatever others do.
 
 use std::collections::HashMap;
 
@@ -86,12 +87,14 @@ impl Usage {
 }
 
 impl Space {
-    /// What a counter is counted as that takes so many bytes for its key and itself: twice as many, and 32 for its place.
+    /// What a counter is counted as that takes so many bytes for its key and itself: twice as many,
+    /// and 32 for its place.
     pub fn bytes_of(key: usize, counter: usize) -> i64 {
         i64::try_from(2 * (key + counter) + 32).unwrap_or(i64::MAX)
     }
 
-    /// How long a caller waits at least before it asks again: by then the owner has looked for drained counters.
+    /// How long a caller waits at least before it asks again: by then the owner has looked for
+    /// drained counters.
     const RETRY_NS: u64 = 1_000_000_000;
 
     pub(super) fn configure(&mut self, config: SpaceConfig) {
@@ -145,7 +148,8 @@ impl Space {
         total + growth + unused + unknown * share <= bytes
     }
 
-    /// When a caller that found no room may find some: when the first counter drains, but no sooner than it is looked for.
+    /// When a caller that found no room may find some: when the first counter drains, but no sooner
+    /// than it is looked for.
     pub(super) fn room_again(&self, now: Timestamp) -> Timestamp {
         let soonest = Timestamp::from_nanos(now.as_nanos().saturating_add(Self::RETRY_NS));
         self.first_drain.max(soonest)

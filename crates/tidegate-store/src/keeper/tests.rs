@@ -279,7 +279,8 @@ fn notes_are_bounded_and_expired_ones_make_room() {
     assert!(matches!(full, StoreError::Full { until } if until == soon), "{full}");
     assert_eq!((keeper.stats().notes, keeper.stats().full), (3, 1));
     assert_eq!(keeper.notes(NoteKind::Refund, START).len(), 3);
-    // Writing over one takes no room, and what has expired makes some; nothing was charged by the one that failed.
+    // Writing over one takes no room, and what has expired makes some; nothing was charged by the
+    // one that failed.
     assert_eq!(change(&mut keeper, NoteChange::Put(note(3, soon)), START).unwrap(), 4);
     assert_eq!(keeper.notes(NoteKind::Refund, soon).len(), 1);
     assert_eq!(change(&mut keeper, NoteChange::Put(note(4, Timestamp::MAX)), soon).unwrap(), 5);
@@ -332,8 +333,8 @@ fn any_operation() -> impl Strategy<Value = Operation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// With hardly any memory, written at any time, written in vain at times: what is answered is what a keeper
-    /// answers that holds everything.
+    /// With hardly any memory, written at any time, written in vain at times: what is answered is
+    /// what a keeper answers that holds everything.
     #[test]
     fn a_keeper_that_forgets_what_is_written_answers_as_one_that_holds_all(
         steps in vec((vec(any_operation(), 1..4), any::<bool>(), 0_u8..8, 0_u64..8_000_000_000), 1..150),
@@ -348,7 +349,8 @@ proptest! {
             }
             let mut expected = whole.run(&batch, world.now).unwrap().answer;
             let mut answer = world.try_run(&batch).unwrap().answer;
-            // Of a charge that has drained nothing is left to take back, which one that remembers it still counts.
+            // Of a charge that has drained nothing is left to take back, which one that remembers
+            // it still counts.
             for answer in [&mut expected, &mut answer] {
                 for (outcome, operation) in answer.outcomes.iter_mut().zip(&batch.operations) {
                     if matches!(operation.kind, Kind::Undo { .. }) {

@@ -1,5 +1,5 @@
-//! The ledger of a leased limit as the record of a key: the decisions are those of [`Ledger`], at the store's time and in
-//! its epoch.
+//! The ledger of a leased limit as the record of a key: the decisions are those of [`Ledger`], at
+//! the store's time and in its epoch.
 
 use core::mem::discriminant;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub(crate) struct Lent {
 }
 
 impl Record {
-    /// Carries out `what` for the batch `by` on the ledger of a key, which it begins if there is none; a counter that is there
-    /// gives way to it.
+    /// Carries out `what` for the batch `by` on the ledger of a key, which it begins if there is
+    /// none; a counter that is there gives way to it.
     pub(crate) fn lend(
         record: &mut Option<Self>,
         algorithm: &Algorithm,
@@ -85,7 +85,8 @@ impl Record {
         outcome
     }
 
-    /// The most heap bytes that operations on a ledger add, of which these holders ask; `None` stands for no record yet.
+    /// The most heap bytes that operations on a ledger add, of which these holders ask; `None`
+    /// stands for no record yet.
     pub(crate) fn ledger_growth(
         record: Option<&Self>,
         algorithm: &Algorithm,

@@ -58,8 +58,8 @@ impl PermitSet {
 
     /// Permits held at `now`.
     ///
-    /// Counts those that have expired, which costs little: as long as there are any the next acquire is admitted, unless
-    /// the limit was lowered, and forgets them.
+    /// Counts those that have expired, which costs little: as long as there are any the next
+    /// acquire is admitted, unless the limit was lowered, and forgets them.
     pub(crate) fn held(&self, now: Timestamp) -> u64 {
         let expired = self.expiries.iter().take_while(|(expires, _)| *expires <= now).count();
         (self.expiries.len() - expired) as u64
@@ -109,7 +109,8 @@ impl PermitSet {
         let renewed = self.remove(holder);
         let by = renewed.map_or(by, |held| held.by);
         let expires = now.saturating_add(concurrency.hold());
-        // A permit never ends earlier for being renewed, though the clock has stepped back or `hold` was lowered.
+        // A permit never ends earlier for being renewed, though the clock has stepped back or
+        // `hold` was lowered.
         let expires = renewed.map_or(expires, |held| held.expires.max(expires));
         self.holders.insert(holder, Held { expires, by });
         self.expiries.insert((expires, holder));
@@ -164,8 +165,9 @@ impl PermitSet {
         self.expiries.last().map_or(now, |(expires, _)| (*expires).max(now))
     }
 
-    /// Lets permits that were taken more than a hold ahead of `now` end a hold from `now`, as after a clock that was
-    /// wrong. Those taken less far ahead keep their expiry: a clock that wanders admits no more for it.
+    /// Lets permits that were taken more than a hold ahead of `now` end a hold from `now`, as after
+    /// a clock that was wrong. Those taken less far ahead keep their expiry: a clock that wanders
+    /// admits no more for it.
     pub(crate) fn on_load(&mut self, concurrency: &Concurrency, now: Timestamp) {
         let latest = now.saturating_add(concurrency.hold());
         let explained = latest.saturating_add(concurrency.hold());

@@ -1,9 +1,9 @@
 //! A record as bytes, for stores that keep it beyond the process.
 //!
-//! Written by hand, so that what stands on a disk changes only when somebody changes it here: a number of the layout, the
-//! algorithm with its numbers, what is used, the block, and the batch that began it. Integers are seven bits a byte, the
-//! lowest first. Whatever is read is checked: bytes that no record wrote are an error, never a panic and never more
-//! memory than they are long.
+//! Written by hand, so that what stands on a disk changes only when somebody changes it here: a
+//! number of the layout, the algorithm with its numbers, what is used, the block, and the batch
+//! that began it. Integers are seven bits a byte, the lowest first. Whatever is read is checked:
+//! bytes that no record wrote are an error, never a panic and never more memory than they are long.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -23,7 +23,8 @@ use crate::{HolderId, RequestId};
 /// The layout of a counter, and the only one there has been.
 const LAYOUT: u8 = 1;
 
-/// The layout of a ledger: the same, but for what is used, which stands there as the ledger's own bytes after their length.
+/// The layout of a ledger: the same, but for what is used, which stands there as the ledger's own
+/// bytes after their length.
 const LEDGER_LAYOUT: u8 = 2;
 
 /// Bytes that are no record of this version.
@@ -36,15 +37,16 @@ pub struct Unreadable {
     what: &'static str,
 }
 
-/// Numbers that were read before, so that counters of one limit share them and a time zone is looked up once.
+/// Numbers that were read before, so that counters of one limit share them and a time zone is
+/// looked up once.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     known: HashMap<Box<[u8]>, Arc<Algorithm>, ahash::RandomState>,
 }
 
 impl Numbers {
-    /// How many are known at once. One more and all are forgotten, since there are as many as limits and overrides, and
-    /// those that matter are soon known again.
+    /// How many are known at once. One more and all are forgotten, since there are as many as
+    /// limits and overrides, and those that matter are soon known again.
     const KNOWN_MAX: usize = 1 << 12;
 
     pub(crate) fn new(seed: [u64; 4]) -> Self {
@@ -78,7 +80,8 @@ impl Numbers {
 }
 
 impl Record {
-    /// Has it share its numbers with all others that have the same: there are as many of those as limits, and records as keys.
+    /// Has it share its numbers with all others that have the same: there are as many of those as
+    /// limits, and records as keys.
     pub(crate) fn share_numbers(&mut self, numbers: &mut Numbers) {
         self.algorithm = numbers.shared(&self.algorithm);
     }
@@ -274,7 +277,8 @@ impl Writer<'_> {
     }
 }
 
-/// What is left to read; `None` from its methods is too little of it, or a number that does not fit.
+/// What is left to read; `None` from its methods is too little of it, or a number that does not
+/// fit.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

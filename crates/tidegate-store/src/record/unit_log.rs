@@ -1,8 +1,10 @@
-//! The instants of an exact sliding window, kept in order: the sequential counterpart of [`tidegate::ring`].
+//! The instants of an exact sliding window, kept in order: the sequential counterpart of
+//! [`tidegate::ring`].
 //!
-//! Units charged at one instant are one entry, so a large cost takes no more room than a small one. Entries count
-//! through, so that what is used within a window is one search and one subtraction. Time does not go back: a `now`
-//! earlier than the newest charge counts as the instant of that charge.
+//! Units charged at one instant are one entry, so a large cost takes no more room than a small one.
+//! Entries count through, so that what is used within a window is one search and one subtraction.
+//! Time does not go back: a `now` earlier than the newest charge counts as the instant of that
+//! charge.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -13,7 +15,8 @@ use tidegate::ring::RING_DEBT_LIMITS;
 
 /// Units by the instant they were charged at, the oldest first.
 ///
-/// At most `1 + `[`RING_DEBT_LIMITS`] times the largest limit it was charged under, and not more entries than units.
+/// At most `1 + `[`RING_DEBT_LIMITS`] times the largest limit it was charged under, and not more
+/// entries than units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitLog {
     entries: VecDeque<Entry>,
@@ -50,7 +53,8 @@ impl UnitLog {
         if needed <= self.entries.capacity() {
             return 0;
         }
-        // It grows twofold whenever it is full, which ends before twice what is needed, or at the first four.
+        // It grows twofold whenever it is full, which ends before twice what is needed, or at the
+        // first four.
         let capacity = (2 * needed).max(4);
         (capacity - self.entries.capacity()) * Self::ENTRY_BYTES
     }
@@ -60,7 +64,8 @@ impl UnitLog {
         self.entries.back().map_or(now, |newest| newest.at.max(now))
     }
 
-    /// The index of the oldest entry that is still within `window` at `now`, and what was counted before it.
+    /// The index of the oldest entry that is still within `window` at `now`, and what was counted
+    /// before it.
     fn live(&self, window: Duration, now: Timestamp) -> (usize, u64) {
         let now = self.clamp(now);
         let first = self.entries.partition_point(|entry| now.saturating_since(entry.at) >= window);
@@ -110,8 +115,8 @@ impl UnitLog {
         at
     }
 
-    /// As [`UnitLog::charge`], whether or not there is room, as deep as the debt may be. The instant and how many units
-    /// were booked.
+    /// As [`UnitLog::charge`], whether or not there is room, as deep as the debt may be. The
+    /// instant and how many units were booked.
     pub(crate) fn report(
         &mut self,
         rolling: &Rolling,
@@ -169,7 +174,8 @@ impl UnitLog {
         }
     }
 
-    /// Brings instants that lie more than a window ahead of `now` back to `now`, as after a clock that was wrong.
+    /// Brings instants that lie more than a window ahead of `now` back to `now`, as after a clock
+    /// that was wrong.
     pub(crate) fn on_load(&mut self, window: Duration, now: Timestamp) {
         if self.entries.back().is_none_or(|newest| newest.at <= now.saturating_add(window)) {
             return;
@@ -179,14 +185,16 @@ impl UnitLog {
         self.entries.push_back(Entry { at: now, through });
     }
 
-    /// What was counted before the first entry, and the entries: when, and all units up to and with them.
+    /// What was counted before the first entry, and the entries: when, and all units up to and with
+    /// them.
     pub(crate) fn parts(&self) -> (u64, impl ExactSizeIterator<Item = (Timestamp, u64)>) {
         (self.before, self.entries.iter().map(|entry| (entry.at, entry.through)))
     }
 
     /// The log with these parts; `None` if it could not be one.
     pub(crate) fn from_parts(before: u64, entries: Vec<(Timestamp, u64)>) -> Option<Self> {
-        // As much as the largest limit can be in debt, with entries that have left and were not dropped yet.
+        // As much as the largest limit can be in debt, with entries that have left and were not
+        // dropped yet.
         const UNITS_MAX: u64 = 2 * Rolling::LIMIT_MAX * (1 + RING_DEBT_LIMITS);
         let in_order = entries.windows(2).all(|pair| {
             let counted = |through: u64| through.wrapping_sub(before);

@@ -40,7 +40,8 @@ async fn the_axum_example_admits_charges_and_refuses() {
     let report = get(address, "/report").await;
     assert!(report.headers()["ratelimit-policy"].to_str().unwrap().contains("concurrent-requests"));
     assert_eq!(text(report).await, "a report costs two\n");
-    // One and two are three, and the fourth comes in twenty seconds, which is more than it may wait.
+    // One and two are three, and the fourth comes in twenty seconds, which is more than it may
+    // wait.
     let refused = get(address, "/hello").await;
     assert_eq!(refused.status(), 429);
     let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();

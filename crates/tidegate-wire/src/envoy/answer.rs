@@ -1,4 +1,5 @@
-//! The answer to a request: a status for each descriptor, and what whoever sent the request gets to see.
+//! The answer to a request: a status for each descriptor, and what whoever sent the request gets to
+//! see.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -87,8 +88,8 @@ impl Outcome {
 
 /// The answer to a request whose descriptors became this at `now`.
 ///
-/// A request is over its limits if one of its descriptors is. Whoever sent it then gets the header fields and the body of
-/// the refusal that lasts longest, as HTTP callers of Tidegate do.
+/// A request is over its limits if one of its descriptors is. Whoever sent it then gets the header
+/// fields and the body of the refusal that lasts longest, as HTTP callers of Tidegate do.
 pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> RateLimitResponse {
     let mut answer = RateLimitResponse {
         overall_code: Code::Ok.into(),

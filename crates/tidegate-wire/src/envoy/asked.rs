@@ -10,18 +10,19 @@ use tidegate::{Attributes, Cost};
 use super::rate_limit_descriptor::{Entry, RateLimitOverride};
 use super::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit, unit};
 
-/// The most descriptors of a request. Envoy sends one for each list of actions that applies, a handful in practice.
-/// Above it the request is refused as a bad one.
+/// The most descriptors of a request. Envoy sends one for each list of actions that applies, a
+/// handful in practice. Above it the request is refused as a bad one.
 pub const DESCRIPTORS_MAX: usize = 128;
 
-/// The most entries of a descriptor: as many as a request may have attributes. Above it the request is a bad one.
+/// The most entries of a descriptor: as many as a request may have attributes. Above it the request
+/// is a bad one.
 pub const ENTRIES_MAX: usize = Attributes::MAX;
 
 /// The longest name of a domain, and of a key, in bytes. Above it the request is a bad one.
 pub const NAME_BYTES_MAX: usize = 1 << 10;
 
-/// The longest value in bytes. Envoy takes at most 60 KiB of headers unless told otherwise, so that whatever its clients
-/// send fits. Above it the request is a bad one.
+/// The longest value in bytes. Envoy takes at most 60 KiB of headers unless told otherwise, so that
+/// whatever its clients send fits. Above it the request is a bad one.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// A request that can be decided.
@@ -47,10 +48,11 @@ pub struct Descriptor<'a> {
 /// What a descriptor weighs, and what becomes of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
-    /// A question: charged if everything fits, and not at all otherwise. The descriptor does not say what it weighs.
+    /// A question: charged if everything fits, and not at all otherwise. The descriptor does not
+    /// say what it weighs.
     Ask(Cost),
-    /// A charge: booked even if it does not fit, since nobody can tell whether the work was done before. The descriptor
-    /// says what it weighs.
+    /// A charge: booked even if it does not fit, since nobody can tell whether the work was done
+    /// before. The descriptor says what it weighs.
     Charge(Cost),
     /// Only a look. The descriptor says that it weighs nothing.
     Look,
@@ -58,7 +60,8 @@ pub enum Hits {
     GiveBack(Cost),
 }
 
-/// A limit that came with a request: so many units in each window of this length, counted from 1970.
+/// A limit that came with a request: so many units in each window of this length, counted
+/// from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnLimit {
     /// Units a window admits; 0 admits nothing.
@@ -146,8 +149,9 @@ impl<'a> Descriptor<'a> {
         Ok(Self { entries, hits, limit })
     }
 
-    /// The entries as attributes of a request. A key that stands several times, as `generic_key` may, is `generic_key`
-    /// first, then `generic_key.2` and so on, so that no value is lost; a name that is another entry's key is passed over.
+    /// The entries as attributes of a request. A key that stands several times, as `generic_key`
+    /// may, is `generic_key` first, then `generic_key.2` and so on, so that no value is lost; a
+    /// name that is another entry's key is passed over.
     pub fn attributes(&self) -> Pairs<'a> {
         let mut pairs = Pairs::new();
         for (at, Entry { key, value }) in self.entries.iter().enumerate() {

@@ -18,7 +18,8 @@ fn value(json: &serde_json::Value) -> Value {
     let kind = match json {
         Json::Null => Kind::NullValue(0),
         Json::Bool(flag) => Kind::BoolValue(*flag),
-        // Numbers of a structure are doubles; a JSON number that is too large for one does not come to be.
+        // Numbers of a structure are doubles; a JSON number that is too large for one does not come
+        // to be.
         Json::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::MAX)),
         Json::String(text) => Kind::StringValue(text.clone()),
         Json::Array(values) => Kind::ListValue(ListValue { values: values.iter().map(value).collect() }),

@@ -7,13 +7,15 @@ use smallvec::SmallVec;
 
 use super::inline;
 
-/// The most bytes of one command, lengths and line ends included. Above it: [`ProtocolError::Command`].
+/// The most bytes of one command, lengths and line ends included. Above it:
+/// [`ProtocolError::Command`].
 pub const COMMAND_BYTES_MAX: usize = 1 << 20;
 
 /// The most bytes of one argument. Above it: [`ProtocolError::ArgumentLength`].
 pub const ARGUMENT_BYTES_MAX: usize = 64 << 10;
 
-/// The most arguments of a command, its name among them. Above it: [`ProtocolError::ArgumentCount`].
+/// The most arguments of a command, its name among them. Above it:
+/// [`ProtocolError::ArgumentCount`].
 pub const ARGUMENTS_MAX: usize = 1024;
 
 /// The most bytes of an inline command, its line end aside. Above it: [`ProtocolError::Inline`].
@@ -31,7 +33,8 @@ pub type Arguments<'a> = SmallVec<[Cow<'a, [u8]>; 8]>;
 /// What the bytes so far hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// A command; without arguments if it was an empty line or an empty array, which is not answered.
+    /// A command; without arguments if it was an empty line or an empty array, which is not
+    /// answered.
     Command {
         /// How many bytes it took.
         bytes: usize,
@@ -97,9 +100,10 @@ impl fmt::Debug for Length {
 
 /// Reads the first command of `buffer` into `arguments`, which are emptied before.
 ///
-/// An array of bulk strings, or else a line: words apart by spaces, in which `"..."` takes `\n`, `\r`, `\t`, `\b`, `\a`,
-/// `\xHH`, `\"` and `\\`, and `'...'` takes `\'`. Reading again after [`Read::Unfinished`] starts over; the bytes that are
-/// said to be missing keep that from happening for every byte.
+/// An array of bulk strings, or else a line: words apart by spaces, in which `"..."` takes `\n`,
+/// `\r`, `\t`, `\b`, `\a`, `\xHH`, `\"` and `\\`, and `'...'` takes `\'`. Reading again after
+/// [`Read::Unfinished`] starts over; the bytes that are said to be missing keep that from happening
+/// for every byte.
 #[inline]
 pub fn read_command<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Read, ProtocolError> {
     arguments.clear();
@@ -159,7 +163,8 @@ fn read_length(buffer: &[u8], start: usize) -> Option<Result<(usize, usize), ()>
     loop {
         match *buffer.get(at)? {
             digit @ b'0'..=b'9' if at - start < LENGTH_DIGITS_MAX => {
-                // Ten digits: below 2^34 on 64 bits; where a word is smaller it is above every bound all the same.
+                // Ten digits: below 2^34 on 64 bits; where a word is smaller it is above every
+                // bound all the same.
                 value = value.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
                 at += 1;
             }

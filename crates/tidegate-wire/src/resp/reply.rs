@@ -2,7 +2,8 @@
 
 use core::fmt::{self, Display, Write};
 
-/// A version of the protocol. A connection begins with the second and asks for the third with `HELLO 3`.
+/// A version of the protocol. A connection begins with the second and asks for the third with
+/// `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2: a map is an array of its names and values, and nothing is a bulk string of length -1.
@@ -58,8 +59,9 @@ impl<'a> Replies<'a> {
         self.line_end();
     }
 
-    /// An error: a code in capitals, and what is wrong. Line ends and other control characters become spaces, and what
-    /// is longer than a kilobyte is cut, since some of it may be what the client sent.
+    /// An error: a code in capitals, and what is wrong. Line ends and other control characters
+    /// become spaces, and what is longer than a kilobyte is cut, since some of it may be what the
+    /// client sent.
     pub fn error(&mut self, code: &'static str, text: impl Display) {
         self.out.push(b'-');
         self.out.extend_from_slice(code.as_bytes());

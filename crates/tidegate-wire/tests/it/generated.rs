@@ -1,7 +1,7 @@
 //! The messages of `proto/`, generated and compared with what is committed.
 //!
-//! Building Tidegate generates nothing, so it needs no compiler of protocol buffers. This test is the generator: after a
-//! change of `proto/`, run it with `TIDEGATE_BLESS=1`.
+//! Building Tidegate generates nothing, so it needs no compiler of protocol buffers. This test is
+//! the generator: after a change of `proto/`, run it with `TIDEGATE_BLESS=1`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

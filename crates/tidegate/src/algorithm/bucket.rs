@@ -1,34 +1,42 @@
 //! Token bucket, as GCRA: a bucket of `burst` units that refills at `rate`.
 //!
-//! **Promise.** What is admitted between any two instants is at most `burst` plus what `rate` gives between them,
-//! and a request that keeps this is admitted: to the nanosecond for most rates, to a third of one for the others
-//! (see *Ticks*). Rates are exact ratios: nothing is lost or won over a year of traffic.
+//! **Promise.** What is admitted between any two instants is at most `burst` plus what `rate` gives
+//! between them, and a request that keeps this is admitted: to the nanosecond for most rates, to a
+//! third of one for the others (see *Ticks*). Rates are exact ratios: nothing is lost or won over a
+//! year of traffic.
 //!
-//! **State.** One instant, counted from 1970 in *ticks*: the time at which what is used will have drained (GCRA's
-//! theoretical arrival time, `tat` below). What is used is the distance from `now` to it. A tick is a fixed part
-//! of a unit, so a charge moves the instant by a whole number of ticks whatever the rate, and no rounding adds up.
+//! **State.** One instant, counted from 1970 in *ticks*: the time at which what is used will have
+//! drained (GCRA's theoretical arrival time, `tat` below). What is used is the distance from `now`
+//! to it. A tick is a fixed part of a unit, so a charge moves the instant by a whole number of
+//! ticks whatever the rate, and no rounding adds up.
 //!
-//! **Ticks.** Let the rate be `n` units each `p` nanoseconds in lowest terms. A unit is `S` ticks; the clock makes
-//! `n * S / p` ticks a nanosecond.
+//! **Ticks.** Let the rate be `n` units each `p` nanoseconds in lowest terms. A unit is `S` ticks;
+//! the clock makes `n * S / p` ticks a nanosecond.
 //!
-//! * `n <= 4`: `S = p`, and the clock makes `n` ticks a nanosecond. Every figure is exact to the nanosecond. Most
-//!   rates that people write are of this kind: 100/s is 1 each 10 ms, 75/s is 3 each 40 ms, 5/10m is 1 each 2 minutes.
-//! * `n > 4`: `S = floor(4p / n)`, and the clock makes between 3 and 4 ticks a nanosecond. It reads an instant, as a clock
-//!   does, as the last tick before it. On that clock the bucket is exact; against instants of whole nanoseconds it
-//!   is never late, and early by less than one tick, which is a third of a nanosecond.
+//! * `n <= 4`: `S = p`, and the clock makes `n` ticks a nanosecond. Every figure is exact to the
+//!   nanosecond. Most rates that people write are of this kind: 100/s is 1 each 10 ms, 75/s is 3
+//!   each 40 ms, 5/10m is 1 each 2 minutes.
+//! * `n > 4`: `S = floor(4p / n)`, and the clock makes between 3 and 4 ticks a nanosecond. It reads
+//!   an instant, as a clock does, as the last tick before it. On that clock the bucket is exact;
+//!   against instants of whole nanoseconds it is never late, and early by less than one tick, which
+//!   is a third of a nanosecond.
 //!
-//! More is not to be had in 64 bits: with `n` different remainders within each nanosecond, and 61 bits needed to say
-//! which nanosecond, either a burst made at one instant loses its last unit or a client that comes back may be
-//! admitted a fraction of a nanosecond early. The burst is what people count.
+//! More is not to be had in 64 bits: with `n` different remainders within each nanosecond, and 61
+//! bits needed to say which nanosecond, either a burst made at one instant loses its last unit or a
+//! client that comes back may be admitted a fraction of a nanosecond early. The burst is what
+//! people count.
 //!
-//! **Time.** An instant that lies earlier than one already seen finds more used, never less. A word that a refusal
-//! must not change cannot both never admit more after a step back and keep nobody waiting longer than a drain: the
-//! instants passed while waiting are the ones another step back would land on. So the wait is bounded where a
-//! state is taken up again ([`Counter::on_load`]), which may write.
+//! **Time.** An instant that lies earlier than one already seen finds more used, never less. A word
+//! that a refusal must not change cannot both never admit more after a step back and keep nobody
+//! waiting longer than a drain: the instants passed while waiting are the ones another step back
+//! would land on. So the wait is bounded where a state is taken up again ([`Counter::on_load`]),
+//! which may write.
 //!
-//! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on nothing is admitted.
+//! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on
+//! nothing is admitted.
 //!
-//! Reference: ITU-T I.371 annex A and ATM Forum Traffic Management 4.1, section 4.4 (the virtual scheduling form).
+//! Reference: ITU-T I.371 annex A and ATM Forum Traffic Management 4.1, section 4.4 (the virtual
+//! scheduling form).
 
 use core::time::Duration;
 
@@ -64,7 +72,8 @@ impl Bucket {
         Self::checked(rate, burst, 0)
     }
 
-    /// The same bucket, in which a check may overdraw by at most `units` as long as at least one unit is left.
+    /// The same bucket, in which a check may overdraw by at most `units` as long as at least one
+    /// unit is left.
     ///
     /// 0 (the default) allows no debt; `burst` and debt together drain within 366 days.
     pub fn with_debt(self, units: u64) -> Result<Self, AlgorithmError> {
@@ -83,15 +92,17 @@ impl Bucket {
     }
 
     fn on_scale(rate: Rate, burst: u64, debt: u64, scale: Scale) -> Self {
-        // At most 366 days of 4 ticks a nanosecond, below 2^57; the report debt is 101 times that, below 2^64.
+        // At most 366 days of 4 ticks a nanosecond, below 2^57; the report debt is 101 times that,
+        // below 2^64.
         let full = scale.ticks(burst);
         let overdrawn = scale.ticks(burst.saturating_add(debt));
         let deepest = full.saturating_add(full.saturating_mul(REPORT_DEBT_LIMITS)).max(overdrawn);
         Self { rate, burst, debt, scale, full, overdrawn, deepest }
     }
 
-    /// When `cost` units fit, given that the bucket is full again at `reset_at` and nothing is charged before: as much earlier as
-    /// the rest takes to refill, and never a nanosecond too early. 0 units fit as soon as no more is used than it holds.
+    /// When `cost` units fit, given that the bucket is full again at `reset_at` and nothing is
+    /// charged before: as much earlier as the rest takes to refill, and never a nanosecond too
+    /// early. 0 units fit as soon as no more is used than it holds.
     pub fn room_at(&self, cost: u64, reset_at: Timestamp) -> Timestamp {
         let rest = u128::from(self.burst.saturating_sub(cost)) * u128::from(self.rate.per_ns());
         let nanos = u64::try_from(rest / u128::from(self.rate.units())).unwrap_or(u64::MAX);
@@ -103,16 +114,19 @@ impl Bucket {
         self.scale.clock
     }
 
-    /// The same bucket on a clock of four ticks a nanosecond, which buckets of every rate can share. A unit is rounded up to
-    /// a whole tick, so the bucket refills slower by less than a quarter of a nanosecond for each unit, and never faster.
+    /// The same bucket on a clock of four ticks a nanosecond, which buckets of every rate can
+    /// share. A unit is rounded up to a whole tick, so the bucket refills slower by less than a
+    /// quarter of a nanosecond for each unit, and never faster.
     pub(crate) fn on_shared_clock(&self) -> Self {
         Self::on_scale(self.rate, self.burst, self.debt, Scale::shared(self.rate))
     }
 
-    /// The bucket that keeps states of buckets whose numbers nobody uses any more: what is used stays used, and drains at
-    /// this bucket's rate or at most 1/128 slower. It holds more units than any bucket of its rate may.
+    /// The bucket that keeps states of buckets whose numbers nobody uses any more: what is used
+    /// stays used, and drains at this bucket's rate or at most 1/128 slower. It holds more units
+    /// than any bucket of its rate may.
     ///
-    /// It depends on nothing but the time a unit takes, in eight significant bits: there are fewer than 7 000 of them.
+    /// It depends on nothing but the time a unit takes, in eight significant bits: there are fewer
+    /// than 7 000 of them.
     pub(crate) fn at_rest(&self) -> Self {
         // A unit in quarters of a nanosecond: at most 2^57.
         let unit = (u128::from(self.scale.unit) * 4 * u128::from(self.scale.clock.per_ns))
@@ -125,8 +139,8 @@ impl Bucket {
         Self::on_scale(rate, burst, 0, Scale { unit, clock: Clock::new(4, 1) })
     }
 
-    /// The state of a key whose bucket has changed and whose instant is kept: what is used drains when it would have
-    /// drained, and is as many units as drain until then.
+    /// The state of a key whose bucket has changed and whose instant is kept: what is used drains
+    /// when it would have drained, and is as many units as drain until then.
     pub(crate) fn keep_instant(&self, state: State, from: Clock, now: Timestamp) -> State {
         if from == self.scale.clock {
             return state;
@@ -152,13 +166,14 @@ impl Bucket {
         self.debt
     }
 
-    /// The time in which an empty bucket is full again, rounded up to the nanosecond; at most 366 days.
+    /// The time in which an empty bucket is full again, rounded up to the nanosecond; at most 366
+    /// days.
     pub fn full_drain(&self) -> Duration {
         Duration::from_nanos(u64::try_from(drain_ns(self.burst, self.rate)).unwrap_or(u64::MAX))
     }
 
-    /// The largest `used` in ticks at which a charge of that many ticks is admitted. The charge fits when the bucket
-    /// is as the limit allows at all.
+    /// The largest `used` in ticks at which a charge of that many ticks is admitted. The charge
+    /// fits when the bucket is as the limit allows at all.
     fn used_at_most(&self, charge: u64) -> u64 {
         let within_burst = self.full.saturating_sub(charge);
         if self.debt == 0 {
@@ -169,7 +184,8 @@ impl Bucket {
         within_burst.max(into_debt)
     }
 
-    /// The answer where there is no room. Kept apart because it divides, and refusals may take their time.
+    /// The answer where there is no room. Kept apart because it divides, and refusals may take
+    /// their time.
     #[cold]
     fn refuse(&self, tat: u64, cost: Cost, now: Timestamp) -> Verdict {
         let largest = self.burst.saturating_add(self.debt);
@@ -213,15 +229,17 @@ impl Counter for Bucket {
         State::from_bits(tat.saturating_sub(self.scale.ticks(cost.units())).max(drained))
     }
 
-    /// Why this never gives back too much: let the charge have been `c` ticks, and let charges of `C` ticks together
-    /// have been made on top, at instants no later than `now`. GCRA's state is the largest of "start plus everything
-    /// since" over all starts: the state before, or the clock at any of the charges. Without the charge taken back
-    /// it would therefore be at most the larger of `before + C` and `level(now) + C`. With it, the state moved from
-    /// `after` to `state` by at least `C`, and `after` is at least `before + c`; so the first is at most
+    /// Why this never gives back too much: let the charge have been `c` ticks, and let charges of
+    /// `C` ticks together have been made on top, at instants no later than `now`. GCRA's state is
+    /// the largest of "start plus everything since" over all starts: the state before, or the clock
+    /// at any of the charges. Without the charge taken back it would therefore be at most the
+    /// larger of `before + C` and `level(now) + C`. With it, the state moved from `after` to
+    /// `state` by at least `C`, and `after` is at least `before + c`; so the first is at most
     /// `state - c` and the second at most `level(now) + (state - after)`.
     ///
-    /// Where that is not so, because `now` is earlier than a charge on top or because something else was given back in
-    /// between, this may give back what refilled in between, and never more than the cost.
+    /// Where that is not so, because `now` is earlier than a charge on top or because something
+    /// else was given back in between, this may give back what refilled in between, and never more
+    /// than the cost.
     fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State {
         if state == charged.after {
             return charged.before;
@@ -266,9 +284,9 @@ impl Counter for Bucket {
         State::from_bits(level.saturating_add(ticks))
     }
 
-    /// At most the largest legal debt ahead: a word does not say whether it is ahead because of reports or because
-    /// the clock stepped back, so the bound is that of reports. It is never less than a full bucket, so that a step
-    /// back admits no more than no step.
+    /// At most the largest legal debt ahead: a word does not say whether it is ahead because of
+    /// reports or because the clock stepped back, so the bound is that of reports. It is never less
+    /// than a full bucket, so that a step back admits no more than no step.
     fn on_load(&self, state: State, now: Timestamp) -> State {
         State::from_bits(state.to_bits().min(self.scale.level(now).saturating_add(self.deepest)))
     }
@@ -290,7 +308,8 @@ struct Scale {
 impl Scale {
     fn of(rate: Rate) -> Self {
         let (units, per_ns) = lowest_terms(rate);
-        // A span is below 2^55, so neither product overflows; `units <= per_ns`, so a unit is at least 4 ticks.
+        // A span is below 2^55, so neither product overflows; `units <= per_ns`, so a unit is at
+        // least 4 ticks.
         let unit = if units <= 4 { per_ns } else { 4 * per_ns / units };
         Self { unit, clock: Clock::new(units * unit, per_ns) }
     }
@@ -353,10 +372,12 @@ impl Clock {
     /// What it reads when `other` reads `level`, rounded up to a whole tick, saturating.
     fn read_from(self, other: Self, level: u64) -> u64 {
         if self.per_ns > 1 && other.per_ns > 1 {
-            // The product of both does not fit; a nanosecond that is rounded up, and a tick, are nothing to a bucket.
+            // The product of both does not fit; a nanosecond that is rounded up, and a tick, are
+            // nothing to a bucket.
             return self.level(other.instant(level)).saturating_add(1);
         }
-        // One of the two spans is 1 and the other below 2^55, and there are at most 4 ticks a nanosecond.
+        // One of the two spans is 1 and the other below 2^55, and there are at most 4 ticks a
+        // nanosecond.
         let (up, down) = (self.ticks * other.per_ns, u128::from(other.ticks) * u128::from(self.per_ns));
         u64::try_from((u128::from(level) * u128::from(up)).div_ceil(down)).unwrap_or(u64::MAX)
     }

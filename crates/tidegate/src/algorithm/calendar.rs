@@ -1,23 +1,28 @@
-//! Civil windows: minutes, hours, days, weeks, months or years as a clock on a wall in a time zone shows them.
+//! Civil windows: minutes, hours, days, weeks, months or years as a clock on a wall in a time zone
+//! shows them.
 //!
-//! **Promise.** At most `limit` units in each window. A day is from midnight to midnight where the zone is, whether that is
-//! 23, 24 or 25 hours; weeks, months and years are made of such days. The rules of all zones are compiled in.
+//! **Promise.** At most `limit` units in each window. A day is from midnight to midnight where the
+//! zone is, whether that is 23, 24 or 25 hours; weeks, months and years are made of such days. The
+//! rules of all zones are compiled in.
 //!
-//! **Windows.** A window begins when the label of its unit (`2026-11-20 21h`, `2026-11-20`, `2026-11`) is shown for the
-//! first time and ends when a later one is. So a label that is shown twice, because clocks were set back, is one
-//! window: the hour that is repeated in autumn lasts two hours, and where clocks go back over several hours, the last of
-//! them lasts until a later one is shown. A label that is skipped is no window: in Apia, 2011-12-29 was followed by
-//! 2011-12-31. Minutes are the exception: a minute is always 60 seconds, from a whole minute of UTC to the next, since all
-//! offsets in use are whole minutes; holding the minute for the whole repeated hour would serve nobody.
+//! **Windows.** A window begins when the label of its unit (`2026-11-20 21h`, `2026-11-20`,
+//! `2026-11`) is shown for the first time and ends when a later one is. So a label that is shown
+//! twice, because clocks were set back, is one window: the hour that is repeated in autumn lasts
+//! two hours, and where clocks go back over several hours, the last of them lasts until a later one
+//! is shown. A label that is skipped is no window: in Apia, 2011-12-29 was followed by 2011-12-31.
+//! Minutes are the exception: a minute is always 60 seconds, from a whole minute of UTC to the
+//! next, since all offsets in use are whole minutes; holding the minute for the whole repeated hour
+//! would serve nobody.
 //!
-//! **State.** The start of the window in the high bits, in steps shorter than any window of the unit (so that each has
-//! its own number and later ones larger numbers), and the units counted in it in the low bits: between 34 and 54.
+//! **State.** The start of the window in the high bits, in steps shorter than any window of the
+//! unit (so that each has its own number and later ones larger numbers), and the units counted in
+//! it in the low bits: between 34 and 54.
 //!
-//! **Time.** A window stays in force until its end is reached, also while `now` lies before its start: a step back never
-//! admits more than no step.
+//! **Time.** A window stays in force until its end is reached, also while `now` lies before its
+//! start: a step back never admits more than no step.
 //!
-//! **Limit changes.** What is used stays used, also when zone or first day of the week change: it counts in
-//! the window that `now` lies in. Another unit starts fresh.
+//! **Limit changes.** What is used stays used, also when zone or first day of the week change: it
+//! counts in the window that `now` lies in. Another unit starts fresh.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -184,11 +189,13 @@ pub struct Calendar {
     count_bits: u32,
     /// The most that is counted: what reports may add, or what the bits hold.
     count_max: u64,
-    /// The window found last, so that time-zone arithmetic is done once a window rather than once a decision.
+    /// The window found last, so that time-zone arithmetic is done once a window rather than once a
+    /// decision.
     ///
-    /// One word that is whole by itself, written over by whoever finds another window: nothing is published
-    /// through it, so it needs no order with anything. It is not `crate::sync`'s, as a cache adds no interleaving that could
-    /// change an answer, and loom's atomics live inside a model only.
+    /// One word that is whole by itself, written over by whoever finds another window: nothing is
+    /// published through it, so it needs no order with anything. It is not `crate::sync`'s, as a
+    /// cache adds no interleaving that could change an answer, and loom's atomics live inside a
+    /// model only.
     found: AtomicU64,
 }
 
@@ -200,10 +207,11 @@ struct Counted {
 }
 
 impl Calendar {
-    /// At most `limit` units in each civil `unit` of the IANA time zone `zone` (`Europe/Berlin`, `UTC`); limit 0
-    /// admits nothing.
+    /// At most `limit` units in each civil `unit` of the IANA time zone `zone` (`Europe/Berlin`,
+    /// `UTC`); limit 0 admits nothing.
     ///
-    /// The largest limit is what the bits beside the window's number hold; reports into debt saturate there too.
+    /// The largest limit is what the bits beside the window's number hold; reports into debt
+    /// saturate there too.
     pub fn new(limit: u64, unit: CivilUnit, zone: &str) -> Result<Self, AlgorithmError> {
         let Ok(rules) = TimeZoneDatabase::bundled().get(zone) else {
             return Err(AlgorithmError::Zone(zone.to_owned()));
@@ -292,7 +300,8 @@ impl Calendar {
         State::from_bits(counted.window << self.count_bits | counted.count)
     }
 
-    /// What counts at `now`: the window of `state` until its end, afterwards the one that holds `now`.
+    /// What counts at `now`: the window of `state` until its end, afterwards the one that holds
+    /// `now`.
     #[inline]
     fn in_force(&self, state: State, now: Timestamp) -> Counted {
         let counted = self.read(state);

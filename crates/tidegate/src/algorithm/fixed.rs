@@ -1,22 +1,23 @@
 //! Fixed windows of one length, aligned to the epoch or opened by the first hit.
 //!
-//! **Promise.** At most `limit` units in each window. Two neighbouring windows may be used up one right before and one right
-//! after their border, so any span of the window's length may hold up to twice the limit; who needs less uses
-//! `bucket` or `rolling`.
+//! **Promise.** At most `limit` units in each window. Two neighbouring windows may be used up one
+//! right before and one right after their border, so any span of the window's length may hold up to
+//! twice the limit; who needs less uses `bucket` or `rolling`.
 //!
-//! **State.** The window in the high bits and the units counted in it in the low bits. The longer the window, the fewer bits
-//! its number needs and the more there are to count with: 9 for a microsecond, 29 for a second, 35 for a
-//! minute, 46 for a day.
+//! **State.** The window in the high bits and the units counted in it in the low bits. The longer
+//! the window, the fewer bits its number needs and the more there are to count with: 9 for a
+//! microsecond, 29 for a second, 35 for a minute, 46 for a day.
 //!
 //! * [`WindowStart::Epoch`]: the window is `floor(now / window)`, exact to the nanosecond.
-//! * [`WindowStart::FirstHit`]: the window is the instant of the first hit, rounded up to a step of between a thousandth and
-//!   a two-thousandth of the window. It is never shorter than promised, and longer by less than that step.
+//! * [`WindowStart::FirstHit`]: the window is the instant of the first hit, rounded up to a step of
+//!   between a thousandth and a two-thousandth of the window. It is never shorter than promised,
+//!   and longer by less than that step.
 //!
-//! **Time.** A window stays in force until its end is reached, also while `now` lies before its start: a step back never
-//! admits more than no step.
+//! **Time.** A window stays in force until its end is reached, also while `now` lies before its
+//! start: a step back never admits more than no step.
 //!
-//! **Limit changes.** A new limit applies to what is already counted. A new window or alignment starts fresh, since
-//! counts of one window say nothing about another.
+//! **Limit changes.** A new limit applies to what is already counted. A new window or alignment
+//! starts fresh, since counts of one window say nothing about another.
 
 use core::time::Duration;
 
@@ -61,15 +62,18 @@ struct Counted {
 }
 
 impl Fixed {
-    /// At most `limit` units in each `window`, from a microsecond to 366 days; limit 0 admits nothing.
+    /// At most `limit` units in each `window`, from a microsecond to 366 days; limit 0 admits
+    /// nothing.
     ///
-    /// The largest limit is what the bits beside the window's number hold; reports into debt saturate there too.
+    /// The largest limit is what the bits beside the window's number hold; reports into debt
+    /// saturate there too.
     pub fn new(limit: u64, window: Duration, start: WindowStart) -> Result<Self, AlgorithmError> {
         if !(WINDOW_MIN..=WINDOW_MAX).contains(&window) {
             return Err(AlgorithmError::Window(window));
         }
         let window_ns = duration_nanos(window);
-        // The largest power of two that is at most a thousandth of the window, which is at least a microsecond.
+        // The largest power of two that is at most a thousandth of the window, which is at least a
+        // microsecond.
         let step_bits = (window_ns / 1000).ilog2();
         let last_window = match start {
             WindowStart::Epoch => u64::MAX / window_ns,
@@ -124,7 +128,8 @@ impl Fixed {
         }
     }
 
-    /// The first nanosecond after `window`. Wider than an instant, as the last window ends after all of them.
+    /// The first nanosecond after `window`. Wider than an instant, as the last window ends after
+    /// all of them.
     #[inline]
     fn end_ns(&self, window: u64) -> u128 {
         match self.start {
@@ -190,14 +195,16 @@ impl Counter for Fixed {
         if counted.window != after.window {
             return state;
         }
-        // A report may have been booked only in part; a charge that opened the window is all it held.
+        // A report may have been booked only in part; a charge that opened the window is all it
+        // held.
         let opened = before.window != after.window || before.count == 0;
         let booked =
             after.count.saturating_sub(if opened { 0 } else { before.count }).min(charged.cost.units());
         let count = counted.count.saturating_sub(booked);
         match self.start {
-            // Without the charge, one of those on top would have opened the window, no later than now. A window that is over
-            // holds nothing: moved to now, it would hold again what has gone.
+            // Without the charge, one of those on top would have opened the window, no later than
+            // now. A window that is over holds nothing: moved to now, it would hold again what has
+            // gone.
             WindowStart::FirstHit
                 if opened && count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window) =>
             {

@@ -1,8 +1,9 @@
 //! Oracles: the answer each algorithm owes, found another way.
 //!
-//! Each keeps the whole history instead of a word of state and answers from the definition: an arrival envelope over
-//! all pairs of charges, sums over a log, labels as text. Every short sequence of operations is tried, and long ones at
-//! random, with clocks that step and limits that change.
+//! Each keeps the whole history instead of a word of state and answers from the definition: an
+//! arrival envelope over all pairs of charges, sums over a log, labels as text. Every short
+//! sequence of operations is tried, and long ones at random, with clocks that step and limits that
+//! change.
 
 mod bucket;
 mod calendar;
@@ -40,9 +41,9 @@ fn every_sequence<World: Clone, Letter: Copy>(
     }
 }
 
-/// Decides, having checked what must hold of any answer: a refusal changes nothing, waiting exactly as told is
-/// enough and one nanosecond less is not, what is said to remain is admitted and one unit more is not, what is said
-/// to be reset is, and an earlier instant admits no more.
+/// Decides, having checked what must hold of any answer: a refusal changes nothing, waiting exactly
+/// as told is enough and one nanosecond less is not, what is said to remain is admitted and one
+/// unit more is not, what is said to be reset is, and an earlier instant admits no more.
 fn decide_and_check(counter: &impl Counter, state: State, units: u64, now: Timestamp) -> (bool, State) {
     let (verdict, next) = counter.decide(state, cost(units), now);
     let admits = |units, at| counter.decide(state, cost(units), at).0 == Verdict::Admit;

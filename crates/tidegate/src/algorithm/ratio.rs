@@ -1,12 +1,14 @@
 //! Multiplying an instant by a fixed ratio, rounded down, exactly and without dividing.
 //!
-//! A decision turns `now` into another scale: ticks of a bucket, or the number of a window. Dividing by a
-//! number that is only known at run time costs more than the rest of the decision; here it is two multiplications.
+//! A decision turns `now` into another scale: ticks of a bucket, or the number of a window.
+//! Dividing by a number that is only known at run time costs more than the rest of the decision;
+//! here it is two multiplications.
 //!
-//! **Why it is exact.** Let the ratio be `a/b` with `b < 2^61`, and `M` the least integer that is at least
-//! `2^125 * a/b`. For `x < 2^64` the product `x * M / 2^125` is at least `x * a/b` and above it by less than
-//! `2^64 / 2^125 = 2^-61 < 1/b`. A multiple of `1/b` that close has the same whole part, so rounding down gives
-//! `floor(x * a/b)`. Rounding down in two steps, first by `2^64` and then by `2^61`, is rounding down once.
+//! **Why it is exact.** Let the ratio be `a/b` with `b < 2^61`, and `M` the least integer that is
+//! at least `2^125 * a/b`. For `x < 2^64` the product `x * M / 2^125` is at least `x * a/b` and
+//! above it by less than `2^64 / 2^125 = 2^-61 < 1/b`. A multiple of `1/b` that close has the same
+//! whole part, so rounding down gives `floor(x * a/b)`. Rounding down in two steps, first by `2^64`
+//! and then by `2^61`, is rounding down once.
 
 /// A ratio between 0 and 4 whose denominator is below 2^61.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

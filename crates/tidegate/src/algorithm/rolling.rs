@@ -27,8 +27,9 @@ impl Rolling {
         Ok(Self { limit, window })
     }
 
-    /// What keeps rings whose numbers nobody uses any more: the largest limit, and a window rounded up to a power of two.
-    /// A ring itself says when it has drained; these numbers only say when to look again.
+    /// What keeps rings whose numbers nobody uses any more: the largest limit, and a window rounded
+    /// up to a power of two. A ring itself says when it has drained; these numbers only say when to
+    /// look again.
     pub(crate) fn at_rest(self) -> Self {
         let window = Duration::from_nanos(duration_nanos(self.window).next_power_of_two()).min(WINDOW_MAX);
         Self { limit: Self::LIMIT_MAX, window }
@@ -47,7 +48,8 @@ impl Rolling {
 
 /// At most `limit` permits held at once; each expires after `hold` unless given back before.
 ///
-/// It counts requests: a request takes one permit whatever it costs. Permits are kept in [`crate::permits`].
+/// It counts requests: a request takes one permit whatever it costs. Permits are kept in
+/// [`crate::permits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Concurrency {
     limit: u64,
@@ -58,7 +60,8 @@ impl Concurrency {
     /// The largest limit; a permit keeps 24 bytes, so 1.5 MiB for one key.
     pub const LIMIT_MAX: u64 = 1 << 16;
 
-    /// What keeps permits whose numbers nobody uses any more: permits themselves say when they expire.
+    /// What keeps permits whose numbers nobody uses any more: permits themselves say when they
+    /// expire.
     pub(crate) const AT_REST: Self = Self { limit: Self::LIMIT_MAX, hold: WINDOW_MAX };
 
     /// At most `limit` permits at once, each for at most `hold`; limit 0 admits nothing.

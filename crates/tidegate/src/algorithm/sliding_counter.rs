@@ -1,24 +1,28 @@
 //! Sliding counter: approximates a sliding window by two counts.
 //!
-//! **Promise.** The units of the window aligned to the epoch that `now` lies in, plus those of the window before
-//! it weighted by the part of it that a sliding window would still cover, rounded up, are never more than
-//! `limit`.
+//! **Promise.** The units of the window aligned to the epoch that `now` lies in, plus those of the
+//! window before it weighted by the part of it that a sliding window would still cover, rounded up,
+//! are never more than `limit`.
 //!
-//! **Error.** The weight assumes that what came in the window before came evenly. Let that be `p` units and let `now`
-//! be a part `e` into its window. What is admitted leaves at most `limit - p * (1 - e)` in the current window, so
-//! any span of the window's length holds at most `limit + p * e`: with `p <= limit` and `e < 1`, at most
-//! `2 * limit - 1` units. That is reached, by a client that spends everything in the last instant of a window and then
-//! spends the weight as it fades until the last instant of the next. In the other direction, up to `limit` units are
-//! refused that an exact window would admit, when the window before was spent at its very beginning. Both vanish for
-//! even traffic; `docs/algorithms.md` has measurements.
+//! **Error.** The weight assumes that what came in the window before came evenly. Let that be `p`
+//! units and let `now` be a part `e` into its window. What is admitted leaves at most
+//! `limit - p * (1 - e)` in the current window, so any span of the window's length holds at most
+//! `limit + p * e`: with `p <= limit` and `e < 1`, at most `2 * limit - 1` units. That is reached,
+//! by a client that spends everything in the last instant of a window and then spends the weight as
+//! it fades until the last instant of the next. In the other direction, up to `limit` units are
+//! refused that an exact window would admit, when the window before was spent at its very
+//! beginning. Both vanish for even traffic; `docs/algorithms.md` has measurements.
 //!
-//! **State.** The number of the aligned window, then the count of the window before, then the current one; the two counts
-//! share evenly what bits the number leaves: 4 each for a microsecond, 14 for a second, 17 for a minute, 23 for a day.
+//! **State.** The number of the aligned window, then the count of the window before, then the
+//! current one; the two counts share evenly what bits the number leaves: 4 each for a microsecond,
+//! 14 for a second, 17 for a minute, 23 for a day.
 //!
-//! **Time.** A window's number never decreases. With `now` before the stored window, that window is taken to have just
-//! begun, which is when it counts most: a step back never admits more than no step.
+//! **Time.** A window's number never decreases. With `now` before the stored window, that window is
+//! taken to have just begun, which is when it counts most: a step back never admits more than no
+//! step.
 //!
-//! Reference: Cloudflare, "How we built rate limiting capable of scaling to millions of domains", 2017.
+//! Reference: Cloudflare, "How we built rate limiting capable of scaling to millions of
+//! domains", 2017.
 
 use core::time::Duration;
 
@@ -53,7 +57,8 @@ struct Counted {
 impl SlidingCounter {
     /// About `limit` units in any `window`, from a microsecond to 366 days; limit 0 admits nothing.
     ///
-    /// The largest limit is what half of the bits beside the window's number hold; reports into debt saturate there too.
+    /// The largest limit is what half of the bits beside the window's number hold; reports into
+    /// debt saturate there too.
     pub fn new(limit: u64, window: Duration) -> Result<Self, AlgorithmError> {
         if !(WINDOW_MIN..=WINDOW_MAX).contains(&window) {
             return Err(AlgorithmError::Window(window));
@@ -96,8 +101,8 @@ impl SlidingCounter {
         State::from_bits((window << self.count_bits | previous) << self.count_bits | current)
     }
 
-    /// The counts as of the window that `now` lies in, or of the stored one if that is later, and how much of
-    /// that window is still to come, in nanoseconds: the weight of the window before.
+    /// The counts as of the window that `now` lies in, or of the stored one if that is later, and
+    /// how much of that window is still to come, in nanoseconds: the weight of the window before.
     #[inline]
     fn in_force(&self, state: State, now: Timestamp) -> (Counted, u64) {
         let counted = self.read(state);
@@ -120,7 +125,8 @@ impl SlidingCounter {
         (u128::from(count) * u128::from(left)).div_ceil(u128::from(self.window_ns)) as u64
     }
 
-    /// The instant in `window` from which the weight of `previous`, rounded up, is at most `room`: its end if `room` is 0.
+    /// The instant in `window` from which the weight of `previous`, rounded up, is at most `room`:
+    /// its end if `room` is 0.
     fn weighs_at_most(&self, window: u64, previous: u64, room: u64) -> Timestamp {
         let left = (u128::from(room) * u128::from(self.window_ns))
             .checked_div(u128::from(previous))
@@ -146,7 +152,8 @@ impl Counter for SlidingCounter {
     fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State) {
         let (counted, left) = self.in_force(state, now);
         let current = counted.current.saturating_add(cost.units());
-        // Compared as products, since only the answer is needed: previous * left / window <= limit - current.
+        // Compared as products, since only the answer is needed: previous * left / window <=
+        // limit - current.
         let fits = current <= self.limit
             && u128::from(counted.previous) * u128::from(left)
                 <= u128::from(self.limit - current) * u128::from(self.window_ns);
@@ -189,7 +196,8 @@ impl Counter for SlidingCounter {
         // A report may have been booked only in part.
         let earlier = if before.window == after.window { before.current } else { 0 };
         let booked = after.current.saturating_sub(earlier).min(charged.cost.units());
-        // A count knows nothing of instants within its window, so what remains is what would have been without it.
+        // A count knows nothing of instants within its window, so what remains is what would have
+        // been without it.
         let (previous, current) =
             (counted.previous.saturating_sub(booked), counted.current.saturating_sub(booked));
         match counted.window.checked_sub(after.window) {
@@ -226,7 +234,8 @@ impl Counter for SlidingCounter {
         counted.current == 0 && counted.previous == 0 && counted.window <= self.windows.of(now.as_nanos())
     }
 
-    /// With another window, what is used at `now` counts as used in the new window that `now` lies in.
+    /// With another window, what is used at `now` counts as used in the new window that `now` lies
+    /// in.
     fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State {
         // The bits depend on the window only, so another limit reads the same state.
         if self.window_ns == from.window_ns {

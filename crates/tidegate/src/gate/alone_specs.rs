@@ -9,8 +9,8 @@ use crate::table::{SpecId, SpecPin};
 /// Lists in which shares are found by their spec.
 const LISTS: usize = 64;
 
-/// Shares that were asked for, found by their spec without a lock. Nothing is taken out, so a share lends its algorithm as
-/// long as the gate is there.
+/// Shares that were asked for, found by their spec without a lock. Nothing is taken out, so a share
+/// lends its algorithm as long as the gate is there.
 #[derive(Debug)]
 pub(crate) struct AloneSpecs {
     lists: [OnceLock<Box<AloneSpec>>; LISTS],
@@ -30,7 +30,8 @@ impl Default for AloneSpecs {
 }
 
 impl AloneSpecs {
-    /// The most shares of a gate. For one more, a member that decides alone counts by the whole numbers.
+    /// The most shares of a gate. For one more, a member that decides alone counts by the whole
+    /// numbers.
     const MAX: usize = 1 << 14;
 
     /// Keeps the share with this pin; `false` if there are too many.
@@ -51,7 +52,8 @@ impl AloneSpecs {
                         self.kept.fetch_add(1, Ordering::Relaxed);
                         return true;
                     }
-                    // Another thread was first: it has put the same share here, or the list goes on behind it.
+                    // Another thread was first: it has put the same share here, or the list goes on
+                    // behind it.
                     Err(own) => share = own,
                 },
             }

@@ -82,9 +82,9 @@ pub enum GateError {
         /// The attributes its limits look at.
         attributes: usize,
     },
-    /// The table holds as many distinct sets of numbers as it can tell apart, or the run-time overrides of this namespace hold
-    /// their share of them. Those that no limit uses any more are reclaimed by
-    /// [`KeyTable::reclaim_spec_numbers`], so this usually passes within seconds.
+    /// The table holds as many distinct sets of numbers as it can tell apart, or the run-time
+    /// overrides of this namespace hold their share of them. Those that no limit uses any more are
+    /// reclaimed by [`KeyTable::reclaim_spec_numbers`], so this usually passes within seconds.
     #[error("limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has")]
     TooManySpecs {
         /// The limit.
@@ -92,7 +92,8 @@ pub enum GateError {
         /// Which bound was reached.
         why: String,
     },
-    /// A limit with `Consistency::Leased` whose algorithm, or that of an override, cannot be leased.
+    /// A limit with `Consistency::Leased` whose algorithm, or that of an override, cannot be
+    /// leased.
     #[error("limit \"{limit}\": {why}")]
     NotLeasable {
         /// The limit.
@@ -136,8 +137,8 @@ impl GateBuilder {
     pub const LIMITS_MAX: usize = 1024;
     /// The most distinct attributes the limits of a namespace look at.
     pub const ATTRIBUTES_MAX: usize = 256;
-    /// The seed of a table that was not given: placement is then the same in every process. Give a table with a
-    /// random seed wherever strangers choose keys.
+    /// The seed of a table that was not given: placement is then the same in every process. Give a
+    /// table with a random seed wherever strangers choose keys.
     const SEED: [u64; 4] = [0x7469_6465, 0x6761_7465, 0x6b65_7973, 0x7365_6564];
 
     pub(super) fn new(namespace: Arc<str>) -> Self {
@@ -166,47 +167,51 @@ impl GateBuilder {
         self
     }
 
-    /// Keeps the state of keys in `table`, which other gates may share. Without one, the gate makes its own with
-    /// [`TableConfig::BYTES_DEFAULT`] and a fixed seed.
+    /// Keeps the state of keys in `table`, which other gates may share. Without one, the gate makes
+    /// its own with [`TableConfig::BYTES_DEFAULT`] and a fixed seed.
     #[must_use]
     pub fn table(mut self, table: Arc<KeyTable>) -> Self {
         self.table = Some(table);
         self
     }
 
-    /// Leaves the limits with `Consistency::Exact` out of every decision: the caller asks a store about them, with
-    /// [`Gate::exact_limits`]. Without this call the gate decides them itself, as the only member there is.
+    /// Leaves the limits with `Consistency::Exact` out of every decision: the caller asks a store
+    /// about them, with [`Gate::exact_limits`]. Without this call the gate decides them itself, as
+    /// the only member there is.
     #[must_use]
     pub fn exact_in_store(mut self) -> Self {
         self.exact_elsewhere = true;
         self
     }
 
-    /// Leaves the limits with `Consistency::Leased` out of every decision: the caller holds leases of them, with
-    /// [`Gate::leased_limits`]. Without this call the gate decides them itself, as the only member there is.
+    /// Leaves the limits with `Consistency::Leased` out of every decision: the caller holds leases
+    /// of them, with [`Gate::leased_limits`]. Without this call the gate decides them itself, as
+    /// the only member there is.
     #[must_use]
     pub fn leased_elsewhere(mut self) -> Self {
         self.leased_elsewhere = true;
         self
     }
 
-    /// How many members divide the limits that [are divided](Limit::divided). Default 1, which 0 counts as.
+    /// How many members divide the limits that [are divided](Limit::divided). Default 1, which 0
+    /// counts as.
     #[must_use]
     pub fn members(mut self, members: u32) -> Self {
         self.members = members.max(1);
         self
     }
 
-    /// Counts the limit of that name under another name, as after it was renamed. Without this call it counts under its
-    /// own. Two limits of a namespace must not count under one name.
+    /// Counts the limit of that name under another name, as after it was renamed. Without this call
+    /// it counts under its own. Two limits of a namespace must not count under one name.
     #[must_use]
     pub fn counts_as(mut self, limit: impl Into<String>, name: impl Into<String>) -> Self {
         self.beside.identities.insert(limit.into(), name.into());
         self
     }
 
-    /// Adds an override set at run time to the limit of that name, valid before `until`; [`Timestamp::MAX`] never comes. It
-    /// wins over every override of the limit itself, however many attributes they name.
+    /// Adds an override set at run time to the limit of that name, valid before `until`;
+    /// [`Timestamp::MAX`] never comes. It wins over every override of the limit itself, however
+    /// many attributes they name.
     #[must_use]
     pub fn override_at_run_time(
         mut self,
@@ -294,7 +299,8 @@ const LEDGER: &[u8] = b"\0ledger";
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) limit: Limit,
-    /// Its algorithm with the numbers it is decided by, which are a part of the limit's where it is divided.
+    /// Its algorithm with the numbers it is decided by, which are a part of the limit's where it is
+    /// divided.
     algorithm: Algorithm,
     conditions: Box<[(u16, Matcher)]>,
     pub(crate) scope: Scope,
@@ -305,8 +311,9 @@ pub(crate) struct Compiled {
     /// The name it counts under: its own, or the one it had when it was first counted.
     pub(crate) counts_as: Box<str>,
     ledger_identity: Box<[u8]>,
-    /// Whether any key of this limit was ever blocked; until then nobody looks for blocks. Shared with the same limit of
-    /// other gates over the table, so that a block outlives a reload, also one that is set while it happens.
+    /// Whether any key of this limit was ever blocked; until then nobody looks for blocks. Shared
+    /// with the same limit of other gates over the table, so that a block outlives a reload, also
+    /// one that is set while it happens.
     pub(crate) has_blocks: Arc<AtomicBool>,
     /// Whether the caller decides it.
     pub(crate) is_elsewhere: bool,
@@ -454,8 +461,9 @@ fn check_limit(limit: &Limit) -> Result<(), GateError> {
     limit.overrides.iter().try_for_each(|one| limit.check_override(one))
 }
 
-/// What makes two limits of a namespace the same one across a reload and on every member: the name it counts under, key
-/// attributes, algorithm, civil unit. Numbers are not part of it, nor is the zone of a calendar, whose usage is kept.
+/// What makes two limits of a namespace the same one across a reload and on every member: the name
+/// it counts under, key attributes, algorithm, civil unit. Numbers are not part of it, nor is the
+/// zone of a calendar, whose usage is kept.
 pub(super) fn identity_bytes(counts_as: &str, limit: &Limit) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     let mut write = |text: &str| {
@@ -487,8 +495,9 @@ fn identity(namespace: &str, identity_bytes: &[u8], table: &KeyTable) -> u64 {
 
 /// The overrides of a limit, found by the values they name.
 ///
-/// Overrides that name the same attributes share a map from the hash of the values. Those set at run time are looked at
-/// before those of the policy, and of either the groups with more attributes first.
+/// Overrides that name the same attributes share a map from the hash of the values. Those set at
+/// run time are looked at before those of the policy, and of either the groups with more attributes
+/// first.
 #[derive(Debug)]
 struct Overrides {
     groups: Box<[OverrideGroup]>,
@@ -518,8 +527,8 @@ struct OverrideGroup {
     by_values: HashMap<u64, usize, ahash::RandomState>,
 }
 
-/// What the groups are told apart and sorted by: those of the policy after those set at run time, then the parts of the
-/// key that are named.
+/// What the groups are told apart and sorted by: those of the policy after those set at run time,
+/// then the parts of the key that are named.
 #[derive(Debug, PartialEq, Eq)]
 struct GroupName {
     is_policy: bool,

@@ -1,9 +1,9 @@
 //! Limits that arrive with the request: whoever asks says what the limit is.
 //!
-//! `CL.THROTTLE`, Envoy's limit override and descriptor files are of this kind. The numbers of such a limit are not part
-//! of its counter's identity: a counter is a namespace, the kind of the limit with its window, and a key, and what is
-//! used stays used when other numbers come. Of a bucket the instant is kept at which it is full again, as redis-cell
-//! does; of a window the count.
+//! `CL.THROTTLE`, Envoy's limit override and descriptor files are of this kind. The numbers of such
+//! a limit are not part of its counter's identity: a counter is a namespace, the kind of the limit
+//! with its window, and a key, and what is used stays used when other numbers come. Of a bucket the
+//! instant is kept at which it is full again, as redis-cell does; of a window the count.
 
 use core::hash::Hasher;
 use core::time::Duration;
@@ -23,11 +23,13 @@ use crate::time::Timestamp;
 /// A limit that arrives with a request, and what the request weighs under it.
 #[derive(Clone, Debug)]
 pub struct CarriedLimit<'a> {
-    /// What makes its counter its own, besides the namespace, the algorithm and the window: parts of any bytes, in order.
+    /// What makes its counter its own, besides the namespace, the algorithm and the window: parts
+    /// of any bytes, in order.
     pub key: Cow<'a, [&'a [u8]]>,
     /// How it counts. Not [`Algorithm::Concurrency`], whose permits nobody would give back.
     pub algorithm: Cow<'a, Algorithm>,
-    /// What the request weighs in units; 0 only looks, and is admitted unless more is used than the limit.
+    /// What the request weighs in units; 0 only looks, and is admitted unless more is used than the
+    /// limit.
     pub cost: u64,
 }
 
@@ -39,8 +41,8 @@ pub enum Charging {
     AllOrNone,
     /// Each by itself; one that refuses is not charged.
     Each,
-    /// Each by itself, and one that refuses is charged all the same, as for work already done: the debt this leaves is bounded
-    /// by [`crate::algorithm::REPORT_DEBT_LIMITS`].
+    /// Each by itself, and one that refuses is charged all the same, as for work already done: the
+    /// debt this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`].
     Always,
 }
 
@@ -87,7 +89,8 @@ pub enum CarryError {
 }
 
 impl CarriedLimit<'_> {
-    /// What makes two carried limits of one key the same counter, as bytes that no limit of a policy has.
+    /// What makes two carried limits of one key the same counter, as bytes that no limit of a
+    /// policy has.
     pub fn identity(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(40);
         // Where a limit of a policy has the length of its name.

@@ -38,8 +38,8 @@ pub(crate) enum ChargeKind {
     ShadowRefused,
 }
 
-/// What a charge to a ring or to permits needs to be taken back. Kept apart from [`Charge`], which most limits need
-/// alone, so that a permit stays small.
+/// What a charge to a ring or to permits needs to be taken back. Kept apart from [`Charge`], which
+/// most limits need alone, so that a permit stays small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beside {
     Ring { ring: RingHandle, charge: RingCharge, is_new: bool },
@@ -68,7 +68,8 @@ impl Charge {
     }
 }
 
-/// Calls `$body` with `$counter` bound to the word algorithm in `$algorithm`, or evaluates `$otherwise`.
+/// Calls `$body` with `$counter` bound to the word algorithm in `$algorithm`, or evaluates
+/// `$otherwise`.
 macro_rules! with_counter {
     ($algorithm:expr, $counter:ident => $body:expr, $otherwise:expr) => {
         match $algorithm {
@@ -82,14 +83,15 @@ macro_rules! with_counter {
 }
 
 impl Gate {
-    /// Takes back every charge of a permit, last one first, as if the request had never come. The permit may be of
-    /// another gate over the same table.
+    /// Takes back every charge of a permit, last one first, as if the request had never come. The
+    /// permit may be of another gate over the same table.
     pub fn take_back(&self, permit: Permit, now: Timestamp) {
         permit.take_back(&self.table, now);
     }
 }
 
-/// What needs no gate: a charge is brought to its end also when the limit it was made under is gone.
+/// What needs no gate: a charge is brought to its end also when the limit it was made under is
+/// gone.
 impl KeyTable {
     /// Reads the counter of a probe and decides by it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
@@ -135,7 +137,8 @@ impl KeyTable {
         }
     }
 
-    /// Units left at `now` of the counter of a probe that has been looked at; none while its key is blocked.
+    /// Units left at `now` of the counter of a probe that has been looked at; none while its key is
+    /// blocked.
     pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
         match probe.answer {
             Answer::Blocked { .. } | Answer::Lacks { .. } => 0,
@@ -143,7 +146,8 @@ impl KeyTable {
         }
     }
 
-    /// When nothing is used any more of the counter of a probe that has been looked at, and no block of its key lasts.
+    /// When nothing is used any more of the counter of a probe that has been looked at, and no
+    /// block of its key lasts.
     pub(super) fn reset_at(&self, probe: &Probe<'_>, now: Timestamp) -> Timestamp {
         let reset_at = reset_at(self, probe.algorithm, self.state(probe, now), now);
         match probe.answer {
@@ -152,8 +156,8 @@ impl KeyTable {
         }
     }
 
-    /// How long a caller waits before its first retry of a request that this probe of a concurrency limit refused;
-    /// `None` for other algorithms.
+    /// How long a caller waits before its first retry of a request that this probe of a concurrency
+    /// limit refused; `None` for other algorithms.
     pub(super) fn retry_hint(&self, probe: &Probe<'_>, now: Timestamp) -> Option<Duration> {
         let (Algorithm::Concurrency(concurrency), Answer::Wait { .. }) = (probe.algorithm, probe.answer)
         else {
@@ -224,8 +228,9 @@ impl KeyTable {
         if number == probe.spec.number() {
             return probe.entry.state();
         }
-        // The numbers have changed since the state was written: what is used stays used. A number that was freed since the
-        // word was read is in no word any more, so whatever is decided here fails when it is written, and is decided anew.
+        // The numbers have changed since the state was written: what is used stays used. A number
+        // that was freed since the word was read is in no word any more, so whatever is decided
+        // here fails when it is written, and is decided anew.
         let found = self.specs.get(number);
         let from = found.as_ref().and_then(|found| found.spec());
         from.map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
@@ -301,7 +306,8 @@ impl KeyTable {
         }
     }
 
-    /// Looks again after a handle turned out stale. A word that still holds it counts as empty, to be overwritten.
+    /// Looks again after a handle turned out stale. A word that still holds it counts as empty, to
+    /// be overwritten.
     fn look_past(&self, probe: &mut Probe<'_>) {
         let seen = probe.entry;
         probe.entry = self.look(probe.key);
@@ -311,7 +317,8 @@ impl KeyTable {
         }
     }
 
-    /// The handle of what stands behind a probe's key, made and entered into the table if there is none.
+    /// The handle of what stands behind a probe's key, made and entered into the table if there is
+    /// none.
     fn backing<H: Copy>(
         &self,
         probe: &mut Probe<'_>,
@@ -355,7 +362,8 @@ impl KeyTable {
         }
     }
 
-    /// Charges a probe whether or not there is room; the state that leaves. Work that is already done holds no permit.
+    /// Charges a probe whether or not there is room; the state that leaves. Work that is already
+    /// done holds no permit.
     pub(super) fn charge_firmly(
         &self,
         probe: &mut Probe<'_>,
@@ -380,8 +388,8 @@ impl KeyTable {
         }
     }
 
-    /// Brings the word of a key back to what `earlier` makes of it; `None` leaves it. A key that has gone has drained, and
-    /// with it whatever is to be given back.
+    /// Brings the word of a key back to what `earlier` makes of it; `None` leaves it. A key that
+    /// has gone has drained, and with it whatever is to be given back.
     fn restore(
         &self,
         key: KeyHash,
@@ -457,7 +465,8 @@ impl KeyTable {
     }
 }
 
-/// When to look again for room among rings and permits: nobody knows which of them is given back first.
+/// When to look again for room among rings and permits: nobody knows which of them is given back
+/// first.
 fn room_again(now: Timestamp) -> Timestamp {
     now.saturating_add(core::time::Duration::from_secs(1))
 }
@@ -509,8 +518,8 @@ impl Beside {
 }
 
 impl Charge {
-    /// Takes this charge of `cost` back, unless it stands beside the table. A charge whose spec was freed since is left to
-    /// drain: nobody can say any more how much of it is left.
+    /// Takes this charge of `cost` back, unless it stands beside the table. A charge whose spec was
+    /// freed since is left to drain: nobody can say any more how much of it is left.
     pub(super) fn take_back(&self, table: &KeyTable, cost: Cost, now: Timestamp) {
         if self.kind != ChargeKind::Word {
             return;
@@ -522,8 +531,8 @@ impl Charge {
             if number == self.spec.number() {
                 return with_counter!(algorithm, counter => Some(counter.undo(state, &charged, now)), None);
             }
-            // Under new numbers the states mean something else: what has not yet drained of the charge under its own is
-            // given back in units.
+            // Under new numbers the states mean something else: what has not yet drained of the
+            // charge under its own is given back in units.
             let found = table.specs.get(number)?;
             let Some(Spec::Algorithm(newer)) = found.spec() else { return None };
             let left = self.left_under(algorithm, newer, cost, now)?;
@@ -531,8 +540,8 @@ impl Charge {
         });
     }
 
-    /// What is still there at `now` of this charge of `cost`, made under `algorithm`, after the numbers have changed to
-    /// those of `newer`.
+    /// What is still there at `now` of this charge of `cost`, made under `algorithm`, after the
+    /// numbers have changed to those of `newer`.
     fn left_under(
         &self,
         algorithm: &Algorithm,
@@ -548,7 +557,8 @@ impl Charge {
         Cost::new(left.min(cost.units()).min(carried))
     }
 
-    /// Brings this charge of `charged` units to what the request truly cost, by the numbers its key has now.
+    /// Brings this charge of `charged` units to what the request truly cost, by the numbers its key
+    /// has now.
     pub(super) fn settle(&self, table: &KeyTable, charged: Cost, true_units: u64, now: Timestamp) {
         if matches!(self.kind, ChargeKind::ShadowRefused | ChargeKind::Uncounted) {
             return;
@@ -570,8 +580,9 @@ impl Charge {
         }
     }
 
-    /// The spec by which the key counts now: the numbers may have changed since the charge, and booking under the old ones
-    /// would bring those back. `None` if the key has drained and the spec of the charge was freed.
+    /// The spec by which the key counts now: the numbers may have changed since the charge, and
+    /// booking under the old ones would bring those back. `None` if the key has drained and the
+    /// spec of the charge was freed.
     fn pin_now(&self, table: &KeyTable) -> Option<SpecPin> {
         loop {
             match table.look(self.key).spec() {

@@ -26,8 +26,8 @@ use crate::time::Timestamp;
 pub enum Decision<'a> {
     /// The request may go ahead.
     Admit(Permit),
-    /// It may not, and this is why. Boxed: a decision is moved on every request, and a refusal is three times as
-    /// large as a permit.
+    /// It may not, and this is why. Boxed: a decision is moved on every request, and a refusal is
+    /// three times as large as a permit.
     Refuse(Box<Refusal<'a>>),
 }
 
@@ -128,7 +128,8 @@ pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
 impl Gate {
     /// Charges `cost` to every limit that matches, or to none.
     ///
-    /// The answer is the same for any order of the limits. `now` may step back or ahead; see [`Algorithm`].
+    /// The answer is the same for any order of the limits. `now` may step back or ahead; see
+    /// [`Algorithm`].
     #[inline]
     pub fn check<'a>(
         &'a self,
@@ -144,13 +145,15 @@ impl Gate {
         let mut probes = Probes::new();
         self.locate(&values, now, &mut probes);
         if probes.len() > 1 {
-            // Where the counters are is known before the first is looked at, so waiting for memory overlaps.
+            // Where the counters are is known before the first is looked at, so waiting for memory
+            // overlaps.
             self.touch(probes.iter().map(|probe| probe.key));
         }
         self.decide(&mut probes, &values, cost, now)
     }
 
-    /// Decides where there is only one limit: what the probe says stays in registers until something refuses.
+    /// Decides where there is only one limit: what the probe says stays in registers until
+    /// something refuses.
     #[inline]
     fn check_only<'a>(
         &'a self,
@@ -180,9 +183,9 @@ impl Gate {
 
     /// Decides up to [`Gate::BATCH`] requests at a time, in order, each as [`Gate::check`] would.
     ///
-    /// The counters of all of them are located before the first is decided, so that waiting for memory overlaps:
-    /// with a million keys a batch of 16 costs half as much for each request. `decided` gets the position of the
-    /// request and its decision.
+    /// The counters of all of them are located before the first is decided, so that waiting for
+    /// memory overlaps: with a million keys a batch of 16 costs half as much for each request.
+    /// `decided` gets the position of the request and its decision.
     pub fn check_batch<'a>(
         &'a self,
         requests: &[(Attributes<'a>, Cost)],
@@ -220,11 +223,13 @@ impl Gate {
         }
     }
 
-    /// The counter of one limit that a request with these values falls on, unless the limit does not apply to it.
+    /// The counter of one limit that a request with these values falls on, unless the limit does
+    /// not apply to it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
-        // No store is asked about a key that is not whole, so a request that lacks a part of it is refused here.
+        // No store is asked about a key that is not whole, so a request that lacks a part of it is
+        // refused here.
         if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
             return None;
         }
@@ -247,7 +252,8 @@ impl Gate {
         for probe in probes.iter_mut() {
             self.assess(probe, cost, now);
         }
-        // The usual request meets one limit; its permit is built where it is returned, not moved there.
+        // The usual request meets one limit; its permit is built where it is returned, not moved
+        // there.
         if let [probe] = probes.as_mut_slice()
             && let Some(charge) = self.charge_only(probe, cost, now)
         {
@@ -284,7 +290,8 @@ impl Gate {
         Decision::Refuse(self.refuse(probes, values, now))
     }
 
-    /// Charges all probes and says so, or takes back what it charged; then the probes say which limit refused.
+    /// Charges all probes and says so, or takes back what it charged; then the probes say which
+    /// limit refused.
     #[inline]
     pub(super) fn charge_all(
         &self,
@@ -319,7 +326,8 @@ impl Gate {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return;
         }
-        // Relaxed: whoever blocked a key before this request was made is ordered before it by the caller.
+        // Relaxed: whoever blocked a key before this request was made is ordered before it by the
+        // caller.
         if self.limit_of(probe).has_blocks.load(Ordering::Relaxed)
             && let Some(until) = self.blocked_until(probe.key, now)
         {
@@ -342,7 +350,8 @@ impl Gate {
         Box::new(self.explain_refusal(probes, values, now))
     }
 
-    /// Blocks the keys that exceeded a limit which blocks for that, and counts requests that met a full table.
+    /// Blocks the keys that exceeded a limit which blocks for that, and counts requests that met a
+    /// full table.
     pub(super) fn block_exceeded(&self, probes: &mut Probes<'_>, now: Timestamp) {
         for probe in probes.iter_mut() {
             let limit = self.limit_of(probe);
@@ -372,7 +381,8 @@ impl Gate {
         let mut refusing: SmallVec<[(Retry, Option<Duration>, &Probe<'a>); 3]> = SmallVec::new();
         for probe in probes {
             if probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce {
-                // A permit that is expected back soon binds for less long than a window that ends later.
+                // A permit that is expected back soon binds for less long than a window that ends
+                // later.
                 let hint = self.table.retry_hint(probe, now);
                 let binds = hint.map_or(retry_of(probe, now), |hint| Retry::At(now.saturating_add(hint)));
                 refusing.push((binds, hint, probe));
@@ -427,8 +437,8 @@ impl Gate {
         present
     }
 
-    /// Charges one limit, deciding anew if its counter has changed since it was looked at. When it then refuses, the
-    /// probe says why.
+    /// Charges one limit, deciding anew if its counter has changed since it was looked at. When it
+    /// then refuses, the probe says why.
     #[inline]
     fn commit(
         &self,
@@ -458,7 +468,8 @@ impl Gate {
         (until > now).then_some(until)
     }
 
-    /// Blocks a key until an instant, or until later if it already is; an instant that has passed lifts the block.
+    /// Blocks a key until an instant, or until later if it already is; an instant that has passed
+    /// lifts the block.
     pub(super) fn block_key(
         &self,
         limit: &Compiled,
@@ -475,7 +486,8 @@ impl Gate {
             }
             match self.table.write(key, entry, spec, State::from_bits(until.as_nanos()), now) {
                 Ok(_) => {
-                    // Relaxed: ordered with later requests by whatever orders those after this answer.
+                    // Relaxed: ordered with later requests by whatever orders those after this
+                    // answer.
                     limit.has_blocks.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
@@ -486,7 +498,8 @@ impl Gate {
     }
 }
 
-/// When to come back after this answer. When a permit comes back nobody knows, so a caller without one backs off.
+/// When to come back after this answer. When a permit comes back nobody knows, so a caller without
+/// one backs off.
 pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
     match probe.answer {
         Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,

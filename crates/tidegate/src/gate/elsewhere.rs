@@ -1,5 +1,5 @@
-//! Limits that somebody else decides or remembers: what a caller that asks a store needs to know of them, and deciding
-//! them here all the same while the store is away.
+//! Limits that somebody else decides or remembers: what a caller that asks a store needs to know of
+//! them, and deciding them here all the same while the store is away.
 
 use core::time::Duration;
 
@@ -28,8 +28,8 @@ pub struct ExactLimit<'a> {
     pub name: &'a str,
     /// Its algorithm, with the numbers for this key.
     pub algorithm: &'a Algorithm,
-    /// What makes it the same limit on every member and across reloads, as bytes: the name it counts under, the attributes
-    /// of its key, its algorithm; not its numbers.
+    /// What makes it the same limit on every member and across reloads, as bytes: the name it
+    /// counts under, the attributes of its key, its algorithm; not its numbers.
     pub identity: &'a [u8],
     /// The values of its key as bytes that no other tuple of values gives.
     pub key: KeyBytes,
@@ -47,7 +47,8 @@ pub struct ExactLimit<'a> {
     pub place: CounterPlace,
     /// Whether the store has a ledger of the key instead of a counter, because the limit is leased.
     pub is_leased: bool,
-    /// Of a leased limit the first instant at which its key is no longer blocked here, if it is; others are blocked in the store.
+    /// Of a leased limit the first instant at which its key is no longer blocked here, if it is;
+    /// others are blocked in the store.
     pub blocked_until: Option<Timestamp>,
 }
 
@@ -76,7 +77,8 @@ pub struct LocalLimit<'a> {
     pub identity: &'a [u8],
     /// As [`ExactLimit::key`].
     pub key: KeyBytes,
-    /// The attributes of its key with their values as the request has them; those it lacks are left out.
+    /// The attributes of its key with their values as the request has them; those it lacks are left
+    /// out.
     pub attributes: Vec<(&'a str, &'a str)>,
 }
 
@@ -97,7 +99,8 @@ impl KeyTable {
 }
 
 impl Gate {
-    /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store about them.
+    /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store
+    /// about them.
     #[inline]
     pub fn exact_limits<'a>(
         &'a self,
@@ -111,7 +114,8 @@ impl Gate {
         }
     }
 
-    /// The limits of a request of which a store knows something: those it decides, and those it lends.
+    /// The limits of a request of which a store knows something: those it decides, and those it
+    /// lends.
     pub fn remote_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -155,8 +159,8 @@ impl Gate {
             .collect()
     }
 
-    /// The limits that match a request and are decided here, by this member's own table or by its leases: all of them, or the one
-    /// called `limit`.
+    /// The limits that match a request and are decided here, by this member's own table or by its
+    /// leases: all of them, or the one called `limit`.
     pub fn local_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -190,8 +194,9 @@ impl Gate {
             .collect()
     }
 
-    /// Blocks a key again that was blocked before a restart: that of these attributes under the limit with this
-    /// [identity](LocalLimit::identity). `Ok(false)` if there is no such limit any more.
+    /// Blocks a key again that was blocked before a restart: that of these attributes under the
+    /// limit with this [identity](LocalLimit::identity). `Ok(false)` if there is no such limit any
+    /// more.
     pub fn restore_block<'a>(
         &'a self,
         identity: &[u8],
@@ -209,8 +214,8 @@ impl Gate {
         Ok(true)
     }
 
-    /// Where this gate's table counts a key while this member decides alone, by its [share](Algorithm::alone) of the limit. As it
-    /// was where no more specs can be told apart.
+    /// Where this gate's table counts a key while this member decides alone, by its
+    /// [share](Algorithm::alone) of the limit. As it was where no more specs can be told apart.
     #[must_use]
     pub fn alone(&self, place: CounterPlace, holders: u32, members: u32) -> CounterPlace {
         let Some(whole) = self.algorithm_at(&place) else { return place };
@@ -224,8 +229,8 @@ impl Gate {
         if self.alone_specs.keep(pin) { CounterPlace { spec, ..place } } else { place }
     }
 
-    /// Decides limits that a store should have decided, in this gate's own table and by the numbers of these places: charges
-    /// all of them or none, and then says which refuse.
+    /// Decides limits that a store should have decided, in this gate's own table and by the numbers
+    /// of these places: charges all of them or none, and then says which refuse.
     pub fn check_located(
         &self,
         places: &[CounterPlace],
@@ -266,8 +271,8 @@ impl Gate {
         probes.iter_mut().map(level).collect()
     }
 
-    /// Charges limits that a store should have charged whether or not there is room, as [`Gate::report`]; what they have
-    /// left then.
+    /// Charges limits that a store should have charged whether or not there is room, as
+    /// [`Gate::report`]; what they have left then.
     pub fn report_located(
         &self,
         places: &[CounterPlace],

@@ -1,8 +1,9 @@
 //! Explaining: what each limit of a namespace is to a request, and why.
 //!
-//! Whether a limit applies, which counter it falls on, which numbers count and what it would answer are found by the
-//! very steps that [`Gate::check`] takes, so that an explanation cannot say something else than a decision does. Nothing
-//! is written. What it cannot foresee is a table without room for a key that it does not hold yet.
+//! Whether a limit applies, which counter it falls on, which numbers count and what it would answer
+//! are found by the very steps that [`Gate::check`] takes, so that an explanation cannot say
+//! something else than a decision does. Nothing is written. What it cannot foresee is a table
+//! without room for a key that it does not hold yet.
 
 use core::time::Duration;
 
@@ -33,7 +34,8 @@ pub struct Explanation {
 /// Whether a limit applies to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It does not: the request is none that it speaks of. The first of its conditions that does not hold.
+    /// It does not: the request is none that it speaks of. The first of its conditions that does
+    /// not hold.
     Unmatched {
         /// The attribute that the condition looks at.
         attribute: String,
@@ -60,8 +62,9 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Counting {
-    /// The attributes that name the counter, each with its value as it is counted: of an IPv6 address the network. `None`
-    /// where the request lacks it and the limit groups all such requests. Empty for one counter for all.
+    /// The attributes that name the counter, each with its value as it is counted: of an IPv6
+    /// address the network. `None` where the request lacks it and the limit groups all such
+    /// requests. Empty for one counter for all.
     pub key: Vec<(String, Option<String>)>,
     /// The algorithm with the numbers that count for this key.
     pub algorithm: Algorithm,
@@ -71,8 +74,8 @@ pub struct Counting {
     pub blocks_for: Option<Duration>,
     /// Where it is decided.
     pub decided_by: DecidedBy,
-    /// What the counter holds and the limit would say. `None` where a store decides and was not asked, or did not answer
-    /// and the limit then lets everything pass uncounted.
+    /// What the counter holds and the limit would say. `None` where a store decides and was not
+    /// asked, or did not answer and the limit then lets everything pass uncounted.
     pub level: Option<Level>,
 }
 
@@ -116,7 +119,8 @@ pub struct Level {
     pub used: u64,
     /// Units left, rounded down; 0 when in debt, and while the key is blocked.
     pub remaining: u64,
-    /// When nothing is used any more and no block lasts, if nothing else is charged; `now` if nothing is.
+    /// When nothing is used any more and no block lasts, if nothing else is charged; `now` if
+    /// nothing is.
     pub reset_at: Timestamp,
     /// What it would say to the request now.
     pub outlook: Outlook,
@@ -160,8 +164,9 @@ impl Explanation {
 impl Gate {
     /// What each limit is to a request of this cost, in the order of the policy, changing nothing.
     ///
-    /// [`Gate::check`] would admit the request if and only if no explanation [refuses](Explanation::refuses). Where a store
-    /// decides a limit, its level is left for whoever asks the store.
+    /// [`Gate::check`] would admit the request if and only if no explanation
+    /// [refuses](Explanation::refuses). Where a store decides a limit, its level is left for
+    /// whoever asks the store.
     pub fn explain<'a>(
         &self,
         attributes: impl Into<Attributes<'a>>,

@@ -19,7 +19,8 @@ use crate::time::Timestamp;
 
 /// A limit of a request that is spent from a lease.
 ///
-/// Made for every request, so it holds nothing that takes an allocation; [`Gate::store_name`] says the rest.
+/// Made for every request, so it holds nothing that takes an allocation; [`Gate::store_name`] says
+/// the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeasedLimit<'a> {
@@ -43,7 +44,8 @@ pub struct LeasedLimit<'a> {
 }
 
 impl LeasedLimit<'_> {
-    /// The key as a seeded fingerprint: two keys, also of different limits, have the same one as seldom as chance has it.
+    /// The key as a seeded fingerprint: two keys, also of different limits, have the same one as
+    /// seldom as chance has it.
     pub const fn key(&self) -> u64 {
         self.place.key.0
     }
@@ -119,7 +121,8 @@ impl Gate {
         if is_watched { self.blocked_until(key, now) } else { None }
     }
 
-    /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in a store.
+    /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in
+    /// a store.
     pub fn store_name<'a>(
         &'a self,
         limit: &LeasedLimit<'_>,
@@ -135,7 +138,8 @@ impl Gate {
         }
     }
 
-    /// Refuses the key of a leased limit until an instant; `false` if there is no room to remember it.
+    /// Refuses the key of a leased limit until an instant; `false` if there is no room to remember
+    /// it.
     pub fn block_leased(&self, limit: &LeasedLimit<'_>, until: Timestamp, now: Timestamp) -> bool {
         self.block_key(&self.limits[usize::from(limit.index)], limit.place.key, until, now).is_ok()
     }

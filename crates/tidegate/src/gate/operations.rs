@@ -48,10 +48,12 @@ impl Gate {
         Permit::new(Cost::ONE, now)
     }
 
-    /// Charges `cost` to every limit that matches whether or not there is room, as for work already done.
+    /// Charges `cost` to every limit that matches whether or not there is room, as for work already
+    /// done.
     ///
-    /// The debt this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`]. Concurrency limits are left alone.
-    /// Limits for which the table has no room are not charged, and the first such is the error.
+    /// The debt this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`]. Concurrency
+    /// limits are left alone. Limits for which the table has no room are not charged, and the first
+    /// such is the error.
     pub fn report<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -94,8 +96,8 @@ impl Gate {
         }
     }
 
-    /// Forgets what is used, and lifts blocks, for the counters of a request: of all limits that match, or of the one
-    /// called `limit`. The number of counters forgotten.
+    /// Forgets what is used, and lifts blocks, for the counters of a request: of all limits that
+    /// match, or of the one called `limit`. The number of counters forgotten.
     pub fn reset<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -118,8 +120,9 @@ impl Gate {
         forgotten
     }
 
-    /// Refuses the key of a request under one limit until an instant, with reason `blocked`; an instant that has
-    /// passed lifts the block. `Ok(false)` if there is no such limit or it does not apply to the request.
+    /// Refuses the key of a request under one limit until an instant, with reason `blocked`; an
+    /// instant that has passed lifts the block. `Ok(false)` if there is no such limit or it does
+    /// not apply to the request.
     pub fn block<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,

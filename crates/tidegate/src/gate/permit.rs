@@ -14,8 +14,9 @@ use crate::time::Timestamp;
 
 /// The charges of an admitted request.
 ///
-/// Dropping it gives back what is only lent: the permits of concurrency limits. What was spent of rates and quotas
-/// stays spent, unless the permit is handed to [`Gate::take_back`] or [`Gate::settle`].
+/// Dropping it gives back what is only lent: the permits of concurrency limits. What was spent of
+/// rates and quotas stays spent, unless the permit is handed to [`Gate::take_back`] or
+/// [`Gate::settle`].
 #[derive(Debug)]
 #[must_use = "dropping a permit gives back its place under concurrency limits"]
 pub struct Permit {
@@ -23,10 +24,11 @@ pub struct Permit {
     cost: Cost,
     /// One for each limit that matched, in the order of the policy.
     charges: SmallVec<[Charge; 3]>,
-    /// What the charges to rings and permits need besides, in the same order; boxed, because a permit is moved on
-    /// every admission and most have none.
+    /// What the charges to rings and permits need besides, in the same order; boxed, because a
+    /// permit is moved on every admission and most have none.
     beside: Option<Box<SmallVec<[Beside; 1]>>>,
-    /// Set only while a permit of a concurrency limit is held, so that other requests share nothing with each other.
+    /// Set only while a permit of a concurrency limit is held, so that other requests share nothing
+    /// with each other.
     lender: Option<Arc<KeyTable>>,
 }
 
@@ -113,9 +115,9 @@ impl Permit {
         }
     }
 
-    /// Takes back every charge, last one first, as if the request had never come. `table` is the one of the gate that
-    /// gave the permit; the gate itself and its limits may be gone, and their numbers may have changed: then what has not
-    /// drained is given back.
+    /// Takes back every charge, last one first, as if the request had never come. `table` is the
+    /// one of the gate that gave the permit; the gate itself and its limits may be gone, and their
+    /// numbers may have changed: then what has not drained is given back.
     pub fn take_back(mut self, table: &KeyTable, now: Timestamp) {
         self.take_back_from(table, now);
     }
@@ -131,11 +133,13 @@ impl Permit {
         }
     }
 
-    /// Brings the charges to what the request truly cost: gives back what was charged too much, or charges the rest
-    /// whether or not there is room. Permits of concurrency limits are given back in any case.
+    /// Brings the charges to what the request truly cost: gives back what was charged too much, or
+    /// charges the rest whether or not there is room. Permits of concurrency limits are given back
+    /// in any case.
     ///
-    /// `table` is the one of the gate that gave the permit; the gate itself and its limits may be gone. Where the numbers
-    /// have changed since, the counter is brought up to date by the new ones.
+    /// `table` is the one of the gate that gave the permit; the gate itself and its limits may be
+    /// gone. Where the numbers have changed since, the counter is brought up to date by the new
+    /// ones.
     pub fn settle(self, table: &KeyTable, true_units: u64, now: Timestamp) {
         for charge in &self.charges {
             charge.settle(table, self.cost, true_units, now);
@@ -168,10 +172,11 @@ impl Drop for Permit {
 }
 
 impl Gate {
-    /// What the limits charged by `permit` had left when it was admitted, in the order of the policy.
+    /// What the limits charged by `permit` had left when it was admitted, in the order of the
+    /// policy.
     ///
-    /// `permit` must come from this gate; of another gate's permit, also of an earlier gate of the same namespace, the names
-    /// are wrong and zones are left out, never the numbers' meaning.
+    /// `permit` must come from this gate; of another gate's permit, also of an earlier gate of the
+    /// same namespace, the names are wrong and zones are left out, never the numbers' meaning.
     pub fn statuses<'a>(&'a self, permit: &'a Permit) -> impl Iterator<Item = LimitStatus<'a>> {
         permit.charges.iter().filter_map(|charge| {
             let limit = self.limits.get(usize::from(charge.limit))?;

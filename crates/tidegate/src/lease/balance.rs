@@ -1,8 +1,9 @@
-//! What is used of a key as far as one member knows: the ledger's balance at its last answer, and what the member has admitted
-//! since.
+//! What is used of a key as far as one member knows: the ledger's balance at its last answer, and
+//! what the member has admitted since.
 //!
-//! Refusals and header fields are made of it. For a caller that uses one member it is exact; of what other members have admitted
-//! meanwhile it knows nothing, so it is at most one lease period old.
+//! Refusals and header fields are made of it. For a caller that uses one member it is exact; of
+//! what other members have admitted meanwhile it knows nothing, so it is at most one lease period
+//! old.
 
 use core::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::time::Timestamp;
 /// What is used of a key, with the tokens in this member's hand counted as unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Balance {
-    /// When nothing is used any more if nothing else is charged: of a bucket when it is full, of a window its end.
+    /// When nothing is used any more if nothing else is charged: of a bucket when it is full, of a
+    /// window its end.
     reset_at: Timestamp,
     /// Of a window, the units used in it.
     used: u64,
@@ -68,7 +70,8 @@ impl Balance {
         }
     }
 
-    /// The first instant at which there is room for `units` if nothing else is charged; at the earliest `now`.
+    /// The first instant at which there is room for `units` if nothing else is charged; at the
+    /// earliest `now`.
     pub(super) fn room_at(&self, terms: &Terms, units: u64, now: Timestamp) -> Timestamp {
         match &terms.kind {
             Kind::Bucket(refill) => {
@@ -81,8 +84,8 @@ impl Balance {
         }
     }
 
-    /// Units left of `algorithm` at `now`, rounded down; of a bucket a unit counts when seven eighths of it are there, as the answer took
-    /// its time.
+    /// Units left of `algorithm` at `now`, rounded down; of a bucket a unit counts when seven
+    /// eighths of it are there, as the answer took its time.
     pub fn remaining(&self, algorithm: &Algorithm, now: Timestamp) -> u64 {
         let used = match algorithm {
             _ if now >= self.reset_at => 0,

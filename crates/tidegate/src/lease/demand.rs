@@ -1,4 +1,5 @@
-//! How much is asked for: units a second, each counting half as much with every second that has passed.
+//! How much is asked for: units a second, each counting half as much with every second that has
+//! passed.
 
 use core::time::Duration;
 
@@ -6,11 +7,13 @@ use crate::time::Timestamp;
 
 /// An average of what is asked for, in integers so that it is the same everywhere.
 ///
-/// The half-life is 2^30 nanoseconds, 1.07 s. Within one of them the decay is a parabola that has the true curve's slope at
-/// its beginning and meets it at its end; it lies above it by less than half a percent.
+/// The half-life is 2^30 nanoseconds, 1.07 s. Within one of them the decay is a parabola that has
+/// the true curve's slope at its beginning and meets it at its end; it lies above it by less than
+/// half a percent.
 ///
-/// A stream that has only just begun is measured against the time since it began, once it has had a few requests: otherwise
-/// seconds would pass until the average says what everybody can see. (The bias correction of exponential averages.)
+/// A stream that has only just begun is measured against the time since it began, once it has had a
+/// few requests: otherwise seconds would pass until the average says what everybody can see. (The
+/// bias correction of exponential averages.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
     /// Millionths of a unit a second.
@@ -28,7 +31,8 @@ pub(super) struct Demand {
 const SEEN_MIN: u8 = 5;
 const SETTLED: u8 = u8::MAX;
 
-/// When there is nothing left of what was before: after so long a stream begins anew, and is settled after twice as long.
+/// When there is nothing left of what was before: after so long a stream begins anew, and is
+/// settled after twice as long.
 const FADED: Duration = Duration::from_secs(8);
 
 /// The shortest time that a stream is measured against, as part of the average: an eighth, 0.2 s.
@@ -36,7 +40,8 @@ const WEIGHT_MIN: u64 = 1 << (HALF_LIFE_BITS - 3);
 
 const HALF_LIFE_BITS: u32 = 30;
 
-/// What a unit adds, so that a steady stream of them averages to itself: the slope of the decay, in millionths a second.
+/// What a unit adds, so that a steady stream of them averages to itself: the slope of the decay, in
+/// millionths a second.
 const UNIT: u64 = 645_533;
 
 /// ln 2 and what the parabola is curved by (ln 2 less a half), in parts of 2^30.

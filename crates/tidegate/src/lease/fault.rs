@@ -1,7 +1,7 @@
 //! Mistakes that can be built in, so that tests can show that they would be found.
 
-/// A mistake that protocols of this kind have been shipped with. Only the feature `planted-faults` lets anyone choose one,
-/// and only tests turn that on.
+/// A mistake that protocols of this kind have been shipped with. Only the feature `planted-faults`
+/// lets anyone choose one, and only tests turn that on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     not(feature = "planted-faults"),
@@ -38,8 +38,9 @@ std::thread_local! {
 }
 
 impl Fault {
-    /// Has all terms that are made by this thread from now on have the mistake, or with `None` have none: for whoever runs
-    /// engines and stores that make their terms themselves. What was planted before.
+    /// Has all terms that are made by this thread from now on have the mistake, or with `None` have
+    /// none: for whoever runs engines and stores that make their terms themselves. What was planted
+    /// before.
     #[cfg(feature = "planted-faults")]
     pub fn plant(fault: Option<Self>) -> Option<Self> {
         PLANTED.replace(fault)

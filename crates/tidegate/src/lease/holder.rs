@@ -1,21 +1,25 @@
 //! The part of a key's limit that one member may spend by itself.
 //!
-//! **Tokens.** What was lent at once is in hand from the beginning. What trickles in is gathered for at most a tenth of a
-//! second of the rate; beyond that it takes the place of tokens in hand that were spent, and what finds no place is
-//! reported as unused. So a holder never has more than the ledger believes, and a burst never saves itself up unseen.
+//! **Tokens.** What was lent at once is in hand from the beginning. What trickles in is gathered
+//! for at most a tenth of a second of the rate; beyond that it takes the place of tokens in hand
+//! that were spent, and what finds no place is reported as unused. So a holder never has more than
+//! the ledger believes, and a burst never saves itself up unseen.
 //!
-//! **Cold keys.** Where few requests come nothing is leased ahead: requests wait for an ask, which says what all of them cost and is
-//! granted as much. So tokens do not lie idle here while another member needs them.
+//! **Cold keys.** Where few requests come nothing is leased ahead: requests wait for an ask, which
+//! says what all of them cost and is granted as much. So tokens do not lie idle here while another
+//! member needs them.
 //!
-//! **Refusals** say what the ledger knows: [`Balance`] is what it had left when it answered last, less what was admitted here since.
+//! **Refusals** say what the ledger knows: [`Balance`] is what it had left when it answered last,
+//! less what was admitted here since.
 //!
-//! **A silent store.** From the first ask that is not answered until one is, what the lease has not is [`Take::Alone`]: the
-//! member decides by itself, by its [`Share`].
+//! **A silent store.** From the first ask that is not answered until one is, what the lease has not
+//! is [`Take::Alone`]: the member decides by itself, by its [`Share`].
 //!
-//! **Time.** A lease ends before the ledger thinks so, without clocks that agree: it is counted from the instant at which
-//! the ask was *sent*, which was before the ledger answered, and one part in [`DRIFT`] earlier than the ledger counts. So
-//! the holder is right as long as the ledger's clock runs at most a thirty-second faster than the holder's own. A clock that
-//! steps back ends the lease.
+//! **Time.** A lease ends before the ledger thinks so, without clocks that agree: it is counted
+//! from the instant at which the ask was *sent*, which was before the ledger answered, and one part
+//! in [`DRIFT`] earlier than the ledger counts. So the holder is right as long as the ledger's
+//! clock runs at most a thirty-second faster than the holder's own. A clock that steps back ends
+//! the lease.
 
 use core::time::Duration;
 
@@ -30,8 +34,9 @@ use crate::time::{Timestamp, duration_nanos};
 
 /// The lease of one key at one member.
 ///
-/// It is small, since a member has one for each key it meets: [`Holder::BYTES`]. Once [`Holder::is_idle`] it may be dropped;
-/// dropping it earlier loses what it holds, as a crash would.
+/// It is small, since a member has one for each key it meets: [`Holder::BYTES`]. Once
+/// [`Holder::is_idle`] it may be dropped; dropping it earlier loses what it holds, as a crash
+/// would.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// Tokens that may be spent, in parts of a token by the period in nanoseconds.
@@ -53,7 +58,8 @@ pub struct Holder {
     /// What is used of the key, as far as this member knows.
     balance: Balance,
     demand: Demand,
-    /// What the requests cost that wait for an ask under way, or will ask again after it: the next one asks for all of them.
+    /// What the requests cost that wait for an ask under way, or will ask again after it: the next
+    /// one asks for all of them.
     waiting: u32,
     rate: u32,
     /// Tokens in hand that the ledger knows of; `level` beyond is the trickle of a moment.
@@ -80,7 +86,8 @@ const ASKING: u8 = 1;
 const AWAITED: u8 = 2;
 /// The last grant said that there is less than is asked for.
 const SCARCE: u8 = 4;
-/// Tokens were given back and the ledger has not said that it knows, or what it granted has not arrived.
+/// Tokens were given back and the ledger has not said that it knows, or what it granted has not
+/// arrived.
 const OWES: u8 = 8;
 /// The holder has left.
 const GONE: u8 = 16;
@@ -94,19 +101,23 @@ const LOST: u8 = 128;
 /// How often demand is compared with what the ledger was told: so often in a period.
 const CHECKS: u32 = 8;
 
-/// How often it is seen whether tokens lie idle that are not leased for a stream of requests: so often in a period.
+/// How often it is seen whether tokens lie idle that are not leased for a stream of requests: so
+/// often in a period.
 const COLD_CHECKS: u32 = 16;
 
 /// Units in a period from which on a lease with a rate is renewed before it is missed.
 const RENEW_MIN: u32 = 4;
 
-/// After so long without a request a stream that was worth a lease has stopped: eight times the mean distance of its requests, at least.
+/// After so long without a request a stream that was worth a lease has stopped: eight times the
+/// mean distance of its requests, at least.
 const STOPPED: Duration = Duration::from_millis(500);
 
-/// Units by which a ledger may have less than was trickled in for nothing, since it takes back whole ones only.
+/// Units by which a ledger may have less than was trickled in for nothing, since it takes back
+/// whole ones only.
 const ROUNDED: u64 = 2;
 
-/// How often the time between two asks of a silent store doubles, from [`SPACING`]: three times, to 800 ms.
+/// How often the time between two asks of a silent store doubles, from [`SPACING`]: three times, to
+/// 800 ms.
 const DOUBLINGS_MAX: u8 = 3;
 
 /// Units in a period by which demand may differ without being called different.
@@ -134,28 +145,36 @@ impl Stamp {
 pub enum Take {
     /// Go ahead; the tokens are spent.
     Taken {
-        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
+        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the
+        /// answer.
         renew: bool,
     },
-    /// [Ask](Holder::ask) for the cost, carry the ask to the ledger, and take again when the answer is there.
+    /// [Ask](Holder::ask) for the cost, carry the ask to the ledger, and take again when the answer
+    /// is there.
     Ask,
     /// An ask is under way that may bring the tokens: take again when the answer is there.
     Pending,
-    /// Not now. At `until` there is room for the same cost, as far as the ledger has said, if nothing else is admitted before.
+    /// Not now. At `until` there is room for the same cost, as far as the ledger has said, if
+    /// nothing else is admitted before.
     Wait {
         /// That instant.
         until: Timestamp,
-        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
+        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the
+        /// answer.
         renew: bool,
     },
-    /// The store is silent, and the lease has not what is asked for: the member decides alone, by its [share](Holder::share).
+    /// The store is silent, and the lease has not what is asked for: the member decides alone, by
+    /// its [share](Holder::share).
     Alone {
-        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
+        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the
+        /// answer.
         renew: bool,
     },
-    /// Nobody knows what is left: the store has lost what was used of the quota, and its window has not ended since.
+    /// Nobody knows what is left: the store has lost what was used of the quota, and its window has
+    /// not ended since.
     Lost {
-        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer.
+        /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the
+        /// answer.
         renew: bool,
     },
     /// Not ever: the cost is larger than the limit can hold.
@@ -165,11 +184,12 @@ pub enum Take {
     },
 }
 
-/// The part of a limit by which a member decides alone: its rate divided by `holders`, its burst or the limit of its window by
-/// `members`.
+/// The part of a limit by which a member decides alone: its rate divided by `holders`, its burst or
+/// the limit of its window by `members`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
-    /// How many members had a lease of the key when the ledger granted the last one, or `members` if it has granted none.
+    /// How many members had a lease of the key when the ledger granted the last one, or `members`
+    /// if it has granted none.
     pub holders: u32,
     /// How many members there are, as far as is known; at least 1.
     pub members: u32,
@@ -179,7 +199,8 @@ impl Holder {
     /// What one takes in memory.
     pub const BYTES: usize = size_of::<Self>();
 
-    /// A holder without a lease. `incarnation` is a number that the member has not used before for this key.
+    /// A holder without a lease. `incarnation` is a number that the member has not used before for
+    /// this key.
     pub const fn new(incarnation: u32) -> Self {
         Self {
             level: 0,
@@ -210,9 +231,10 @@ impl Holder {
         }
     }
 
-    /// Takes `cost` at `now` if it is there. `attempt` is 0 for a request that is made for the first time: only those count
-    /// as demand, so that a caller who tries again soon gets no larger a share for it. A request that has waited for an answer
-    /// was counted before, so it takes again with another attempt.
+    /// Takes `cost` at `now` if it is there. `attempt` is 0 for a request that is made for the
+    /// first time: only those count as demand, so that a caller who tries again soon gets no larger
+    /// a share for it. A request that has waited for an answer was counted before, so it takes
+    /// again with another attempt.
     pub fn take(&mut self, terms: &Terms, cost: Cost, attempt: u32, now: Timestamp) -> Take {
         self.gather(terms, now);
         // What can never be given is nothing that a grant could meet.
@@ -252,9 +274,10 @@ impl Holder {
 
     /// Puts tokens back that were taken and not spent; how many whole ones found a place.
     ///
-    /// Only while the lease lasts that they were taken from and the ledger was not asked: afterwards they count as spent, at the
-    /// ledger as here. Of a rate, less what has trickled in since, as had they been there it might have found no place: so
-    /// it is meant for what is put back at once.
+    /// Only while the lease lasts that they were taken from and the ledger was not asked:
+    /// afterwards they count as spent, at the ledger as here. Of a rate, less what has trickled in
+    /// since, as had they been there it might have found no place: so it is meant for what is put
+    /// back at once.
     pub fn put_back(&mut self, terms: &Terms, cost: Cost, stamp: Stamp, now: Timestamp) -> u64 {
         self.gather(terms, now);
         let (rate, is_lease) = (self.rate_now(terms, now), now < self.until);
@@ -270,14 +293,16 @@ impl Holder {
         parts / period
     }
 
-    /// Lets tokens that were put back return to the ledger at once where few requests come: the next may come to another member.
+    /// Lets tokens that were put back return to the ledger at once where few requests come: the
+    /// next may come to another member.
     pub fn return_soon(&mut self, now: Timestamp) {
         if self.is(COLD) {
             self.renew_at = self.renew_at.min(now);
         }
     }
 
-    /// Counts units as used that were granted to a request that waited, and not taken from the lease.
+    /// Counts units as used that were granted to a request that waited, and not taken from the
+    /// lease.
     pub fn charge(&mut self, terms: &Terms, cost: Cost, now: Timestamp) {
         self.balance.charge(terms, cost.units(), now);
         self.waiting = self.waiting.saturating_sub(u32::try_from(cost.units()).unwrap_or(u32::MAX));
@@ -288,8 +313,8 @@ impl Holder {
         self.balance
     }
 
-    /// The share by which it decides alone while the store is silent. `members` is how many there are as far as is known, at
-    /// least 1.
+    /// The share by which it decides alone while the store is silent. `members` is how many there
+    /// are as far as is known, at least 1.
     pub fn share(&self, terms: &Terms, members: u32) -> Share {
         if terms.has(Fault::ShareOfOne) {
             return Share { holders: 1, members: 1 };
@@ -373,8 +398,9 @@ impl Holder {
         }
     }
 
-    /// The ask to send at `now`, in the name of `member`, for a request that waits and costs `need_min`, or 0 if none does. It asks
-    /// for what all of them cost that were told to wait since the ask before. `None` while another is under way.
+    /// The ask to send at `now`, in the name of `member`, for a request that waits and costs
+    /// `need_min`, or 0 if none does. It asks for what all of them cost that were told to wait
+    /// since the ask before. `None` while another is under way.
     ///
     /// Tokens that are unlikely to be used soon are given back with it, at once and for good.
     pub fn ask(&mut self, terms: &Terms, member: u64, need_min: u64, now: Timestamp) -> Option<Ask> {
@@ -400,7 +426,8 @@ impl Holder {
         self.give_back(in_hand - left, left, period);
         self.seq = self.seq.wrapping_add(1);
         self.asked = now;
-        // What is not a whole token by now is forgone: the ledger credits only what came in since the ask before.
+        // What is not a whole token by now is forgone: the ledger credits only what came in since
+        // the ask before.
         self.over = 0;
         self.told = self.returned;
         self.demand.tell(demand);
@@ -408,7 +435,8 @@ impl Holder {
         Some(Ask { need, need_min, gives_up, ..self.letter(member, demand) })
     }
 
-    /// What is asked for, in units each period: nothing if a stream that was worth a lease has stopped.
+    /// What is asked for, in units each period: nothing if a stream that was worth a lease has
+    /// stopped.
     fn demand_now(&self, terms: &Terms, now: Timestamp) -> u32 {
         let demand = self.demand.each(terms.period(), now);
         let has_stopped = now.saturating_since(self.demand.last()) >= STOPPED;
@@ -420,7 +448,8 @@ impl Holder {
         self.demand.told() > demand.saturating_add(demand / 2 + NOISE)
     }
 
-    /// Tokens that are worth keeping in hand although nothing waits for them, where so much is asked for in a period.
+    /// Tokens that are worth keeping in hand although nothing waits for them, where so much is
+    /// asked for in a period.
     fn wanted(&self, terms: &Terms, demand: u32, now: Timestamp) -> u32 {
         if u64::from(demand) < terms.leased_min() {
             return demand / PREFETCH;
@@ -433,7 +462,8 @@ impl Holder {
         }
     }
 
-    /// Gives everything back, for good: the last ask to send, when the member stops. Nothing is taken any more afterwards.
+    /// Gives everything back, for good: the last ask to send, when the member stops. Nothing is
+    /// taken any more afterwards.
     pub fn leave(&mut self, terms: &Terms, member: u64, now: Timestamp) -> Ask {
         self.gather(terms, now);
         let period = period_ns(terms);
@@ -445,11 +475,14 @@ impl Holder {
         Ask { is_leaving: true, ..self.letter(member, 0) }
     }
 
-    /// Takes over an answer that arrived at `now`, and says how many units are good for the requests that wait right now and
-    /// for nothing else: the ledger grants so for keys with few requests, and where it has no place for another holder. `level` is what the ledger then says is used.
+    /// Takes over an answer that arrived at `now`, and says how many units are good for the
+    /// requests that wait right now and for nothing else: the ledger grants so for keys with few
+    /// requests, and where it has no place for another holder. `level` is what the ledger then says
+    /// is used.
     ///
-    /// Answers to other asks than the one under way are ignored, as are those from an epoch that has passed. One that arrives when what
-    /// it grants has ended, or a tenth of a second late with what is only for the requests that wait, is as none.
+    /// Answers to other asks than the one under way are ignored, as are those from an epoch that
+    /// has passed. One that arrives when what it grants has ended, or a tenth of a second late with
+    /// what is only for the requests that wait, is as none.
     pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
         if !self.is(ASKING) || grant.seq != self.seq {
             return 0;
@@ -485,7 +518,8 @@ impl Holder {
         let lasts = grant.ttl.saturating_sub(grant.ttl / DRIFT);
         let has_ended = from.saturating_add(lasts) <= now;
         let is_late = sent.saturating_add(DEPTH) < now;
-        // The ledger counts as spent what is only for the requests that wait, so it must not be spent much later.
+        // The ledger counts as spent what is only for the requests that wait, so it must not be
+        // spent much later.
         if has_ended || (is_late && grant.is_spot()) {
             // The ledger hears with the next ask that it did not arrive in time.
             self.flags |= OWES;
@@ -497,7 +531,8 @@ impl Holder {
             return 0;
         }
         if grant.is_spot() {
-            // It is counted among the holders if it has a place, and then the ledger wants to know that this has arrived.
+            // It is counted among the holders if it has a place, and then the ledger wants to know
+            // that this has arrived.
             (self.acked, self.members) = (self.seq, grant.members);
             self.take_over(terms, grant.held, 0);
             return grant.lump.into();
@@ -532,7 +567,8 @@ impl Holder {
 
     /// Brings what is in hand in line with what the ledger knows of, and adds what it lent.
     fn take_over(&mut self, terms: &Terms, known: u32, lump: u32) {
-        // Tokens that ended while the ask was under way were given back, if the ledger had them on record at all.
+        // Tokens that ended while the ask was under way were given back, if the ledger had them on
+        // record at all.
         let returned = self.returned.wrapping_sub(self.told);
         self.returned = self.told.wrapping_add(returned.min(known));
         let period = period_ns(terms);
@@ -545,21 +581,22 @@ impl Holder {
         self.level = level;
     }
 
-    /// No answer came, or an error. The lease lasts as long as it does. The next ask makes sense after [`SPACING`], which doubles
-    /// with each that is not answered, to 800 ms.
+    /// No answer came, or an error. The lease lasts as long as it does. The next ask makes sense
+    /// after [`SPACING`], which doubles with each that is not answered, to 800 ms.
     pub fn lost(&mut self, now: Timestamp) {
         if !self.is(ASKING) {
             return;
         }
-        // The ledger may have granted something all the same, and hears with the next ask that it did not arrive.
+        // The ledger may have granted something all the same, and hears with the next ask that it
+        // did not arrive.
         self.flags = self.flags & !(ASKING | AWAITED) | OWES;
         let wait = SPACING * (1 << self.unanswered.min(DOUBLINGS_MAX));
         self.unanswered = self.unanswered.saturating_add(1);
         (self.asked, self.ended) = (now.saturating_add(wait), now);
     }
 
-    /// When to see whether the holder [is due](Holder::is_due) even if nothing is taken: its share may be missed by others.
-    /// `None` if it has none.
+    /// When to see whether the holder [is due](Holder::is_due) even if nothing is taken: its share
+    /// may be missed by others. `None` if it has none.
     pub fn wake_at(&self) -> Option<Timestamp> {
         if self.is(ASKING | GONE) {
             return None;
@@ -574,8 +611,9 @@ impl Holder {
         is_worth_it.then(|| self.renew_at.min(check_at).max(self.asked))
     }
 
-    /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer: the lease is about to end and
-    /// will be missed, few tokens of a window are left, or demand is twice or two thirds of what the ledger was told.
+    /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer:
+    /// the lease is about to end and will be missed, few tokens of a window are left, or demand is
+    /// twice or two thirds of what the ledger was told.
     pub fn is_due(&mut self, terms: &Terms, now: Timestamp) -> bool {
         if self.is(ASKING | GONE) || now < self.asked {
             return false;
@@ -596,7 +634,8 @@ impl Holder {
                 || (ends_soon && in_hand > 0);
         }
         if now >= self.renew_at {
-            // A bucket that is hardly taken from needs no lease until the next request comes, and the old one ends by itself.
+            // A bucket that is hardly taken from needs no lease until the next request comes, and
+            // the old one ends by itself.
             let is_answered = matches!(terms.kind, Kind::Bucket(_)) && self.unanswered == 0;
             if is_answered && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
@@ -618,7 +657,8 @@ impl Holder {
 
     /// Whether nothing would be lost if it were dropped now.
     pub fn is_idle(&self, terms: &Terms, now: Timestamp) -> bool {
-        // Of a window, what is in hand when the lease ends is still to be given back. A bucket's ledger knows when it has ended.
+        // Of a window, what is in hand when the lease ends is still to be given back. A bucket's
+        // ledger knows when it has ended.
         let in_hand = self.in_hand(period_ns(terms));
         let owes = matches!(terms.kind, Kind::Window(_)) && (self.is(OWES) || in_hand > 0);
         self.is(GONE) || (!self.is(ASKING) && !owes && now >= self.until && now >= self.asked)
@@ -645,8 +685,8 @@ impl Holder {
         self.flags & flags != 0
     }
 
-    /// Whether tokens in hand are less than a tenth of what they were, or than is asked for while an ask is under way. Of a
-    /// few tokens the last is worth waiting for.
+    /// Whether tokens in hand are less than a tenth of what they were, or than is asked for while
+    /// an ask is under way. Of a few tokens the last is worth waiting for.
     fn is_low(&self, terms: &Terms) -> bool {
         let period = period_ns(terms);
         let on_the_way = self.demand.parts(2 * u64::from(self.rtt_us));
@@ -696,8 +736,8 @@ impl Holder {
         self.at = self.at.max(until);
     }
 
-    /// Counts what trickled in and found no place. Not while an ask is under way: the ledger may just be forgetting the lease
-    /// that it came from.
+    /// Counts what trickled in and found no place. Not while an ask is under way: the ledger may
+    /// just be forgetting the lease that it came from.
     fn count_unused(&mut self, parts: u64, period: u64) {
         if parts == 0 || self.is(ASKING) {
             return;
@@ -716,7 +756,8 @@ impl Holder {
         let owed = self.flags & OWES;
         self.give_back(in_hand, 0, period);
         if matches!(terms.kind, Kind::Bucket(_)) {
-            // A bucket's ledger forgets a lease that has ended: it is told with the next ask, if there is one.
+            // A bucket's ledger forgets a lease that has ended: it is told with the next ask, if
+            // there is one.
             self.flags = self.flags & !OWES | owed;
         }
         self.count_unused(self.level, period);

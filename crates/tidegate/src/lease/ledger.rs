@@ -1,14 +1,15 @@
 //! The record of one key: what is used, and who holds which part of it.
 //!
-//! **What counts as used.** A grant is debited in full when it is made. For a bucket, `used` therefore holds what was released
-//! and has not drained yet, and what leases will release until they end. It drains at the limit's exact rate, and never
-//! below what holders may still spend: their tokens in hand and what is yet to trickle in. That one rule replaces
-//! crediting expired leases: a lease that ended no longer holds `used` up.
+//! **What counts as used.** A grant is debited in full when it is made. For a bucket, `used`
+//! therefore holds what was released and has not drained yet, and what leases will release until
+//! they end. It drains at the limit's exact rate, and never below what holders may still spend:
+//! their tokens in hand and what is yet to trickle in. That one rule replaces crediting expired
+//! leases: a lease that ended no longer holds `used` up.
 //!
-//! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a unit by the rate's
-//! denominator; `dust`, parts of a token by the length of a period; and nothing else is divided but to choose how much to
-//! grant, where it does not matter how it is rounded as long as all do the same. `docs/leases.md` says how each product
-//! stays below 2^53.
+//! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a
+//! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and nothing
+//! else is divided but to choose how much to grant, where it does not matter how it is rounded as
+//! long as all do the same. `docs/leases.md` says how each product stays below 2^53.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -33,8 +34,9 @@ pub use stored::Unreadable;
 
 /// The ledger of one key.
 ///
-/// Its size is bounded by [`HOLDERS_MAX`]. Stores keep it as bytes ([`Ledger::to_bytes`]) or do what it does with their own
-/// means. An absent record is the same as [`Ledger::begin`], so it may be forgotten once [`Ledger::is_forgettable`].
+/// Its size is bounded by [`HOLDERS_MAX`]. Stores keep it as bytes ([`Ledger::to_bytes`]) or do
+/// what it does with their own means. An absent record is the same as [`Ledger::begin`], so it may
+/// be forgotten once [`Ledger::is_forgettable`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     epoch: u32,
@@ -85,13 +87,15 @@ struct Lease {
 /// What an ask led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
-    /// What to tell the holder; `None` for an ask that a later one has overtaken, which nobody waits for any more.
+    /// What to tell the holder; `None` for an ask that a later one has overtaken, which nobody
+    /// waits for any more.
     pub grant: Option<Grant>,
     /// What became of `used` in this step.
     pub movement: Movement,
 }
 
-/// How one step changed what is used, in whole units: `after = before - drained + held_up + debited - credited`.
+/// How one step changed what is used, in whole units:
+/// `after = before - drained + held_up + debited - credited`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Movement {
     /// Drained by the rate since the step before, or by the end of a window.
@@ -115,15 +119,18 @@ pub struct HolderView {
     pub rate: u32,
     /// Tokens it has in hand at most.
     pub held: u32,
-    /// When its lease ends by the ledger's clock. A holder of window tokens stays listed afterwards.
+    /// When its lease ends by the ledger's clock. A holder of window tokens stays listed
+    /// afterwards.
     pub until: Timestamp,
 }
 
 impl Ledger {
-    /// The record of a key that has none in `epoch`: nothing is used, whatever the reason that there is none.
+    /// The record of a key that has none in `epoch`: nothing is used, whatever the reason that
+    /// there is none.
     ///
-    /// So a caller within its limit is not refused because a store is new or was wiped. Leases of a former epoch run out beside the
-    /// new record: a loss costs at most one burst and one lease period of the rate, or once more the limit of a window.
+    /// So a caller within its limit is not refused because a store is new or was wiped. Leases of a
+    /// former epoch run out beside the new record: a loss costs at most one burst and one lease
+    /// period of the rate, or once more the limit of a window.
     pub fn begin(terms: &Terms, epoch: &Epoch) -> Self {
         let (burst, per_us, end_us) = match &terms.kind {
             Kind::Bucket(refill) => (refill.burst, refill.per_us, 0),
@@ -144,11 +151,13 @@ impl Ledger {
         }
     }
 
-    /// Answers `ask` at `now`, the store's time. `terms` are those of the limit at `now`, `epoch` is the store's.
+    /// Answers `ask` at `now`, the store's time. `terms` are those of the limit at `now`, `epoch`
+    /// is the store's.
     ///
-    /// A record of another epoch is begun anew first. The same ask again gets the same grant and changes nothing; one that a
-    /// later ask has overtaken gets no answer. `now` may step back: nothing drains then, and no window that has
-    /// ended comes back. Of a quota nothing is granted while it matters that its usage was lost.
+    /// A record of another epoch is begun anew first. The same ask again gets the same grant and
+    /// changes nothing; one that a later ask has overtaken gets no answer. `now` may step back:
+    /// nothing drains then, and no window that has ended comes back. Of a quota nothing is granted
+    /// while it matters that its usage was lost.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> Answer {
         self.enter(terms, epoch);
         let now_us = micros(now);
@@ -166,15 +175,17 @@ impl Ledger {
         Answer { grant, movement: step.movement }
     }
 
-    /// Charges `cost` at `now` whether or not there is room, as for work already done, and says how much was booked. The debt it
-    /// leaves is at most [`REPORT_DEBT_LIMITS`] times the limit beyond it, and what members have in hand is theirs all
-    /// the same.
+    /// Charges `cost` at `now` whether or not there is room, as for work already done, and says how
+    /// much was booked. The debt it leaves is at most [`REPORT_DEBT_LIMITS`] times the limit beyond
+    /// it, and what members have in hand is theirs all the same.
     ///
-    /// A bucket lends nothing of its burst before what is owed has drained, and of its rate only what is left of a period's
-    /// units when what is owed has been paid from them. A window lends nothing more.
+    /// A bucket lends nothing of its burst before what is owed has drained, and of its rate only
+    /// what is left of a period's units when what is owed has been paid from them. A window lends
+    /// nothing more.
     pub fn report(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
         self.with_step(now, terms, epoch, |step| {
-            // What leases are yet to release comes on top, and is less than a few of the largest grants.
+            // What leases are yet to release comes on top, and is less than a few of the largest
+            // grants.
             let most = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
             let booked = cost.units().min(most.saturating_sub(step.level()));
             step.debit(booked);
@@ -187,7 +198,8 @@ impl Ledger {
         self.with_step(now, terms, epoch, |step| step.give_back(cost.units()))
     }
 
-    /// Forgets at `now` what is used, but for what members may still spend, and says how much that was.
+    /// Forgets at `now` what is used, but for what members may still spend, and says how much that
+    /// was.
     pub fn reset(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> u64 {
         self.with_step(now, terms, epoch, |step| step.give_back(u64::MAX))
     }
@@ -219,7 +231,8 @@ impl Ledger {
         self.renumber(terms);
     }
 
-    /// Starts loading it, so that a step that follows waits less; of several ledgers the loads overlap. The number means nothing.
+    /// Starts loading it, so that a step that follows waits less; of several ledgers the loads
+    /// overlap. The number means nothing.
     pub fn touch(&self) -> u64 {
         self.used ^ self.crowded_us ^ self.leases.touch()
     }
@@ -236,7 +249,8 @@ impl Ledger {
 
     /// The record brought up to date.
     fn at(&self, now: Timestamp, terms: &Terms) -> Cow<'_, Self> {
-        // Right after a step nothing needs to be copied, and a store looks at what is used after every ask.
+        // Right after a step nothing needs to be copied, and a store looks at what is used after
+        // every ask.
         if self.is_up_to_date(now, terms) {
             debug_assert_eq!(*self, self.brought_to(now, terms));
             return Cow::Borrowed(self);
@@ -294,8 +308,9 @@ impl Ledger {
         self.leases.binary_search_by_key(&holder, |lease| lease.holder).is_ok()
     }
 
-    /// What is used at `now` as a caller sees it: tokens in holders' hands count as used, what leases are yet to let trickle in
-    /// does not. And when nothing will be used any more if nothing else is charged: of a window its end, `now` if nothing is.
+    /// What is used at `now` as a caller sees it: tokens in holders' hands count as used, what
+    /// leases are yet to let trickle in does not. And when nothing will be used any more if nothing
+    /// else is charged: of a window its end, `now` if nothing is.
     pub fn level(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
         let copy = self.at(now, terms);
         let (used, at_us) = match &terms.kind {
@@ -311,14 +326,15 @@ impl Ledger {
         if used == 0 { (0, now) } else { (used, instant(at_us).max(now)) }
     }
 
-    /// An instant before which it may not be [forgotten](Ledger::is_forgettable), at the earliest `now`: the end of its leases, or
-    /// of its window.
+    /// An instant before which it may not be [forgotten](Ledger::is_forgettable), at the earliest
+    /// `now`: the end of its leases, or of its window.
     pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
         let last_us = if self.end_us > 0 { self.end_us } else { self.leases.last_us() };
         instant(last_us).max(now)
     }
 
-    /// When it [may be forgotten](Ledger::is_forgettable) if nothing more is lent or charged; `now` if it may be.
+    /// When it [may be forgotten](Ledger::is_forgettable) if nothing more is lent or charged; `now`
+    /// if it may be.
     pub fn forgettable_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
         match &terms.kind {
             Kind::Window(_) => instant(self.end_us).max(now),
@@ -335,8 +351,8 @@ impl Ledger {
         Leases::heap_bytes(self.leases.capacity())
     }
 
-    /// The most that [`Ledger::heap_bytes`] grows by so many asks of holders that are [not on record](Ledger::has_holder);
-    /// of `None` for a ledger that is yet to begin.
+    /// The most that [`Ledger::heap_bytes`] grows by so many asks of holders that are [not on
+    /// record](Ledger::has_holder); of `None` for a ledger that is yet to begin.
     pub fn heap_growth(ledger: Option<&Self>, asks: usize) -> usize {
         let (length, capacity) =
             ledger.map_or((0, 0), |ledger| (ledger.leases.len(), ledger.leases.capacity()));
@@ -344,12 +360,13 @@ impl Ledger {
         if needed <= capacity {
             return 0;
         }
-        // It grows twofold whenever it is full, which ends before twice what is needed, or at the first four.
+        // It grows twofold whenever it is full, which ends before twice what is needed, or at the
+        // first four.
         Leases::heap_bytes((2 * needed).max(4)) - Leases::heap_bytes(capacity)
     }
 
-    /// Whether an absent record would answer the same from `now` on, so that the store may forget this one. `epoch` is the
-    /// store's; a record of another epoch is begun anew anyway.
+    /// Whether an absent record would answer the same from `now` on, so that the store may forget
+    /// this one. `epoch` is the store's; a record of another epoch is begun anew anyway.
     pub fn is_forgettable(&self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> bool {
         if self.epoch != epoch.number {
             return true;
@@ -365,8 +382,8 @@ impl Ledger {
         (self.per_us, self.period_us) == (terms.per_us(), terms.period_us)
     }
 
-    /// Takes over terms that have changed. Remainders count in parts of what changed and are dropped, in the limit's
-    /// favour; rates are brought to the new period, rounded up.
+    /// Takes over terms that have changed. Remainders count in parts of what changed and are
+    /// dropped, in the limit's favour; rates are brought to the new period, rounded up.
     fn renumber(&mut self, terms: &Terms) {
         let per_us = terms.per_us();
         if per_us != self.per_us {
@@ -394,14 +411,15 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// From when on leases are paid for: where the clock has stepped back, from when it had stepped, as what drained until then
-    /// has paid for them.
+    /// From when on leases are paid for: where the clock has stepped back, from when it had
+    /// stepped, as what drained until then has paid for them.
     fn paid_from(&self) -> u64 {
         self.now_us.max(self.ledger.at_us)
     }
 
-    /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a window also what holders have in
-    /// hand whose lease has ended, as they may say that it was not spent.
+    /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a
+    /// window also what holders have in hand whose lease has ended, as they may say that it was not
+    /// spent.
     fn outstanding(&self) -> u64 {
         match &self.terms.kind {
             Kind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
@@ -442,8 +460,8 @@ impl Step<'_> {
         self.movement.credited += units;
     }
 
-    /// Credits units that count as spent and never were, but not below `floor`: they may have drained since, or a refund may have given
-    /// them back.
+    /// Credits units that count as spent and never were, but not below `floor`: they may have
+    /// drained since, or a refund may have given them back.
     fn credit_spent(&mut self, units: u64, floor: u64) {
         self.credit(units.min(self.ledger.used.saturating_sub(floor)));
         self.drop_parts(floor);
@@ -520,7 +538,8 @@ impl Lease {
         (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us))
     }
 
-    /// Whether the last grant was only for the requests that waited: it is not among the tokens in hand.
+    /// Whether the last grant was only for the requests that waited: it is not among the tokens in
+    /// hand.
     const fn was_spot(&self) -> bool {
         self.lump > self.held
     }
@@ -539,8 +558,8 @@ impl Lease {
 
     /// What is yet to trickle in after `from_us`, at most, in parts of a token by the period.
     ///
-    /// The holder spends by the last grant or by the one before, not by both: by the faster of the two at each
-    /// instant, as long as either lasts.
+    /// The holder spends by the last grant or by the one before, not by both: by the faster of the
+    /// two at each instant, as long as either lasts.
     fn to_come(self, from_us: u64) -> u64 {
         let (first_us, last_us) = self.ends_us();
         let alone = if self.until_us >= self.prior_until_us { self.rate } else { self.prior_rate };

@@ -6,8 +6,8 @@ use crate::time::Timestamp;
 
 /// Who holds a lease: one [`crate::lease::Holder`] of one run of one member.
 ///
-/// A member that starts again is another holder, and so is one that a member has made anew; what the former held runs out by
-/// itself. So nothing depends on the former being gone for certain.
+/// A member that starts again is another holder, and so is one that a member has made anew; what
+/// the former held runs out by itself. So nothing depends on the former being gone for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderName {
     /// One run of a member: a number that no other run has.
@@ -23,20 +23,22 @@ pub struct Epoch {
     pub number: u32,
     /// When it began, by the store's clock.
     pub began: Timestamp,
-    /// Whether there was something to lose: leases of an earlier epoch may still be spent, and what was counted is gone.
-    /// False for a store that is new, and once an operator has acknowledged the loss.
+    /// Whether there was something to lose: leases of an earlier epoch may still be spent, and what
+    /// was counted is gone. False for a store that is new, and once an operator has acknowledged
+    /// the loss.
     pub is_after_loss: bool,
 }
 
-/// A holder asks the ledger. Totals count from the beginning of the holder and wrap around, so that an ask that is lost,
-/// repeated or overtaken changes nothing about what they mean.
+/// A holder asks the ledger. Totals count from the beginning of the holder and wrap around, so that
+/// an ask that is lost, repeated or overtaken changes nothing about what they mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// Who asks.
     pub holder: HolderName,
     /// The number of this ask, from 1; each one is sent once.
     pub seq: u32,
-    /// The ask whose answer the holder took over last, 0 if none. Answers to earlier asks are not taken over any more.
+    /// The ask whose answer the holder took over last, 0 if none. Answers to earlier asks are not
+    /// taken over any more.
     pub acked: u32,
     /// The highest epoch the holder has seen, 0 if none.
     pub epoch: u32,
@@ -50,19 +52,22 @@ pub struct Ask {
     pub demand: u32,
     /// What the requests cost that wait for the answer, in sum; 0 if none waits.
     pub need: u64,
-    /// The cost of the first of them: fewer tokens are of no use to it. At most `need`, and 0 only if that is.
+    /// The cost of the first of them: fewer tokens are of no use to it. At most `need`, and 0 only
+    /// if that is.
     pub need_min: u64,
     /// Whether the holder stops here and wants nothing.
     pub is_leaving: bool,
-    /// Whether the rate of its lease has ended with this ask, as it has far more than it is asked for. Tokens in hand have not.
+    /// Whether the rate of its lease has ended with this ask, as it has far more than it is asked
+    /// for. Tokens in hand have not.
     pub gives_up: bool,
 }
 
 impl Ask {
     /// What a holder says first: it has nothing, expects nothing, and knows of no epoch.
     ///
-    /// `need` is the cost of the one request that waits for the answer, in units; with 0 none waits, and such an ask wants nothing
-    /// but to be known. All else is 0 or false but `seq`, which is 1. The other fields can be set where an ask says more:
+    /// `need` is the cost of the one request that waits for the answer, in units; with 0 none
+    /// waits, and such an ask wants nothing but to be known. All else is 0 or false but `seq`,
+    /// which is 1. The other fields can be set where an ask says more:
     ///
     /// ```
     /// use tidegate::lease::{Ask, HolderName};
@@ -99,34 +104,38 @@ pub struct Grant {
     pub epoch: u32,
     /// Tokens that may be spent at once.
     pub lump: u32,
-    /// Tokens that the ledger now counts as in the holder's hand, `lump` included, unless it [is only for the requests that
-    /// wait](Grant::is_spot). What the holder has beyond is of a lease that
-    /// the ledger no longer knows, and is not spent any more.
+    /// Tokens that the ledger now counts as in the holder's hand, `lump` included, unless it [is
+    /// only for the requests that wait](Grant::is_spot). What the holder has beyond is of a lease
+    /// that the ledger no longer knows, and is not spent any more.
     pub held: u32,
     /// Tokens that trickle in, each period. It takes the place of the rate before.
     pub rate: u32,
-    /// How long both may be spent. The holder counts from the instant it sent the ask. Zero: nothing is granted.
+    /// How long both may be spent. The holder counts from the instant it sent the ask. Zero:
+    /// nothing is granted.
     pub ttl: Duration,
     /// Tokens worth keeping in hand; what is above is missed by others.
     pub keep: u32,
     /// Holders with a lease, this one included; at least 1.
     pub members: u32,
-    /// Whether more is asked for than there is. A holder that has its share does not ask again before its time.
+    /// Whether more is asked for than there is. A holder that has its share does not ask again
+    /// before its time.
     pub is_scarce: bool,
-    /// Whether nothing is granted because the store has lost what was used of a quota, and neither has its window ended since nor
-    /// has the loss been acknowledged.
+    /// Whether nothing is granted because the store has lost what was used of a quota, and neither
+    /// has its window ended since nor has the loss been acknowledged.
     pub is_lost: bool,
-    /// How long to wait before asking again if this was not enough, unless the ledger had no room and is known to have some
-    /// earlier; zero if it was enough.
+    /// How long to wait before asking again if this was not enough, unless the ledger had no room
+    /// and is known to have some earlier; zero if it was enough.
     pub again: Duration,
-    /// Of a window: tokens that were granted to other holders whose lease has ended without their having said what became of
-    /// them. What of these was not spent is lost until the window ends, unless the holder comes back. Those of holders that have
-    /// lost their place are not counted. 0 of a bucket, where nothing is lost.
+    /// Of a window: tokens that were granted to other holders whose lease has ended without their
+    /// having said what became of them. What of these was not spent is lost until the window ends,
+    /// unless the holder comes back. Those of holders that have lost their place are not counted. 0
+    /// of a bucket, where nothing is lost.
     pub gone: u64,
 }
 
 impl Grant {
-    /// Whether the lump is for the requests that wait for the answer and for nothing else: the ledger counts it as spent.
+    /// Whether the lump is for the requests that wait for the answer and for nothing else: the
+    /// ledger counts it as spent.
     pub const fn is_spot(&self) -> bool {
         self.held < self.lump
     }

@@ -1,4 +1,5 @@
-//! The numbers of a leased limit: what ledger and holder both have to know, and nothing that changes with a key.
+//! The numbers of a leased limit: what ledger and holder both have to know, and nothing that
+//! changes with a key.
 
 use core::time::Duration;
 
@@ -9,8 +10,9 @@ use crate::time::Timestamp;
 
 /// The numbers of one limit under `leased`, checked.
 ///
-/// Ledger and holder are given the same terms in every call. Made anew for every ask where the limit counts in windows,
-/// as they say which window the ledger's `now` lies in; a holder does not look at the window and may keep old ones.
+/// Ledger and holder are given the same terms in every call. Made anew for every ask where the
+/// limit counts in windows, as they say which window the ledger's `now` lies in; a holder does not
+/// look at the window and may keep old ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     pub(super) kind: Kind,
@@ -21,8 +23,8 @@ pub struct Terms {
     fault: Option<Fault>,
 }
 
-/// Of a period's units at least one in so many is never leased: it goes into the burst, where a holder that has only just come
-/// finds it before the others have renewed.
+/// Of a period's units at least one in so many is never leased: it goes into the burst, where a
+/// holder that has only just come finds it before the others have renewed.
 const UNLEASED_PART: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +54,8 @@ pub(super) struct Window {
     pub(super) end_us: u64,
 }
 
-/// Why an algorithm cannot be leased. The text names the value and the fix, without the name of the limit.
+/// Why an algorithm cannot be leased. The text names the value and the fix, without the name of the
+/// limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TermsError {
@@ -78,15 +81,16 @@ pub enum TermsError {
 impl Terms {
     /// How long a lease lasts unless told otherwise.
     pub const PERIOD: Duration = Duration::from_secs(5);
-    /// The shortest lease: with less, a key that is asked for a hundred times a second by each of its members costs more
-    /// than one call to the store in four hundred decisions.
+    /// The shortest lease: with less, a key that is asked for a hundred times a second by each of
+    /// its members costs more than one call to the store in four hundred decisions.
     pub const PERIOD_MIN: Duration = Duration::from_secs(4);
     /// The longest lease: what a member that died takes with it is missing for that long.
     pub const PERIOD_MAX: Duration = Duration::from_mins(1);
     /// The largest burst, or limit of a window: 2^52 - 1.
     pub const LIMIT_MAX: u64 = NUMBER_MAX / 2;
 
-    /// The terms of `algorithm`; of windows those of the window that holds `now`, the ledger's time.
+    /// The terms of `algorithm`; of windows those of the window that holds `now`, the ledger's
+    /// time.
     ///
     /// A bucket that may be overdrawn is lent without its debt.
     pub fn of(algorithm: &Algorithm, now: Timestamp) -> Result<Self, TermsError> {
@@ -110,7 +114,8 @@ impl Terms {
                 let now = micros(now);
                 let (start_us, end_us) = match fixed.start() {
                     WindowStart::Epoch => {
-                        // A border within a microsecond counts as its end; the holder's margin is larger than that.
+                        // A border within a microsecond counts as its end; the holder's margin is
+                        // larger than that.
                         let ns = u64::try_from(fixed.window().as_nanos()).unwrap_or(u64::MAX);
                         let index = now.saturating_mul(1000) / ns;
                         (
@@ -136,8 +141,8 @@ impl Terms {
             .with_period(Self::PERIOD)
     }
 
-    /// The same with leases of `period`, from [`Terms::PERIOD_MIN`] to [`Terms::PERIOD_MAX`]; default
-    /// [`Terms::PERIOD`].
+    /// The same with leases of `period`, from [`Terms::PERIOD_MIN`] to [`Terms::PERIOD_MAX`];
+    /// default [`Terms::PERIOD`].
     pub fn with_period(mut self, period: Duration) -> Result<Self, TermsError> {
         if !(Self::PERIOD_MIN..=Self::PERIOD_MAX).contains(&period) {
             return Err(TermsError::Period(period));
@@ -161,8 +166,8 @@ impl Terms {
         Self { fault: Some(fault), ..self }
     }
 
-    /// The same with leases ahead from a demand of so many units each period and nothing left unleased, for models of few
-    /// requests.
+    /// The same with leases ahead from a demand of so many units each period and nothing left
+    /// unleased, for models of few requests.
     #[cfg(feature = "planted-faults")]
     #[must_use]
     pub fn with_leased_min(self, units: u64) -> Self {
@@ -182,7 +187,8 @@ impl Terms {
         }
     }
 
-    /// Units that the limit gives in a period, rounded down; 0 for windows, which give nothing until their end.
+    /// Units that the limit gives in a period, rounded down; 0 for windows, which give nothing
+    /// until their end.
     pub const fn quota(&self) -> u64 {
         match &self.kind {
             Kind::Bucket(refill) => refill.quota,
@@ -190,14 +196,16 @@ impl Terms {
         }
     }
 
-    /// Whether the limit is a quota, which after a loss waits for its window's end or an acknowledgement.
+    /// Whether the limit is a quota, which after a loss waits for its window's end or an
+    /// acknowledgement.
     pub const fn is_quota(&self) -> bool {
         self.is_quota
     }
 
-    /// Demand in units each period from which a holder is leased a rate, [`LEASED_PER_S`]; below it is granted what waits, request by
-    /// request. A bucket whose burst is less than a second of its rate takes as much more, up to a quarter of the rate, as there is less
-    /// to make up for tokens that lie at the wrong member.
+    /// Demand in units each period from which a holder is leased a rate, [`LEASED_PER_S`]; below it
+    /// is granted what waits, request by request. A bucket whose burst is less than a second of its
+    /// rate takes as much more, up to a quarter of the rate, as there is less to make up for tokens
+    /// that lie at the wrong member.
     pub fn leased_min(&self) -> u64 {
         let least = LEASED_PER_S * self.period_us / 1_000_000;
         match &self.kind {
@@ -220,8 +228,9 @@ impl Terms {
         (self.quota() / UNLEASED_PART).max(UNLEASED_PER_S * self.period_us / 1_000_000).min(self.quota())
     }
 
-    /// Until when a loss in the epoch that began at `began_us` matters to the limit: of a quota until all that may have been
-    /// used before has drained or its window has ended. 0 if it does not.
+    /// Until when a loss in the epoch that began at `began_us` matters to the limit: of a quota
+    /// until all that may have been used before has drained or its window has ended. 0 if it does
+    /// not.
     pub(super) fn lost_until_us(&self, began_us: u64) -> u64 {
         match &self.kind {
             _ if !self.is_quota => 0,
@@ -261,7 +270,8 @@ fn checked(limit: u64) -> Result<u64, TermsError> {
     if limit > Terms::LIMIT_MAX { Err(TermsError::TooLarge(limit)) } else { Ok(limit) }
 }
 
-/// Whole microseconds since 1970, rounded down: how a ledger tells time. Below 2^53 until the year 2255.
+/// Whole microseconds since 1970, rounded down: how a ledger tells time. Below 2^53 until the
+/// year 2255.
 pub(super) const fn micros(now: Timestamp) -> u64 {
     now.as_nanos() / 1000
 }

@@ -1,4 +1,5 @@
-//! Fleets in a test: members whose clocks run apart, a network that loses, repeats and delays, and one ledger.
+//! Fleets in a test: members whose clocks run apart, a network that loses, repeats and delays, and
+//! one ledger.
 
 mod bounds;
 mod bucket;

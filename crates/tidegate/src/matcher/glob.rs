@@ -1,6 +1,7 @@
 //! Globs, as expressions that take linear time.
 //!
-//! Written here rather than taken from `globset`, whose `?` and `[..]` stand for one byte: `?` would not match `é`.
+//! Written here rather than taken from `globset`, whose `?` and `[..]` stand for one byte: `?`
+//! would not match `é`.
 
 use core::fmt::{self, Write};
 
@@ -15,8 +16,9 @@ pub struct GlobPattern {
     compiled: Compiled,
 }
 
-/// Most globs in policies are a text with one star at an end, which needs no expression. Neither do texts with stars between
-/// them, and an expression of many stars would take time in proportion to their number.
+/// Most globs in policies are a text with one star at an end, which needs no expression. Neither do
+/// texts with stars between them, and an expression of many stars would take time in proportion to
+/// their number.
 #[derive(Clone)]
 enum Compiled {
     Exact(Box<str>),
@@ -28,8 +30,9 @@ enum Compiled {
 
 /// Texts with a star between each two: `a*b*c`, or `*b*` with an empty text at each end.
 ///
-/// Matching takes time linear in value and texts: each text is taken where it first occurs behind the one before, which leaves the
-/// most to the next ones, and the search for a text ends where it is found, so that no byte is searched twice.
+/// Matching takes time linear in value and texts: each text is taken where it first occurs behind
+/// the one before, which leaves the most to the next ones, and the search for a text ends where it
+/// is found, so that no byte is searched twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StarredText {
     start: Box<str>,

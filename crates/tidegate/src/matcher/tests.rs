@@ -211,7 +211,8 @@ fn what_cannot_be_made_says_what_to_do() {
     }
 }
 
-/// Globs by their definition: what a run stands for is tried out. Shares nothing with the expressions.
+/// Globs by their definition: what a run stands for is tried out. Shares nothing with the
+/// expressions.
 fn glob_by_trial(pattern: &[char], value: &[char]) -> bool {
     match pattern {
         [] => value.is_empty(),

@@ -8,8 +8,8 @@ use super::{Matcher, shortened};
 const VALUES_SHOWN_MAX: usize = 8;
 
 impl Display for Matcher {
-    /// What it wants, to go after "wants": `one of "GET", "HEAD"`, `a value like "/v1/*"`, `an address in 10.0.0.0/8`. Of a
-    /// long list only the beginning.
+    /// What it wants, to go after "wants": `one of "GET", "HEAD"`, `a value like "/v1/*"`,
+    /// `an address in 10.0.0.0/8`. Of a long list only the beginning.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact(value) => quoted(value, f),

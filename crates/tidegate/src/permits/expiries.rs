@@ -1,8 +1,9 @@
 //! Permits ordered by expiry: a search tree whose nodes know how many are below them.
 //!
-//! A treap: ordered by expiry (and place, among equals), heap-ordered by a fixed hash of the place, which keeps it
-//! about `2 ln n` deep whatever comes. Knowing the sizes, it finds the nth to expire, and how many have, in
-//! O(log n), which is what a limit that was lowered below what is held asks for at every refusal.
+//! A treap: ordered by expiry (and place, among equals), heap-ordered by a fixed hash of the place,
+//! which keeps it about `2 ln n` deep whatever comes. Knowing the sizes, it finds the nth to
+//! expire, and how many have, in O(log n), which is what a limit that was lowered below what is
+//! held asks for at every refusal.
 
 /// What a permit costs.
 pub(super) const PERMIT_BYTES: usize = size_of::<Node>();
@@ -20,8 +21,9 @@ pub(super) struct Expiries {
     len: u32,
     /// How many nodes were taken out of the budget; at most the vector's own capacity.
     capacity: usize,
-    /// The stamp of the next permit; in four thousand million permits of one key the first comes again, and then a
-    /// copy of it must also agree on place and expiry to be taken for the new one.
+    /// The stamp of the next permit; in four thousand million permits of one key the first comes
+    /// again, and then a copy of it must also agree on place and expiry to be taken for the new
+    /// one.
     next_stamp: u32,
 }
 
@@ -246,8 +248,8 @@ impl Expiries {
     }
 }
 
-/// Where in the heap order a place stands: the finaliser of `MurmurHash3`, which is a permutation, so no two are
-/// equal.
+/// Where in the heap order a place stands: the finaliser of `MurmurHash3`, which is a permutation,
+/// so no two are equal.
 const fn priority(place: u32) -> u32 {
     let mut hash = place.wrapping_add(0x9e37_79b9);
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);

@@ -46,7 +46,8 @@ fn the_time_between_releases_follows_from_the_median_age_and_a_leaked_permit_har
     for step in 0..7 {
         permits.acquire(set, &limit, at(600 + 40 * step)).unwrap();
     }
-    // Seven permits of at most 280 ns, of which one ends every 40 ns, and one that is never given back.
+    // Seven permits of at most 280 ns, of which one ends every 40 ns, and one that is never given
+    // back.
     let interval = permits.release_interval(set, &limit, at(880)).unwrap();
     assert!((30..=50).contains(&interval.as_nanos()), "{interval:?}");
     assert_eq!(permits.release_interval(set, &limit, at(2_000)), None, "all have expired");
@@ -234,7 +235,8 @@ struct List {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Acquire,
-    /// Of all permits ever handed out, counted from the first, and again from there if there are fewer.
+    /// Of all permits ever handed out, counted from the first, and again from there if there are
+    /// fewer.
     Release(usize),
     Limit(u64),
     Hold(u64),

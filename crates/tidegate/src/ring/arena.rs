@@ -1,8 +1,9 @@
 //! Which ranges of the slab of instants are free: best fit, neighbours joined.
 //!
-//! Only free ranges are recorded; who holds a range knows it. There is never more than one free range for each
-//! held one, plus one, because neighbouring free ranges are joined; [`crate::ring`] counts what they cost here
-//! with each ring. Allocating and freeing take O(log n) in the number of free ranges.
+//! Only free ranges are recorded; who holds a range knows it. There is never more than one free
+//! range for each held one, plus one, because neighbouring free ranges are joined; [`crate::ring`]
+//! counts what they cost here with each ring. Allocating and freeing take O(log n) in the number of
+//! free ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ pub(super) struct Range {
     pub(super) len: u32,
 }
 
-/// Lengths are multiples of this many slots, so that nothing is left over that is too small to be of use.
+/// Lengths are multiples of this many slots, so that nothing is left over that is too small to be
+/// of use.
 pub(super) const GRANULE: u32 = 4;
 
 /// The free ranges of a slab that grows at its end.
@@ -38,7 +40,8 @@ impl Arena {
         self.len
     }
 
-    /// Takes the smallest free range of at least `len` slots, cut to `len`; the lowest one of several.
+    /// Takes the smallest free range of at least `len` slots, cut to `len`; the lowest one of
+    /// several.
     pub(super) fn allocate(&mut self, len: u32) -> Option<Range> {
         let &(found, start) = self.by_len.range((len, 0)..).next()?;
         self.remove(start, found);

@@ -8,8 +8,9 @@ use crate::time::Timestamp;
 
 /// A ring as it was at one moment.
 ///
-/// Reads the slab with relaxed loads: they belong together as the record does, see [`super::header`]. A record that
-/// does not belong together may point outside of the slab; it reads zeros, and what comes of it is thrown away.
+/// Reads the slab with relaxed loads: they belong together as the record does, see
+/// [`super::header`]. A record that does not belong together may point outside of the slab; it
+/// reads zeros, and what comes of it is thrown away.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'a> {
     /// All slots of the ring's range.
@@ -71,7 +72,8 @@ impl<'a> Entries<'a> {
         self.slots.get(self.span.position(index, self.capacity()) as usize)
     }
 
-    /// Stores an instant of a locked ring; only its low half, [`Ticks::widen`] finds the rest again.
+    /// Stores an instant of a locked ring; only its low half, [`Ticks::widen`] finds the rest
+    /// again.
     #[inline]
     pub(super) fn store(&self, index: u32, tick: u64) {
         let slot = self.slot(index).expect("the range of a locked ring lies in the slab");
@@ -107,7 +109,8 @@ impl<'a> Entries<'a> {
         self.first(|index| self.tick(index) >= tick)
     }
 
-    /// The first index `reached` holds for, given that it holds for all later ones; the length if for none.
+    /// The first index `reached` holds for, given that it holds for all later ones; the length if
+    /// for none.
     fn first(&self, reached: impl Fn(u32) -> bool) -> u32 {
         let (mut low, mut high) = (0, self.span.len);
         while low < high {
@@ -173,8 +176,8 @@ impl Seen<'_> {
 
     /// Whether `units` have room at `now` within `limit`: one comparison with one instant.
     ///
-    /// They have if at most `limit - units` are used, that is if of the `limit - units + 1` newest instants the
-    /// oldest has left the window.
+    /// They have if at most `limit - units` are used, that is if of the `limit - units + 1` newest
+    /// instants the oldest has left the window.
     #[inline]
     pub(super) fn verdict(&self, limit: u64, units: u64, now: Timestamp) -> Verdict {
         let Some(beside) = limit.checked_sub(units) else {

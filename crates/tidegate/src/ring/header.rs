@@ -1,38 +1,43 @@
 //! What a ring knows about itself: one cache line that many read and one at a time changes.
 //!
-//! It is a sequence lock whose sequence is the lock. A writer makes the sequence odd by a compare-and-swap, changes
-//! words, and makes it even again. A reader notes an even sequence, reads what it needs (also instants in the
-//! slab), and keeps the result only if the sequence has not moved; it writes nothing, so refusals on many cores
-//! share the line without taking it from one another. A reader that wants to write after all swaps the sequence it
-//! has read at: if that succeeds, what it has read still holds.
+//! It is a sequence lock whose sequence is the lock. A writer makes the sequence odd by a
+//! compare-and-swap, changes words, and makes it even again. A reader notes an even sequence, reads
+//! what it needs (also instants in the slab), and keeps the result only if the sequence has not
+//! moved; it writes nothing, so refusals on many cores share the line without taking it from one
+//! another. A reader that wants to write after all swaps the sequence it has read at: if that
+//! succeeds, what it has read still holds.
 //!
-//! Orderings. The swap is `Acquire` and the store that makes the sequence even `Release`: a writer sees what the
-//! writers before it did. The swap is followed by a `Release` fence and the words are stored relaxed: a reader that
-//! sees any of them (relaxed loads, then an `Acquire` fence) therefore sees the odd sequence too, or a later one,
-//! when it looks again. A reader's first load is `Acquire`, so from an even sequence on it sees all words of that
-//! change. A range of the slab that was freed and given to another ring is written after the arena's lock was
-//! handed over and after another `Release` fence, so a reader that sees such an instant sees that this ring's
+//! Orderings. The swap is `Acquire` and the store that makes the sequence even `Release`: a writer
+//! sees what the writers before it did. The swap is followed by a `Release` fence and the words are
+//! stored relaxed: a reader that sees any of them (relaxed loads, then an `Acquire` fence)
+//! therefore sees the odd sequence too, or a later one, when it looks again. A reader's first load
+//! is `Acquire`, so from an even sequence on it sees all words of that change. A range of the slab
+//! that was freed and given to another ring is written after the arena's lock was handed over and
+//! after another `Release` fence, so a reader that sees such an instant sees that this ring's
 //! sequence moved as well.
 
 use super::arena::Range;
 use super::ticks::Ticks;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock, yield_now};
 
-/// How often a reader looks again when a writer is in the middle, before it waits its turn as a writer does.
+/// How often a reader looks again when a writer is in the middle, before it waits its turn as a
+/// writer does.
 const READ_ATTEMPTS: u32 = if cfg!(tidegate_loom) { 2 } else { 128 };
 
-/// How often the next in turn looks again at once, before it lets others run in between: a writer that is still
-/// there by then does not run, or has much to do.
+/// How often the next in turn looks again at once, before it lets others run in between: a writer
+/// that is still there by then does not run, or has much to do.
 const TURN_SPINS: u32 = if cfg!(tidegate_loom) { 1 } else { 128 };
 
-/// The words of a ring, on a cache line of their own: a neighbour's charges must not slow this ring's refusals.
+/// The words of a ring, on a cache line of their own: a neighbour's charges must not slow this
+/// ring's refusals.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Header {
-    /// Odd while a writer holds the ring; only that writer stores anything here. Never goes back, also when the
-    /// header is reused.
+    /// Odd while a writer holds the ring; only that writer stores anything here. Never goes back,
+    /// also when the header is reused.
     sequence: AtomicU64,
-    /// Where those wait who found a writer: one looks for the sequence to become even, the others sleep.
+    /// Where those wait who found a writer: one looks for the sequence to become even, the others
+    /// sleep.
     turn: Mutex<()>,
     /// Generation (upper half) and tick length.
     identity: AtomicU64,
@@ -42,7 +47,8 @@ pub(super) struct Header {
     last: AtomicU64,
     /// Length of the window of the last charge, in nanoseconds.
     window: AtomicU64,
-    /// Names the change that left the ring as it is, so that [`super::Rings::undo`] knows when nothing came after.
+    /// Names the change that left the ring as it is, so that [`super::Rings::undo`] knows when
+    /// nothing came after.
     stamp: AtomicU64,
 }
 
@@ -85,7 +91,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The place in a range of `capacity` slots of the `index`th oldest instant, or of the next free slot.
+    /// The place in a range of `capacity` slots of the `index`th oldest instant, or of the next
+    /// free slot.
     #[inline]
     pub(super) fn position(self, index: u32, capacity: u32) -> u32 {
         let position = self.head.wrapping_add(index);
@@ -136,12 +143,12 @@ impl Header {
         }
     }
 
-    /// Calls `look` with a record that belongs together and returns what it made of that, with the sequence it was
-    /// read at.
+    /// Calls `look` with a record that belongs together and returns what it made of that, with the
+    /// sequence it was read at.
     ///
-    /// `look` may also be called with words and instants of different changes; what it returns then is thrown
-    /// away. It writes nothing and takes no lock, unless after [`READ_ATTEMPTS`] looks writers were always in the
-    /// middle: then it waits its turn and keeps them out while it looks.
+    /// `look` may also be called with words and instants of different changes; what it returns then
+    /// is thrown away. It writes nothing and takes no lock, unless after [`READ_ATTEMPTS`] looks
+    /// writers were always in the middle: then it waits its turn and keeps them out while it looks.
     #[inline]
     pub(super) fn read<R>(&self, look: impl Fn(Record) -> R) -> (R, u64) {
         let mut attempts = 0;
@@ -207,7 +214,8 @@ impl Header {
         }
     }
 
-    /// The words as they are; they belong together only for a writer, or if the sequence did not move.
+    /// The words as they are; they belong together only for a writer, or if the sequence did not
+    /// move.
     #[inline]
     fn record(&self) -> Record {
         let (generation, shift) = unpack(self.identity.load(Ordering::Relaxed));

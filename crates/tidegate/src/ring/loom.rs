@@ -76,9 +76,9 @@ fn three_admits_into_an_expiring_window_never_pass_the_limit() {
     });
 }
 
-// Loom goes back to where an access meets the last one before it of another thread, and a thread's own load hides
-// what came before that. So here the thread that changes comes first, and those that look are spawned: each of
-// their loads then meets the stores.
+// Loom goes back to where an access meets the last one before it of another thread, and a thread's
+// own load hides what came before that. So here the thread that changes comes first, and those that
+// look are spawned: each of their loads then meets the stores.
 
 #[test]
 fn a_decision_beside_a_charge_sees_it_whole_or_not_at_all() {
@@ -128,8 +128,9 @@ fn a_range_that_has_gone_to_another_ring_is_not_read_as_ones_own() {
         rings.admit(ring, &limit, cost(8), at(500)).unwrap();
         let other = spawn(&rings, move |rings| rings.decide(ring, &limit, cost(4), at(501)));
         let grow = spawn(&rings, move |rings| rings.admit(ring, &limit, Cost::ONE, at(501)).is_ok());
-        // Another ring takes the range that the first had before, if it has gone by then, and writes there what
-        // would admit. As `Rings::move_to` does it, without the loads that would keep loom from looking closely.
+        // Another ring takes the range that the first had before, if it has gone by then, and
+        // writes there what would admit. As `Rings::move_to` does it, without the loads that would
+        // keep loom from looking closely.
         if let Some(range) = rings.space.take_range(0, 8) {
             fence(Ordering::Release);
             for slot in &rings.space.slots(range)[..3] {

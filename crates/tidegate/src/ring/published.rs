@@ -1,8 +1,10 @@
-//! The published lock-free circular buffer, and the interleaving in which it admits more than its limit.
+//! The published lock-free circular buffer, and the interleaving in which it admits more than its
+//! limit.
 //!
-//! A model of "read the oldest slot, compare, swap the slot, advance the head", one atomic operation a step. Two
-//! threads that read the same head both find room in the one oldest slot: both are admitted, but only one slot was
-//! written. Measured, that is up to 1.86 times the limit in one window.
+//! A model of "read the oldest slot, compare, swap the slot, advance the head", one atomic
+//! operation a step. Two threads that read the same head both find room in the one oldest slot:
+//! both are admitted, but only one slot was written. Measured, that is up to 1.86 times the limit
+//! in one window.
 
 use super::tests::{at, cost, rolling};
 use super::*;
@@ -69,8 +71,8 @@ fn the_published_ring_admits_more_than_its_limit_in_one_window_and_this_one_does
     assert_eq!(admitted_by_published(IN_SEQUENCE), LIMIT);
     assert_eq!(admitted_by_published(IN_TURNS), 2 * LIMIT);
 
-    // The same two callers, both at the point where they have seen room: here the one that comes second to write
-    // finds that the ring has moved on since it looked, and looks again.
+    // The same two callers, both at the point where they have seen room: here the one that comes
+    // second to write finds that the ring has moved on since it looked, and looks again.
     let rings = Rings::new(1 << 12);
     let (ring, limit) = (rings.create().unwrap(), rolling(LIMIT, WINDOW));
     let header = rings.space.header(0).unwrap();

@@ -1,9 +1,10 @@
-//! An array that grows while others read it: its elements never move and are never freed before the array.
+//! An array that grows while others read it: its elements never move and are never freed before the
+//! array.
 //!
-//! Elements live in segments that are created when first needed, so that room nobody has used yet costs no memory
-//! but an empty directory entry. What was created stays: a reader that comes late finds an element of the same
-//! type where it looks, never freed memory. [`Places`] says which elements are in use, and a [`Handle`] names one
-//! use of one element.
+//! Elements live in segments that are created when first needed, so that room nobody has used yet
+//! costs no memory but an empty directory entry. What was created stays: a reader that comes late
+//! finds an element of the same type where it looks, never freed memory. [`Places`] says which
+//! elements are in use, and a [`Handle`] names one use of one element.
 
 use core::num::{NonZeroU32, NonZeroU64};
 use std::sync::OnceLock;
@@ -29,8 +30,9 @@ impl<T, const BITS: u32> Segments<T, BITS> {
         segment.get((index & ((1 << BITS) - 1)) as usize)
     }
 
-    /// How many elements may be created from element `start` on: what is left of the segment that begins there, at
-    /// most `affordable`. None once a segment was created shorter than it could be.
+    /// How many elements may be created from element `start` on: what is left of the segment that
+    /// begins there, at most `affordable`. None once a segment was created shorter than it could
+    /// be.
     pub(crate) fn room(&self, start: usize, affordable: usize) -> usize {
         let is_segment = start & ((1 << BITS) - 1) == 0;
         let left = if is_segment { self.len_max.saturating_sub(start) } else { 0 };
@@ -67,8 +69,8 @@ impl Places {
         self.handed_out as usize - self.returned.len()
     }
 
-    /// Hands out an element nobody uses. If there is none, `create` is asked for more from the given one on and
-    /// answers how many it made.
+    /// Hands out an element nobody uses. If there is none, `create` is asked for more from the
+    /// given one on and answers how many it made.
     pub(crate) fn take(&mut self, create: impl FnOnce(usize) -> usize) -> Option<u32> {
         if let Some(index) = self.returned.pop() {
             return Some(index);
@@ -83,8 +85,9 @@ impl Places {
         Some(self.handed_out - 1)
     }
 
-    /// Takes back what `handle` named; its element must be on the [next generation](Handle::next_generation). An
-    /// element whose generations are used up is retired, so that no old handle ever fits again.
+    /// Takes back what `handle` named; its element must be on the [next
+    /// generation](Handle::next_generation). An element whose generations are used up is retired,
+    /// so that no old handle ever fits again.
     pub(crate) fn give_back(&mut self, handle: Handle) {
         if handle.next_generation() != 0 {
             self.returned.push(handle.index);
@@ -100,7 +103,8 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// The use of the element at `index` that `generation` counts; `None` for generation 0, which is no use.
+    /// The use of the element at `index` that `generation` counts; `None` for generation 0, which
+    /// is no use.
     pub(crate) fn new(index: u32, generation: u32) -> Option<Self> {
         Some(Self { index, generation: NonZeroU32::new(generation)? })
     }

@@ -1,7 +1,8 @@
 //! The memory of the rings of one table: headers and instants out of one byte budget.
 //!
-//! What was taken from the system once is kept and reused, never freed, so that a reader with an old handle reads
-//! an old header and not something else. Memory is taken when needed, a segment at a time.
+//! What was taken from the system once is kept and reused, never freed, so that a reader with an
+//! old handle reads an old header and not something else. Memory is taken when needed, a segment at
+//! a time.
 
 use std::sync::OnceLock;
 
@@ -11,15 +12,15 @@ use super::segments::{Handle, Places, Segments};
 use crate::shares::{Owner, Shares};
 use crate::sync::{AtomicU32, Mutex, lock};
 
-/// What a ring costs beside its instants: its header, and what its going may leave in the books: a free range in
-/// two half full B-trees, and its number.
+/// What a ring costs beside its instants: its header, and what its going may leave in the books: a
+/// free range in two half full B-trees, and its number.
 pub(super) const RING_BYTES: usize = 64 + 48;
 
 /// What an instant costs.
 pub(super) const INSTANT_BYTES: usize = 4;
 
-/// The share of the budget that headers may take: a half, so that a flood of rings of one instant each cannot use
-/// up for ever, as headers, what later rings need for their instants.
+/// The share of the budget that headers may take: a half, so that a flood of rings of one instant
+/// each cannot use up for ever, as headers, what later rings need for their instants.
 const HEADER_SHARE: usize = 2;
 
 /// Headers are created 2^9 at a time: 56 KiB of the budget.
@@ -34,12 +35,13 @@ pub(super) struct Space {
     bytes: usize,
     headers: Segments<Header, HEADER_SEGMENT_BITS>,
     slots_max: usize,
-    /// As many slots as the budget has bytes for, made when the first is needed. The system gives memory to those
-    /// that are written to, and the arena goes on only when it has to.
+    /// As many slots as the budget has bytes for, made when the first is needed. The system gives
+    /// memory to those that are written to, and the arena goes on only when it has to.
     slots: OnceLock<Box<[AtomicU32]>>,
     books: Mutex<Books>,
     header_shares: Shares,
-    /// Shares of the half of the budget that headers cannot take. Several namespaces share that; one alone has all that is left.
+    /// Shares of the half of the budget that headers cannot take. Several namespaces share that;
+    /// one alone has all that is left.
     slot_shares: Shares,
 }
 
@@ -83,8 +85,8 @@ impl Space {
             + (books.arena.len() - books.arena.free()) as usize * INSTANT_BYTES
     }
 
-    /// Bytes not taken from the system yet. A segment of headers that is shorter than it could be leaves none for
-    /// another.
+    /// Bytes not taken from the system yet. A segment of headers that is shorter than it could be
+    /// leaves none for another.
     fn bytes_left(&self, books: &Books) -> usize {
         let taken = books.headers.created() * RING_BYTES + books.arena.len() as usize * INSTANT_BYTES;
         self.bytes.saturating_sub(taken)
@@ -142,7 +144,8 @@ impl Space {
         books.headers.give_back(header);
     }
 
-    /// Takes a range of at least `len` instants for the ring with that header, if the budget has one.
+    /// Takes a range of at least `len` instants for the ring with that header, if the budget has
+    /// one.
     pub(super) fn take_range(&self, header: u32, len: u32) -> Option<Range> {
         let len = len.checked_next_multiple_of(GRANULE)?;
         let mut books = lock(&self.books);

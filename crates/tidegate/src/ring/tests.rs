@@ -168,7 +168,8 @@ fn what_two_nested_charges_wrote_over_is_not_counted_when_both_are_undone() {
     assert!(bench.rings.undo(bench.ring, &outer, at(1_900)));
     assert_eq!(bench.used(&limit, 1_899), 6);
     assert_eq!(bench.used(&limit, 1_904), 1);
-    // Before 1000 the unit of 0 would count; as nobody knows of it any more, time must have stayed there.
+    // Before 1000 the unit of 0 would count; as nobody knows of it any more, time must have stayed
+    // there.
     assert!(bench.used(&limit, 950) == 7 || bench.admit(&limit, 1, 950).unwrap().at() >= at(1_000));
 }
 

@@ -1,7 +1,8 @@
 //! Instants of a ring in 4 bytes: ticks of a power of two nanoseconds, rounded up.
 //!
-//! A window has between 2^30 and 2^31 ticks (fewer only where a tick is already one nanosecond), so a tick is
-//! less than a 2^30th of the window, and every instant within two windows of a known one has its own low 32 bits.
+//! A window has between 2^30 and 2^31 ticks (fewer only where a tick is already one nanosecond), so
+//! a tick is less than a 2^30th of the window, and every instant within two windows of a known one
+//! has its own low 32 bits.
 
 /// The most ticks a window has.
 const WINDOW_TICKS_MAX_BITS: u32 = 31;
@@ -42,15 +43,16 @@ impl Ticks {
         tick << self.shift
     }
 
-    /// The tick at or before `latest` whose low 32 bits are `low`, if it is fewer than 2^32 ticks before.
+    /// The tick at or before `latest` whose low 32 bits are `low`, if it is fewer than 2^32 ticks
+    /// before.
     #[inline]
     pub(super) fn widen(low: u32, latest: u64) -> u64 {
         latest.wrapping_sub(u64::from((latest as u32).wrapping_sub(low)))
     }
 }
 
-/// Where time ends for rings: 34 ms before the last instant of the year 2554, so that rounding up the longest tick
-/// does not overflow.
+/// Where time ends for rings: 34 ms before the last instant of the year 2554, so that rounding up
+/// the longest tick does not overflow.
 pub(super) const NS_MAX: u64 = u64::MAX - (1 << 25);
 
 /// The longest span between the oldest instant of a ring and its last, in ticks.

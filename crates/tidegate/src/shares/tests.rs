@@ -100,7 +100,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The definition: a place is granted if the share has it, or else if all that is held beyond shares leaves room.
+    /// The definition: a place is granted if the share has it, or else if all that is held beyond
+    /// shares leaves room.
     #[test]
     fn the_counters_agree_with_the_definition(steps in prop::collection::vec(step(), 1..200)) {
         let (shares, mut held, mut share) = (Shares::new(200), [0_u64; 5], 0);

@@ -1,7 +1,8 @@
 //! Which limits have blocked keys, so that the others need not look for blocks.
 //!
-//! Blocks stand in the table and outlive the gate that set them. So the flag belongs to the limit's identity and is shared
-//! by every gate over the table: one that is built while another still decides sees also the blocks set from then on.
+//! Blocks stand in the table and outlive the gate that set them. So the flag belongs to the limit's
+//! identity and is shared by every gate over the table: one that is built while another still
+//! decides sees also the blocks set from then on.
 
 use core::sync::atomic::AtomicBool;
 use std::collections::HashMap;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 
 use crate::sync::{Mutex, lock};
 
-/// How many limits a table keeps a flag for. One more looks for blocks on every request, which is slower and as right.
+/// How many limits a table keeps a flag for. One more looks for blocks on every request, which is
+/// slower and as right.
 const FLAGS_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -24,8 +26,9 @@ impl Blocks {
     pub(crate) fn of(&self, identity: u64) -> Arc<AtomicBool> {
         let mut flags = lock(&self.0);
         if flags.len() >= FLAGS_MAX && !flags.contains_key(&identity) {
-            // A limit that no gate has any more and that never blocked a key has nothing to remember.
-            // Relaxed: who set it before this call is ordered by whatever ordered the calls.
+            // A limit that no gate has any more and that never blocked a key has nothing to
+            // remember. Relaxed: who set it before this call is ordered by whatever ordered the
+            // calls.
             flags.retain(|_, flag| {
                 Arc::strong_count(flag) > 1 || flag.load(core::sync::atomic::Ordering::Relaxed)
             });

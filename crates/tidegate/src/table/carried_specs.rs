@@ -1,8 +1,8 @@
 //! The specs of limits that arrive with requests: few however many different numbers arrive.
 //!
-//! A spec says how to read a state, and most numbers do not matter for that: not the limit of a window, and not the burst or,
-//! as far as it does not change the clock, the rate of a bucket. What is left is bounded, since it is chosen by
-//! whoever sends requests.
+//! A spec says how to read a state, and most numbers do not matter for that: not the limit of a
+//! window, and not the burst or, as far as it does not change the clock, the rate of a bucket. What
+//! is left is bounded, since it is chosen by whoever sends requests.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,16 +12,18 @@ use crate::shares::{Owner, Shares};
 
 /// Specs of limits that arrived with requests, found without a lock that excludes other readers.
 pub(crate) struct CarriedSpecs {
-    /// Pinned for as long as the table: there are at most [`CarriedSpecs::MAX`], and the next request may bring any of them.
+    /// Pinned for as long as the table: there are at most [`CarriedSpecs::MAX`], and the next
+    /// request may bring any of them.
     known: RwLock<HashMap<(Owner, Spec), SpecPin, ahash::RandomState>>,
     pub(super) shares: Shares,
 }
 
 impl CarriedSpecs {
-    /// The most that are told apart, in [shares](Shares) for each namespace. Above it a new window is refused.
+    /// The most that are told apart, in [shares](Shares) for each namespace. Above it a new window
+    /// is refused.
     pub(crate) const MAX: usize = 1 << 16;
-    /// How many there may be when a bucket still gets a clock of its own. Above it, the clock that all rates can share: so
-    /// that many rates leave room for windows.
+    /// How many there may be when a bucket still gets a clock of its own. Above it, the clock that
+    /// all rates can share: so that many rates leave room for windows.
     pub(crate) const WITH_OWN_CLOCK_MAX: usize = Self::MAX - 4096;
 
     pub(super) fn new(seed: u64) -> Self {
@@ -29,8 +31,9 @@ impl CarriedSpecs {
         Self { known: RwLock::new(HashMap::with_hasher(hasher)), shares: Shares::new(Self::MAX as u64) }
     }
 
-    /// The number of `spec` of `owner` among `specs`; `None` if it has none and there are `max` others, or its owner has its
-    /// share of them. The clock that all rates can share is found with a `max` of [`usize::MAX`], beyond any share.
+    /// The number of `spec` of `owner` among `specs`; `None` if it has none and there are `max`
+    /// others, or its owner has its share of them. The clock that all rates can share is found with
+    /// a `max` of [`usize::MAX`], beyond any share.
     pub(crate) fn find(&self, specs: &Specs, owner: Owner, spec: Spec, max: usize) -> Option<SpecId> {
         let spec = (owner, spec);
         // Every change is one insertion, so a panic elsewhere leaves the map whole.

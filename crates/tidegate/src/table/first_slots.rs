@@ -1,7 +1,8 @@
 //! The words that were taken first, so that a table with few keys counts them exactly.
 //!
-//! A sample of a large table misses a handful of keys. While at most [`FirstSlots::MAX`] unused words have been taken, these
-//! are all words that can hold a key, and looking at each of them is exact. Afterwards the table is sampled.
+//! A sample of a large table misses a handful of keys. While at most [`FirstSlots::MAX`] unused
+//! words have been taken, these are all words that can hold a key, and looking at each of them is
+//! exact. Afterwards the table is sampled.
 
 use core::fmt;
 
@@ -9,8 +10,8 @@ use portable_atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A list of slots that only grows, and that is full at some length.
 ///
-/// Its atomics are not `crate::sync`'s: it is a metric, through which nothing is published, and it adds no interleaving that
-/// could change an answer.
+/// Its atomics are not `crate::sync`'s: it is a metric, through which nothing is published, and it
+/// adds no interleaving that could change an answer.
 pub(super) struct FirstSlots {
     taken: AtomicUsize,
     /// Each slot plus 1; 0 where a slot is still being written.

@@ -1,9 +1,10 @@
 //! Which namespace holds which part of a table, and how drained words come back to it.
 //!
-//! Words, rings and permits are held in [shares](crate::shares). A word counts against the namespace of its spec until it is
-//! overwritten or swept, also after its state has drained, since nobody is told of that. So a namespace that is at its share
-//! sweeps on its way: each of its newcomers clears the drained words of another few lines. In a table of one namespace no share
-//! is looked at and nothing is swept.
+//! Words, rings and permits are held in [shares](crate::shares). A word counts against the
+//! namespace of its spec until it is overwritten or swept, also after its state has drained, since
+//! nobody is told of that. So a namespace that is at its share sweeps on its way: each of its
+//! newcomers clears the drained words of another few lines. In a table of one namespace no share is
+//! looked at and nothing is swept.
 
 use super::{Entry, KeyHash, KeyTable, LINE};
 use crate::shares::{Namespaces, Owner};
@@ -13,20 +14,22 @@ use crate::time::Timestamp;
 /// The lines that a newcomer of a namespace that has used its share sweeps.
 const LINES_SWEPT: usize = 1;
 
-/// The lines that are swept at first for a newcomer that would be refused otherwise: 64 words, some microseconds.
+/// The lines that are swept at first for a newcomer that would be refused otherwise: 64 words, some
+/// microseconds.
 const LINES_SWEPT_FOR_ROOM: usize = 16;
 
-/// The lines of each further sweep for such a newcomer, and how many sweeps there are: 1024 words, below 0.1 ms.
+/// The lines of each further sweep for such a newcomer, and how many sweeps there are: 1024 words,
+/// below 0.1 ms.
 const LINES_SWEPT_FURTHER: usize = 64;
 const FURTHER_SWEEPS: usize = 4;
 
-/// After all sweeps of a newcomer found nothing, others sweep no further for so long: a table that is full of states that
-/// matter costs each refusal a microsecond and not a hundred.
+/// After all sweeps of a newcomer found nothing, others sweep no further for so long: a table that
+/// is full of states that matter costs each refusal a microsecond and not a hundred.
 const FRUITLESS_PAUSE_NS: u64 = 1_000_000;
 
-/// The words that several namespaces divide, 11 in 16. A newcomer finds no word when all of its 24 are taken. Measured in a table
-/// of 4 194 304 words: none of those that come while fewer than 6 words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000
-/// at 8 in 10.
+/// The words that several namespaces divide, 11 in 16. A newcomer finds no word when all of its 24
+/// are taken. Measured in a table of 4 194 304 words: none of those that come while fewer than 6
+/// words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000 at 8 in 10.
 pub(super) fn shared_places(words: usize) -> u64 {
     (words / 16 * 11).max(1) as u64
 }
@@ -37,8 +40,8 @@ impl KeyTable {
         &self.namespaces
     }
 
-    /// The number of a namespace that has limits in this table, which gives it a share. The first time, the shares of all
-    /// others become smaller.
+    /// The number of a namespace that has limits in this table, which gives it a share. The first
+    /// time, the shares of all others become smaller.
     pub fn join(&self, namespace: &str) -> Owner {
         if let Some(owner) = self.namespaces.known(namespace) {
             return owner;
@@ -85,7 +88,8 @@ impl KeyTable {
         self.shares.give_back(owner, 1);
     }
 
-    /// Counts the place of a key against another namespace than before: a namespace that only requests named has joined since.
+    /// Counts the place of a key against another namespace than before: a namespace that only
+    /// requests named has joined since.
     pub(super) fn move_place(&self, from: Owner, to: Owner) {
         if from != to {
             self.shares.take_anyway(to, 1);
@@ -93,8 +97,8 @@ impl KeyTable {
         }
     }
 
-    /// Clears drained words, and what stands behind them, until a newcomer that found no room gets what it attempts, or
-    /// enough lines are swept.
+    /// Clears drained words, and what stands behind them, until a newcomer that found no room gets
+    /// what it attempts, or enough lines are swept.
     pub(crate) fn sweep_until<T>(&self, now: Timestamp, attempt: impl Fn() -> Option<T>) -> Option<T> {
         self.sweep_lines(LINES_SWEPT_FOR_ROOM, now);
         if let Some(gotten) = attempt() {
@@ -134,7 +138,8 @@ impl KeyTable {
         }
     }
 
-    /// The namespace of a word. To be asked before the word is exchanged: afterwards the number of its spec may be free.
+    /// The namespace of a word. To be asked before the word is exchanged: afterwards the number of
+    /// its spec may be free.
     pub(super) fn owner_of(&self, word: u128) -> Owner {
         Entry { slot: 0, word }.spec().map_or(Owner::NONE, |number| self.specs.namespace(number))
     }

@@ -1,16 +1,19 @@
 //! Freeing the numbers of specs that no gate uses any more.
 //!
 //! A pass looks at every word of the table once, a part at a time, driven by whoever calls
-//! [`KeyTable::reclaim_spec_numbers`]. A word that carries the number of a retired spec is cleared if it has drained; if
-//! not, it is rewritten under the spec that keeps such states ([`Spec::at_rest`]), of which there are few. After the pass
-//! no word carries a retired number, and the number is freed.
+//! [`KeyTable::reclaim_spec_numbers`]. A word that carries the number of a retired spec is cleared
+//! if it has drained; if not, it is rewritten under the spec that keeps such states
+//! ([`Spec::at_rest`]), of which there are few. After the pass no word carries a retired number,
+//! and the number is freed.
 //!
-//! **Why no usage is lost or doubled.** The pass changes a word as a charge does: as a whole, by compare-and-swap from
-//! exactly what it read. A charge that came in between makes the exchange fail, and the pass reads the word again. A
-//! charge that loses reads the rewritten word and carries it over to its own numbers, as after any change of numbers.
+//! **Why no usage is lost or doubled.** The pass changes a word as a charge does: as a whole, by
+//! compare-and-swap from exactly what it read. A charge that came in between makes the exchange
+//! fail, and the pass reads the word again. A charge that loses reads the rewritten word and
+//! carries it over to its own numbers, as after any change of numbers.
 //!
-//! **Why a freed number is in no word.** A word gets another number only under a pin. A pin taken since the pass began
-//! changes [`Registered::unpinned`], and [`super::Specs::free`] leaves that number in use.
+//! **Why a freed number is in no word.** A word gets another number only under a pin. A pin taken
+//! since the pass began changes [`Registered::unpinned`], and [`super::Specs::free`] leaves that
+//! number in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +25,8 @@ use crate::time::Timestamp;
 
 /// How many words a call looks at, at least: 4 MiB of them take about 2 ms.
 const WORDS_EACH: usize = 1 << 18;
-/// A call looks at no less than this part of the table, so that a pass ends after as many calls at most.
+/// A call looks at no less than this part of the table, so that a pass ends after as many calls at
+/// most.
 const CALLS_MAX: usize = 64;
 
 /// The pass that is under way, if one is.
@@ -33,7 +37,8 @@ pub(super) struct Reclaimer(Mutex<Option<Pass>>);
 struct Pass {
     /// The retired specs by number.
     retired: HashMap<u32, Retired, ahash::RandomState>,
-    /// The specs that keep their states, by the number of the retired spec. The pins last until the pass ends.
+    /// The specs that keep their states, by the number of the retired spec. The pins last until the
+    /// pass ends.
     at_rest: HashMap<u32, SpecPin, ahash::RandomState>,
     /// The word to look at next.
     next: usize,
@@ -49,11 +54,13 @@ struct Retired {
 }
 
 impl KeyTable {
-    /// Looks at the next part of the table for numbers of specs that no gate uses any more, and frees them when all of it
-    /// was looked at. `true` if there is more to do: call again soon, some ten milliseconds later.
+    /// Looks at the next part of the table for numbers of specs that no gate uses any more, and
+    /// frees them when all of it was looked at. `true` if there is more to do: call again soon,
+    /// some ten milliseconds later.
     ///
-    /// Without calls a table tells 1 048 575 sets of numbers apart in its life. A call that finds nothing to do
-    /// takes a lock and nothing else; a pass begins after 16 384 new sets of numbers, or when there are no numbers left.
+    /// Without calls a table tells 1 048 575 sets of numbers apart in its life. A call that finds
+    /// nothing to do takes a lock and nothing else; a pass begins after 16 384 new sets of numbers,
+    /// or when there are no numbers left.
     pub fn reclaim_spec_numbers(&self, now: Timestamp) -> bool {
         let mut running = lock(&self.reclaimer.0);
         if running.is_none() {
@@ -120,7 +127,8 @@ impl Pass {
     }
 }
 
-/// The spec that keeps the states of a retired one; `None` if it is that spec itself, or has no number.
+/// The spec that keeps the states of a retired one; `None` if it is that spec itself, or has no
+/// number.
 fn rest<'p>(
     known: &'p mut HashMap<u32, SpecPin, ahash::RandomState>,
     table: &KeyTable,

@@ -1,16 +1,17 @@
 //! The numbers by which states are read: every distinct algorithm with its numbers, once.
 //!
-//! A word of the table carries the number of its spec, so that a word that belongs to another limit, or to a limit
-//! whose numbers have changed since, can still be read: to tell whether it has drained, and to carry what was used
-//! over to the new numbers.
+//! A word of the table carries the number of its spec, so that a word that belongs to another
+//! limit, or to a limit whose numbers have changed since, can still be read: to tell whether it has
+//! drained, and to carry what was used over to the new numbers.
 //!
-//! **Reuse.** There are [`Specs::MAX`] numbers, so a number is used again once nothing refers to it. A gate *pins* the
-//! specs of its limits and overrides; a spec without a pin is *retired*. Words may still carry the number of a retired
-//! spec: [`super::reclamation`] rewrites those words, and only then frees the number. Words are written under pinned
-//! specs alone, so no new word with a retired number appears meanwhile; a pin taken during the pass keeps the number.
+//! **Reuse.** There are [`Specs::MAX`] numbers, so a number is used again once nothing refers to
+//! it. A gate *pins* the specs of its limits and overrides; a spec without a pin is *retired*.
+//! Words may still carry the number of a retired spec: [`super::reclamation`] rewrites those words,
+//! and only then frees the number. Words are written under pinned specs alone, so no new word with
+//! a retired number appears meanwhile; a pin taken during the pass keeps the number.
 //!
-//! A permit outlives its gate and holds no pin. Its [`SpecId`] has, beside the number, how often that number was
-//! reused, so that a permit recognises that its spec is gone.
+//! A permit outlives its gate and holds no pin. Its [`SpecId`] has, beside the number, how often
+//! that number was reused, so that a permit recognises that its spec is gone.
 
 use core::num::NonZeroU32;
 use std::collections::{HashMap, VecDeque};
@@ -102,7 +103,8 @@ impl Spec {
         }
     }
 
-    /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with other numbers.
+    /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with
+    /// other numbers.
     pub(crate) fn carry_over(&self, state: State, to: &Algorithm, now: Timestamp) -> State {
         let from = match (self, to) {
             (Self::Algorithm(from), _) => from,
@@ -123,11 +125,12 @@ impl Spec {
         }
     }
 
-    /// The spec by which a state is kept whose own spec is retired: what is used stays used, and drains no sooner than
-    /// under `self` and at most 1 % later, but for a sliding counter, which starts its window anew.
+    /// The spec by which a state is kept whose own spec is retired: what is used stays used, and
+    /// drains no sooner than under `self` and at most 1 % later, but for a sliding counter, which
+    /// starts its window anew.
     ///
-    /// `None` if `self` already is such a spec. All buckets together have at most 7 000 of them, sliding counters as
-    /// many; windows of another kind have one for each length, zone and unit.
+    /// `None` if `self` already is such a spec. All buckets together have at most 7 000 of them,
+    /// sliding counters as many; windows of another kind have one for each length, zone and unit.
     pub(crate) fn at_rest(&self) -> Option<Self> {
         let Self::Algorithm(algorithm) = self else { return None };
         let at_rest = algorithm.at_rest();
@@ -152,8 +155,9 @@ impl SpecNumber {
     }
 }
 
-/// The number of a spec in its low bits, and above them how often the number was reused. After 4096 times that count starts
-/// again: by then more than 4 * 10^9 specs have come and gone, since the number that was free longest is reused first.
+/// The number of a spec in its low bits, and above them how often the number was reused. After 4096
+/// times that count starts again: by then more than 4 * 10^9 specs have come and gone, since the
+/// number that was free longest is reused first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SpecId(NonZeroU32);
 
@@ -190,7 +194,8 @@ pub(super) struct Registered {
     spec: Spec,
     id: SpecId,
     owner: SpecOwner,
-    /// Pins now in the low 32 bits, all pins ever taken above them, [`Registered::FREED`] at the top.
+    /// Pins now in the low 32 bits, all pins ever taken above them, [`Registered::FREED`] at the
+    /// top.
     pins: AtomicU64,
 }
 
@@ -201,8 +206,8 @@ impl Registered {
 
     /// Takes a pin; `false` if the number is free already.
     fn pin(&self) -> bool {
-        // Acquire on success: orders the writes made under the pin after the pin. A pass that frees the number exchanges
-        // the whole value, so it either sees the pin or makes this fail.
+        // Acquire on success: orders the writes made under the pin after the pin. A pass that frees
+        // the number exchanges the whole value, so it either sees the pin or makes this fail.
         self.pins
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |pins| {
                 (pins & Self::FREED == 0).then(|| pins.wrapping_add(Self::PIN) & !Self::FREED)
@@ -269,7 +274,8 @@ impl Drop for SpecPin {
     }
 }
 
-/// A spec that was looked up. It may be retired and its number be freed while this is held; what it says stays the same.
+/// A spec that was looked up. It may be retired and its number be freed while this is held; what it
+/// says stays the same.
 pub(crate) struct Found(Guard<Option<Arc<Registered>>>);
 
 impl Found {
@@ -282,7 +288,8 @@ impl Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpecOwner {
     pub(crate) namespace: Owner,
-    /// Whether an override set at run time took the number, rather than the policy or the table itself.
+    /// Whether an override set at run time took the number, rather than the policy or the table
+    /// itself.
     pub(crate) is_run_time: bool,
 }
 
@@ -292,8 +299,8 @@ impl SpecOwner {
     }
 }
 
-/// Specs of the first chunk, as a power of two. Each further one has twice as many as the one before: most tables know a
-/// handful, some a million.
+/// Specs of the first chunk, as a power of two. Each further one has twice as many as the one
+/// before: most tables know a handful, some a million.
 const FIRST_BITS: u32 = 4;
 const CHUNKS: usize = super::SPEC_BITS as usize + 1 - FIRST_BITS as usize;
 
@@ -329,11 +336,12 @@ struct Registry {
 }
 
 impl Specs {
-    /// The most distinct specs: an algorithm with its numbers counts once in a namespace, however many of its limits and
-    /// overrides use it.
+    /// The most distinct specs: an algorithm with its numbers counts once in a namespace, however
+    /// many of its limits and overrides use it.
     pub(crate) const MAX: usize = (1 << super::SPEC_BITS) - 1;
-    /// How many numbers the run-time overrides of one namespace may hold, in force or waiting to be reclaimed. One more is
-    /// refused until a pass has freed some, usually within a second, and leaves the rest to other namespaces.
+    /// How many numbers the run-time overrides of one namespace may hold, in force or waiting to be
+    /// reclaimed. One more is refused until a pass has freed some, usually within a second, and
+    /// leaves the rest to other namespaces.
     pub(crate) const AT_RUN_TIME_MAX: usize = 1 << 16;
     /// After how many numbers taken a pass begins to look for retired ones.
     const PASS_AFTER: usize = Self::AT_RUN_TIME_MAX / 4;
@@ -353,8 +361,8 @@ impl Specs {
         }
     }
 
-    /// A pin of `spec`, which gets a number if it has none. `None` when [`Specs::MAX`] are in use, or
-    /// [`Specs::AT_RUN_TIME_MAX`] by this owner.
+    /// A pin of `spec`, which gets a number if it has none. `None` when [`Specs::MAX`] are in use,
+    /// or [`Specs::AT_RUN_TIME_MAX`] by this owner.
     pub(crate) fn intern(&self, spec: Spec, owner: SpecOwner) -> Option<SpecPin> {
         let mut registry = lock(&self.registry);
         let name = (owner.namespace, spec);
@@ -387,7 +395,8 @@ impl Specs {
         self.slot(number).map(|slot| Found(slot.load()))
     }
 
-    /// The namespace that the spec of that number belongs to; [`Owner::NONE`] if the number is free.
+    /// The namespace that the spec of that number belongs to; [`Owner::NONE`] if the number is
+    /// free.
     pub(crate) fn namespace(&self, number: SpecNumber) -> Owner {
         let found = self.get(number);
         let registered = found.as_ref().and_then(|found| found.0.as_ref());
@@ -416,8 +425,8 @@ impl Specs {
         Some(retired.map(Arc::clone).collect())
     }
 
-    /// Frees the numbers of these specs, but for those of which somebody has taken a pin since the value beside them was read.
-    /// No word may carry a number of the others.
+    /// Frees the numbers of these specs, but for those of which somebody has taken a pin since the
+    /// value beside them was read. No word may carry a number of the others.
     pub(super) fn free<'r>(&self, retired: impl Iterator<Item = (&'r Arc<Registered>, u64)>) -> usize {
         let mut registry = lock(&self.registry);
         let mut freed = 0;

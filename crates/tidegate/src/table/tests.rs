@@ -248,7 +248,8 @@ fn a_namespace_below_its_share_finds_room_beside_others_that_take_all_they_can()
         assert!(share * namespaces * 2 >= slots * 11 / 16 - namespaces * 2, "{share} of {slots}");
         let refused =
             (0..share).filter(|name| charge_for(&table, owners[0], &year, *name, NOW).is_none()).count();
-        // A key has 24 words; at two thirds of all words taken, one key in some thousands finds all of its own taken.
+        // A key has 24 words; at two thirds of all words taken, one key in some thousands finds all
+        // of its own taken.
         assert!(refused as u64 <= share / 1000, "{refused} of {share} with {namespaces} namespaces");
     }
 }

@@ -97,7 +97,8 @@ fn of_forty_at_once_five_are_admitted(stand: &Stand) {
 
 fn a_body_arrives_whole_or_not_at_all(stand: &Stand) {
     stand.service.take_seen();
-    // More than a buffer of any gateway, and less than what Caddy still reads of a request it has answered.
+    // More than a buffer of any gateway, and less than what Caddy still reads of a request it has
+    // answered.
     let body: Vec<u8> = (0..200_000_u32).map(|number| (number % 251) as u8).collect();
     for number in 1..=6 {
         let answer = post(&stand.public, &[("X-Api-Key", b"body")], &body);
@@ -140,8 +141,8 @@ fn a_key_that_cannot_be_counted_is_an_error(stand: &Stand) {
     assert_eq!(stand.service.take_seen().len(), 0);
 }
 
-/// Gateways pass headers on to the check, and the daemon rejects large ones before it has read them: the gateway must see
-/// that answer, and not the write error of a connection that was closed.
+/// Gateways pass headers on to the check, and the daemon rejects large ones before it has read
+/// them: the gateway must see that answer, and not the write error of a connection that was closed.
 pub(crate) fn no_header_lets_a_request_pass_whose_key_is_used_up(stand: &Stand) {
     let key = ("X-Api-Key", b"headers".as_slice());
     let statuses: Vec<u16> = (0..6).map(|_| get(&stand.public, &[key]).status).collect();
@@ -196,7 +197,8 @@ pub(crate) enum Without {
     Admitted,
 }
 
-/// Stops the daemon, asks, and starts it again: it counts again, from nothing since this one keeps nothing.
+/// Stops the daemon, asks, and starts it again: it counts again, from nothing since this one keeps
+/// nothing.
 pub(crate) fn hold_without_the_daemon(stand: &mut Stand, without: Without) {
     let ask = |stand: &Stand, key: &str| get(&stand.public, &[("X-Api-Key", key.as_bytes())]);
     let statuses: Vec<u16> = (0..6).map(|_| ask(stand, "before").status).collect();
@@ -228,7 +230,8 @@ pub(crate) fn hold_while_the_daemon_is_silent(stand: &mut Stand, without: Withou
     stand.start_daemon();
 }
 
-/// Asks about a namespace that the daemon does not have: a mistake, which is not the same as being down.
+/// Asks about a namespace that the daemon does not have: a mistake, which is not the same as being
+/// down.
 pub(crate) fn hold_without_the_namespace(stand: &mut Stand, status: u16) {
     stand.stop_daemon();
     stand.change_policy("  api:", "  renamed:");

@@ -16,7 +16,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The value of the header. A header that stands twice is a failure: nobody could tell which one counts.
+    /// The value of the header. A header that stands twice is a failure: nobody could tell which
+    /// one counts.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| &**value);
         let value = values.next();
@@ -72,8 +73,8 @@ pub(crate) fn try_send(
     read(BufReader::new(stream))
 }
 
-/// The connection stays open until the answer is read: a gateway that closes it sooner takes the answer to a request
-/// whose body it did not want with it.
+/// The connection stays open until the answer is read: a gateway that closes it sooner takes the
+/// answer to a request whose body it did not want with it.
 fn read(mut reader: impl BufRead) -> std::io::Result<Answer> {
     let mut lines = Vec::new();
     loop {

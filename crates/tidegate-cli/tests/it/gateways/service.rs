@@ -1,7 +1,7 @@
 //! The service behind the gateway: it remembers what it saw, and answers in a few bytes.
 //!
-//! An answer as long as the request would meet a race of gateways in Go: they may give up a request that is answered
-//! before they have seen its end, and with it the rest of the answer.
+//! An answer as long as the request would meet a race of gateways in Go: they may give up a request
+//! that is answered before they have seen its end, and with it the rest of the answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -45,7 +45,8 @@ impl Service {
 
 /// Answers one request; nothing when the connection has ended.
 fn answer(stream: &TcpStream, seen: &Mutex<Vec<Seen>>) -> Option<()> {
-    // Nobody sends a second request before the first is answered, so nothing is lost in this buffer.
+    // Nobody sends a second request before the first is answered, so nothing is lost in this
+    // buffer.
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;

@@ -1,6 +1,7 @@
 //! A daemon, a gateway and a service, joined as a recipe joins them.
 //!
-//! A recipe's files name fixed addresses. Before they are used each of these is exchanged for a free one:
+//! A recipe's files name fixed addresses. Before they are used each of these is exchanged for a
+//! free one:
 //!
 //! | in the recipe | is |
 //! |---|---|
@@ -82,7 +83,8 @@ impl Stand {
         let mut daemon = Daemon::spawn(command);
         assert_eq!(daemon.address(), self.api);
         self.daemon = Some(daemon);
-        // The first request finds memory that nobody has touched; on a busy machine a gateway might not wait for that.
+        // The first request finds memory that nobody has touched; on a busy machine a gateway might
+        // not wait for that.
         let look = r#"{"namespace":"api","attributes":{"api_key":"first"},"peek":true}"#;
         crate::process::post(&self.api, "/v1/check", look);
     }
@@ -165,7 +167,8 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// An address on loopback that nobody listens on, below the ports that the system gives to connections.
+/// An address on loopback that nobody listens on, below the ports that the system gives to
+/// connections.
 pub(crate) fn free_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
@@ -177,7 +180,8 @@ pub(crate) fn free_address() -> String {
     }
 }
 
-/// The text with one address in place of another, in either spelling, where it is not the beginning of a longer one.
+/// The text with one address in place of another, in either spelling, where it is not the beginning
+/// of a longer one.
 fn exchange(text: &str, from: &str, to: &str) -> String {
     let in_two = |address: &str| address.replace(':', ", port_value: ");
     [(from.to_owned(), to.to_owned()), (in_two(from), in_two(to))].iter().fold(

@@ -1,4 +1,5 @@
-//! The programs that the tests start: in `PATH`, where the system keeps servers, or where the gate puts them.
+//! The programs that the tests start: in `PATH`, where the system keeps servers, or where the gate
+//! puts them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,9 @@ pub(crate) fn skip(test: &str, reason: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {test}: {reason}");
 }
 
-/// A file of what the gate fetches from registries, below `tidegate-tests` in the user's cache; or nothing and a line that
-/// says which test did not run. The folders are those of `xtask/src/prerequisites/fetched.rs`.
+/// A file of what the gate fetches from registries, below `tidegate-tests` in the user's cache; or
+/// nothing and a line that says which test did not run. The folders are those of
+/// `xtask/src/prerequisites/fetched.rs`.
 pub(crate) fn fetched_or_skip(set: &str, file: &str, test: &str) -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
@@ -38,7 +40,8 @@ pub(crate) fn fetched_or_skip(set: &str, file: &str, test: &str) -> Option<PathB
     found
 }
 
-/// The file below the folder. A `*` in it stands for any one name: a folder may be called after a version of Python.
+/// The file below the folder. A `*` in it stands for any one name: a folder may be called after a
+/// version of Python.
 fn matching(folder: &Path, file: &str) -> Option<PathBuf> {
     let mut found = folder.to_owned();
     for part in file.split('/') {

@@ -1,4 +1,5 @@
-//! What else is done to leased limits: settling, reporting, refunding, looking, resetting, blocking.
+//! What else is done to leased limits: settling, reporting, refunding, looking, resetting,
+//! blocking.
 
 use core::time::Duration;
 

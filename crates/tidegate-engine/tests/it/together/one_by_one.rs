@@ -92,7 +92,8 @@ proptest! {
                 (DecisionAll::Refuse(refusals), Some(at)) => {
                     let first = refusals.iter().position(Option::is_some);
                     if sent.is_empty() {
-                        // The store comes after everybody's local limits: one of those may refuse a later request first.
+                        // The store comes after everybody's local limits: one of those may refuse a
+                        // later request first.
                         prop_assert!(first >= Some(at) && refusals.iter().flatten().count() == 1, "{refusals:?}");
                     } else {
                         prop_assert_eq!(first, Some(at), "{:?}", refusals);

@@ -78,7 +78,8 @@ fn cancelling_one_leaves_the_others_what_they_have_charged() {
 fn a_key_that_only_one_has_charged_is_undone_when_it_is_cancelled_alone() {
     let world = world();
     let mut permits = admitted(&world, &three()).into_iter();
-    // In an hour everything has drained, and others have charged anew: there is nothing to take back from them.
+    // In an hour everything has drained, and others have charged anew: there is nothing to take
+    // back from them.
     world.advance(HOUR);
     let (ada, bob) = (permits.next(), permits.next().unwrap());
     let others = admitted(&world, &three());

@@ -2,7 +2,8 @@
 
 /// Whether a pattern of paths is certainly a regular expression.
 ///
-/// Only `^` at the beginning and escapes make it certain: every other character may stand in a path.
+/// Only `^` at the beginning and escapes make it certain: every other character may stand in a
+/// path.
 pub(in crate::check) fn is_expression(pattern: &str) -> bool {
     pattern.starts_with('^') || ["\\d", "\\w", "\\.", "\\/"].iter().any(|escape| pattern.contains(escape))
 }

@@ -7,7 +7,8 @@ use crate::problem::shown;
 
 const WRITE: &str = "write http://HOST:PORT or https://HOST:PORT";
 
-/// Whether `text` is `http://HOST:PORT` or `https://HOST:PORT`, the port left out for 80 and 443, and goes with `tls`.
+/// Whether `text` is `http://HOST:PORT` or `https://HOST:PORT`, the port left out for 80 and 443,
+/// and goes with `tls`.
 pub(super) fn check(text: &str, tls: Option<&UpstreamTls>) -> Result<(), (String, String)> {
     let wrong = |what: &str, fix: &str| Err((format!("server \"{}\" {what}", shown(text)), fix.to_owned()));
     let Some((scheme, rest)) = text.split_once("://") else {

@@ -19,8 +19,8 @@ pub(super) struct Field<'n> {
 
 /// The entries of `node`, which is a mapping, in the order of the file.
 ///
-/// What a merge key brings comes last and only where nothing is written. A duplicate key has its last value,
-/// and there is a warning.
+/// What a merge key brings comes last and only where nothing is written. A duplicate key has its
+/// last value, and there is a warning.
 pub(super) fn fields<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Vec<Field<'n>> {
     let mut found: Vec<Field<'n>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

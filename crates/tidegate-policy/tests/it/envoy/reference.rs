@@ -1,5 +1,5 @@
-//! Whatever is given as a file there is an answer, and whatever is asked is matched as a plain reading of the rules has
-//! it.
+//! Whatever is given as a file there is an answer, and whatever is asked is matched as a plain
+//! reading of the rules has it.
 
 use proptest::prelude::*;
 use tidegate_policy::PROBLEMS_MAX;
@@ -100,7 +100,8 @@ struct Model {
     below: Vec<Model>,
 }
 
-/// The number of the descriptor in the order of the file that the rules, read plainly, give these entries; of none 0.
+/// The number of the descriptor in the order of the file that the rules, read plainly, give these
+/// entries; of none 0.
 fn expected(all: &[Model], entries: &[(String, String)], number: &mut u32) -> Option<u32> {
     let (key, value) = &entries[0];
     // Numbers are given in the order of the file, so everything is walked.

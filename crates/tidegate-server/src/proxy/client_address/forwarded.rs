@@ -1,14 +1,17 @@
 //! The header `Forwarded` (RFC 7239), read from the right.
 //!
-//! From the left, a quotation mark that the client opened and never closed would swallow what a proxy wrote behind it.
-//! From the right, the part that trusted proxies wrote is read first and nothing to the left of it can change it.
+//! From the left, a quotation mark that the client opened and never closed would swallow what a
+//! proxy wrote behind it. From the right, the part that trusted proxies wrote is read first and
+//! nothing to the left of it can change it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest value of `for` that is looked at, in bytes; no address with a port is as long. Above it: no address.
+/// The longest value of `for` that is looked at, in bytes; no address with a port is as long. Above
+/// it: no address.
 const NODE_BYTES_MAX: usize = 64;
 
-/// What stands before the last comma outside of quotation marks, if there is one, and what stands after it.
+/// What stands before the last comma outside of quotation marks, if there is one, and what stands
+/// after it.
 ///
 /// `None` when a quotation mark is left open.
 pub(super) fn last_element(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
@@ -34,8 +37,8 @@ pub(super) fn last_element(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     (!is_quoted).then_some((None, bytes))
 }
 
-/// The address in `for` of one element; `None` for an element that is malformed, has no `for` or more than one, or
-/// hides it (`unknown`, `_name`).
+/// The address in `for` of one element; `None` for an element that is malformed, has no `for` or
+/// more than one, or hides it (`unknown`, `_name`).
 pub(super) fn address_of(element: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     let mut rest = element;
@@ -92,7 +95,8 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// A node: an IPv4 address or an IPv6 address in brackets, with or without a port, which may be hidden (`_name`).
+/// A node: an IPv4 address or an IPv6 address in brackets, with or without a port, which may be
+/// hidden (`_name`).
 fn node(text: &str) -> Option<IpAddr> {
     if text.len() > NODE_BYTES_MAX {
         return None;

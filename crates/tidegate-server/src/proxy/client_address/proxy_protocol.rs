@@ -1,15 +1,19 @@
-//! The PROXY protocol, versions 1 and 2: who the client is, said by a balancer before the first byte of HTTP.
+//! The PROXY protocol, versions 1 and 2: who the client is, said by a balancer before the first
+//! byte of HTTP.
 //!
-//! A listener either expects it on every connection or on none: guessing would let a client say who it is. It must be
-//! read only from peers that are trusted. Reference: *The PROXY protocol, versions 1 & 2*, haproxy.org.
+//! A listener either expects it on every connection or on none: guessing would let a client say who
+//! it is. It must be read only from peers that are trusted. Reference: *The PROXY protocol,
+//! versions 1 & 2*, haproxy.org.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest preamble of version 1 in bytes, with its line end, as the specification has it. Above it: malformed.
+/// The longest preamble of version 1 in bytes, with its line end, as the specification has it.
+/// Above it: malformed.
 pub const VERSION_1_BYTES_MAX: usize = 107;
 
-/// The most bytes of addresses and additions that a preamble of version 2 may announce. Above it: too long. With the 16
-/// bytes before them they are the most that must be held of a connection that has not said who it is.
+/// The most bytes of addresses and additions that a preamble of version 2 may announce. Above it:
+/// too long. With the 16 bytes before them they are the most that must be held of a connection that
+/// has not said who it is.
 pub const VERSION_2_BYTES_MAX: usize = 4096;
 
 /// The shortest line that names addresses, with its end: `PROXY TCP6 :: :: 0 0`.
@@ -24,8 +28,9 @@ const SIGNATURE_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// What stands before the first byte of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
-    /// Who connected and to where, with IPv4 written as IPv6 turned to IPv4; `None` when the peer speaks for itself
-    /// (`UNKNOWN`, `LOCAL`, as health checks do) or is reached in a way that has no addresses.
+    /// Who connected and to where, with IPv4 written as IPv6 turned to IPv4; `None` when the peer
+    /// speaks for itself (`UNKNOWN`, `LOCAL`, as health checks do) or is reached in a way that has
+    /// no addresses.
     pub addresses: Option<Addresses>,
     /// How many bytes the preamble takes. What follows them is the connection.
     pub length: usize,
@@ -43,8 +48,8 @@ pub struct Addresses {
 /// Why there is no preamble (yet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPreamble {
-    /// The bytes so far may begin one; read on until there are at least this many, more than there are now. Whoever reads
-    /// no more than that takes nothing of what comes behind it.
+    /// The bytes so far may begin one; read on until there are at least this many, more than there
+    /// are now. Whoever reads no more than that takes nothing of what comes behind it.
     #[error("the preamble of the PROXY protocol is cut off; at least {0} bytes are needed")]
     Incomplete(usize),
     /// The connection does not begin with one.
@@ -63,7 +68,8 @@ pub enum NoPreamble {
 }
 
 impl Preamble {
-    /// Reads the preamble that `bytes` begin with. Looks at no more bytes than [`VERSION_2_BYTES_MAX`] and 16.
+    /// Reads the preamble that `bytes` begin with. Looks at no more bytes than
+    /// [`VERSION_2_BYTES_MAX`] and 16.
     pub fn parse(bytes: &[u8]) -> Result<Self, NoPreamble> {
         if begins(bytes, SIGNATURE_2)? { version_2(bytes) } else { version_1(bytes) }
     }
@@ -148,7 +154,8 @@ fn version_2(bytes: &[u8]) -> Result<Preamble, NoPreamble> {
     let length = SIGNATURE_2.len() + 4 + announced;
     let body = rest.get(..announced).ok_or(NoPreamble::Incomplete(length))?;
     let addresses = match (command & 0xf, family) {
-        // LOCAL: the balancer speaks for itself, whatever addresses it adds. Otherwise: no addresses, or Unix sockets.
+        // LOCAL: the balancer speaks for itself, whatever addresses it adds. Otherwise: no
+        // addresses, or Unix sockets.
         (0, _) | (1, 0x00) => None,
         (1, 0x31 | 0x32) if body.len() >= 216 => None,
         (1, 0x11 | 0x12) => Some(pair::<4>(body)?),
@@ -162,7 +169,8 @@ fn version_2(bytes: &[u8]) -> Result<Preamble, NoPreamble> {
 
 const TOO_SHORT: NoPreamble = NoPreamble::Malformed("the addresses are cut off");
 
-/// Two addresses of `N` bytes and two ports, as they begin `body`; additions follow and are not looked at.
+/// Two addresses of `N` bytes and two ports, as they begin `body`; additions follow and are not
+/// looked at.
 fn pair<const N: usize>(body: &[u8]) -> Result<Addresses, NoPreamble>
 where
     IpAddr: From<[u8; N]>,

@@ -116,7 +116,8 @@ fn forwarded_is_read_as_rfc_7239_writes_it() {
         (&["for=;proto=http"], "10.0.0.1"),
         (&["for=203.0.113.9;"], "10.0.0.1"),
         (&["203.0.113.9"], "10.0.0.1"),
-        // The quotation mark that a client leaves open does not swallow what the proxy wrote behind it.
+        // The quotation mark that a client leaves open does not swallow what the proxy wrote behind
+        // it.
         (&["for=\"1.2.3.4, for=203.0.113.9"], "203.0.113.9"),
         (&["for=1.2.3.4;x=\"\\, for=203.0.113.9, for=10.0.0.2"], "203.0.113.9"),
     ] {

@@ -1,4 +1,5 @@
-//! Base64 (RFC 4648), read strictly: one text for one sequence of bytes, so that a token cannot be written in two ways.
+//! Base64 (RFC 4648), read strictly: one text for one sequence of bytes, so that a token cannot be
+//! written in two ways.
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};

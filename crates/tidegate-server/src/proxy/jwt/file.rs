@@ -19,8 +19,8 @@ pub enum KeyFormat {
     Jwks,
 }
 
-/// The keys in a file of at most 1 MiB. A daemon takes them up again within seconds when the file holds others; a file
-/// that cannot be used leaves the keys there were.
+/// The keys in a file of at most 1 MiB. A daemon takes them up again within seconds when the file
+/// holds others; a file that cannot be used leaves the keys there were.
 #[derive(Clone)]
 pub struct KeyFile(Arc<Renewed<Keys>>);
 

@@ -70,7 +70,8 @@ impl WebKey {
         der::written(der::SEQUENCE, &numbers)
     }
 
-    /// A point of a curve, uncompressed. Coordinates have their full length (RFC 7518, section 6.2.1.2).
+    /// A point of a curve, uncompressed. Coordinates have their full length (RFC 7518, section
+    /// 6.2.1.2).
     fn point(&self, length: usize) -> Option<Vec<u8>> {
         let (x, y) = (bytes(self.x.as_ref())?, bytes(self.y.as_ref())?);
         (x.len() == length && y.len() == length).then(|| [&[4][..], &x, &y].concat())

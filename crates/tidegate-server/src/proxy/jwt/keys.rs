@@ -124,13 +124,14 @@ pub(super) struct Key {
 
 /// The keys of an issuer.
 ///
-/// A secret verifies HMAC only, and a public key only what its own kind signs, so that no token can choose.
+/// A secret verifies HMAC only, and a public key only what its own kind signs, so that no token can
+/// choose.
 #[derive(Clone)]
 pub struct KeySet(Vec<Key>);
 
 impl KeySet {
-    /// A secret that the issuer shares, from the contents of its file, for HS256, and HS384 and HS512 where it is as
-    /// long as their digest. One line end at its end is not part of it.
+    /// A secret that the issuer shares, from the contents of its file, for HS256, and HS384 and
+    /// HS512 where it is as long as their digest. One line end at its end is not part of it.
     pub fn from_secret(contents: &[u8]) -> Result<Self, KeyError> {
         let secret = contents.strip_suffix(b"\n").unwrap_or(contents);
         let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
@@ -141,7 +142,8 @@ impl KeySet {
         Ok(Self(vec![Key { id: None, algorithm: None, verifier: Verifier::secret(secret)? }]))
     }
 
-    /// The public keys in PEM: `PUBLIC KEY` (RSA, P-256, P-384, Ed25519) or `RSA PUBLIC KEY`, at least one.
+    /// The public keys in PEM: `PUBLIC KEY` (RSA, P-256, P-384, Ed25519) or `RSA PUBLIC KEY`, at
+    /// least one.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
         let mut rest = text;
@@ -167,8 +169,8 @@ impl KeySet {
         Self::bounded(keys)
     }
 
-    /// The keys of a JSON Web Key Set (RFC 7517). Keys for encryption and of unknown kinds are passed over; at least one
-    /// must be left.
+    /// The keys of a JSON Web Key Set (RFC 7517). Keys for encryption and of unknown kinds are
+    /// passed over; at least one must be left.
     pub fn from_jwks(json: &[u8]) -> Result<Self, KeyError> {
         Self::bounded(jwks::keys(json)?)
     }
@@ -183,8 +185,8 @@ impl KeySet {
         if keys.len() > KEYS_MAX { Err(KeyError::TooMany(keys.len())) } else { Ok(Self(keys)) }
     }
 
-    /// Whether a key that may is the one that signed. A token that names a key is tried with that one, and with keys
-    /// that have no name.
+    /// Whether a key that may is the one that signed. A token that names a key is tried with that
+    /// one, and with keys that have no name.
     pub(super) fn verify(
         &self,
         algorithm: Algorithm,

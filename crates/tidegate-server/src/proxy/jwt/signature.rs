@@ -12,7 +12,8 @@ use ring::{digest, hmac};
 use super::der;
 use super::keys::{Algorithm, KeyError};
 
-/// A key as it verifies. Whether it is one of its curve shows only when it is used: if not, it verifies nothing.
+/// A key as it verifies. Whether it is one of its curve shows only when it is used: if not, it
+/// verifies nothing.
 #[derive(Clone)]
 pub(super) struct Verifier {
     kind: Kind,
@@ -72,7 +73,8 @@ impl Verifier {
         (bytes.len() == 32).then(|| Self { kind: Kind::Ed25519, bytes: bytes.into() })
     }
 
-    /// Whether this key made the signature in that way. False for an algorithm that is not of its kind.
+    /// Whether this key made the signature in that way. False for an algorithm that is not of its
+    /// kind.
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         use Algorithm as A;
         let (kind, how): (Kind, &'static dyn VerificationAlgorithm) = match algorithm {
@@ -92,8 +94,8 @@ impl Verifier {
         self.kind == kind && UnparsedPublicKey::new(how, &self.bytes).verify(message, signature).is_ok()
     }
 
-    /// Whether `signature` is the HMAC of `message`, compared in constant time. A secret shorter than the digest signs
-    /// nothing.
+    /// Whether `signature` is the HMAC of `message`, compared in constant time. A secret shorter
+    /// than the digest signs nothing.
     fn is_hmac(
         &self,
         how: hmac::Algorithm,

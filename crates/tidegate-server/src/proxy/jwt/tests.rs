@@ -105,7 +105,8 @@ fn a_token_cannot_choose_how_it_is_verified() {
             assert!(rejected(&reader(keys), token).contains("not signed by a key"));
         }
     }
-    // Nor with any spelling of a public key as the secret: its text, or the bytes that it is kept as.
+    // Nor with any spelling of a public key as the secret: its text, or the bytes that it is kept
+    // as.
     let claims = json!({"sub": "ada", "exp": 2_000_000_000});
     for (pem, length) in [
         (vectors::RSA, 270),
@@ -173,7 +174,8 @@ fn a_key_is_found_by_its_name() {
     for (_, token) in vectors::NAMED {
         assert!(reader.verify(token.as_bytes(), NOW).is_ok());
     }
-    // Tokens that name no key are tried with each that fits; the set allows its RSA key RS256 and its secret HS256.
+    // Tokens that name no key are tried with each that fits; the set allows its RSA key RS256 and
+    // its secret HS256.
     for (algorithm, token) in vectors::TOKENS {
         let is_allowed = matches!(algorithm, "RS256" | "HS256" | "ES256" | "ES384" | "EdDSA");
         assert_eq!(reader.verify(token.as_bytes(), NOW).is_ok(), is_allowed, "{algorithm}");

@@ -5,12 +5,12 @@ use core::fmt;
 /// The longest pattern in bytes. Above it: refused when the configuration is read.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
-/// A pattern that a path matches: `/v1/check` that path alone, `/v1/*` every path that begins with `/v1/` and that
-/// one itself, `/v1/*/items` any one segment in between.
+/// A pattern that a path matches: `/v1/check` that path alone, `/v1/*` every path that begins with
+/// `/v1/` and that one itself, `/v1/*/items` any one segment in between.
 ///
-/// A `*` stands for any characters but `/`, none among them; the last character of a pattern, if it is a `*`, stands for
-/// any characters at all. Upper and lower case differ. A pattern is matched with the decoded path, so it is written
-/// decoded too.
+/// A `*` stands for any characters but `/`, none among them; the last character of a pattern, if it
+/// is a `*`, stands for any characters at all. Upper and lower case differ. A pattern is matched
+/// with the decoded path, so it is written decoded too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     /// The segments before the open end, each as the text between its stars.
@@ -77,7 +77,8 @@ impl PathPattern {
         if !self.is_open {
             return !rest.contains('/') && is_match(last, rest);
         }
-        // The open end takes what is left, so the text before it need only begin there, within its segment.
+        // The open end takes what is left, so the text before it need only begin there, within its
+        // segment.
         let (part, _) = rest.split_once('/').unwrap_or((rest, ""));
         begins(last, part).is_some()
     }
@@ -89,11 +90,13 @@ fn is_match(pieces: &[String], text: &str) -> bool {
     if earlier.is_empty() {
         return text == last;
     }
-    // Each piece is taken where it first occurs, which leaves the most to the next ones; the last one ends the text.
+    // Each piece is taken where it first occurs, which leaves the most to the next ones; the last
+    // one ends the text.
     begins(earlier, text).is_some_and(|rest| rest.ends_with(last.as_str()))
 }
 
-/// What is left of `text` after the first place where the pieces stand in order, the first of them at its beginning.
+/// What is left of `text` after the first place where the pieces stand in order, the first of them
+/// at its beginning.
 fn begins<'a>(pieces: &[String], text: &'a str) -> Option<&'a str> {
     let (first, others) = pieces.split_first()?;
     let mut rest = text.strip_prefix(first.as_str())?;

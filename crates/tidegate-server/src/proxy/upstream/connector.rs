@@ -111,8 +111,9 @@ fn why(error: BoxError) -> ConnectError {
     }
 }
 
-/// Whether a server turned us away for our certificate, or for having none. In TLS 1.3 this comes when our side of the
-/// handshake is over, so that a request may be on its way, which such a server does not read.
+/// Whether a server turned us away for our certificate, or for having none. In TLS 1.3 this comes
+/// when our side of the handshake is over, so that a request may be on its way, which such a server
+/// does not read.
 pub(crate) fn turned_away(error: &(dyn Error + 'static)) -> bool {
     matches!(
         of_tls(error),

@@ -1,6 +1,8 @@
-//! TLS to the servers of an upstream: whom we believe, who we say we are, and by what name a server must go.
+//! TLS to the servers of an upstream: whom we believe, who we say we are, and by what name a server
+//! must go.
 //!
-//! There is no way to leave out the checks: a server that cannot prove its name is not connected to.
+//! There is no way to leave out the checks: a server that cannot prove its name is not connected
+//! to.
 
 use core::fmt;
 use std::io;
@@ -17,13 +19,14 @@ use crate::tls::{TlsError, certificates, private_key};
 /// The files of TLS to an upstream, all in PEM, and the name of its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTlsFiles {
-    /// Certificates that those of the servers must come from. Default: those that the machine trusts, as
-    /// `SSL_CERT_FILE` or `SSL_CERT_DIR` name them or its system keeps them, read when the upstream is made.
+    /// Certificates that those of the servers must come from. Default: those that the machine
+    /// trusts, as `SSL_CERT_FILE` or `SSL_CERT_DIR` name them or its system keeps them, read when
+    /// the upstream is made.
     pub ca: Option<PathBuf>,
     /// What we show to servers that ask who we are. Default nothing.
     pub identity: Option<Identity>,
-    /// The name or address that the certificate of each server must be for, which is also asked for (SNI). Default: the
-    /// host in the server's own address.
+    /// The name or address that the certificate of each server must be for, which is also asked for
+    /// (SNI). Default: the host in the server's own address.
     pub server_name: Option<String>,
 }
 
@@ -38,15 +41,17 @@ pub struct Identity {
 
 /// TLS to the servers of an upstream. TLS 1.2 and 1.3.
 ///
-/// A daemon takes its files up again within seconds when they hold something else, for the connections it makes from then
-/// on; files that cannot be used leave what there was. Two are equal if they are made of the same files.
+/// A daemon takes its files up again within seconds when they hold something else, for the
+/// connections it makes from then on; files that cannot be used leave what there was. Two are equal
+/// if they are made of the same files.
 #[derive(Clone)]
 pub struct UpstreamTls {
     files: Arc<Renewed<UpstreamTlsFiles>>,
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
 
-/// What connections are made with. They differ in the protocol that is offered, which must be the one then spoken.
+/// What connections are made with. They differ in the protocol that is offered, which must be the
+/// one then spoken.
 #[derive(Clone)]
 pub(crate) struct Offers {
     http1: Arc<ClientConfig>,
@@ -144,7 +149,8 @@ fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// What the machine trusts. Single certificates that cannot be read are passed over, as everybody on it does.
+/// What the machine trusts. Single certificates that cannot be read are passed over, as everybody
+/// on it does.
 fn machine_roots() -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

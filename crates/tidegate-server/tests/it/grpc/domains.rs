@@ -1,4 +1,5 @@
-//! Domains of envoyproxy/ratelimit's files over HTTP, and what logs, metrics and `explain` say of their decisions.
+//! Domains of envoyproxy/ratelimit's files over HTTP, and what logs, metrics and `explain` say of
+//! their decisions.
 
 use serde_json::{Value, json};
 use tidegate_policy::envoy::{Semantics, Settings};

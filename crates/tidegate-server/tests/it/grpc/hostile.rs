@@ -15,7 +15,8 @@ use tonic::Code;
 use super::{Envoy, config, descriptor, lefts, request, under, user, weighing, world};
 use crate::world::{World, api};
 
-/// Sends bytes as a message, with the five before it that say how long it is; what is told in status and message.
+/// Sends bytes as a message, with the five before it that say how long it is; what is told in
+/// status and message.
 async fn send(world: &World, path: &str, message: &[u8]) -> (String, String) {
     send_raw(world, path, framed(message)).await
 }
@@ -180,7 +181,8 @@ async fn a_connection_that_stops_half_way_is_closed_and_others_are_not() {
     config.bounds.linger = Duration::from_millis(50);
     let world = World::with([api()], config).await;
     let address = world.handle.grpc().unwrap().tcp().unwrap();
-    // Nothing at all; a piece of the preface; no settings; then silence; half of a frame of headers.
+    // Nothing at all; a piece of the preface; no settings; then silence; half of a frame of
+    // headers.
     let half = [PREFACE, SETTINGS, &[0, 0, 40, 1, 4, 0, 0, 0, 1, 0x83]].concat();
     for begun in [&b""[..], b"PR", b"PRI * HTTP", PREFACE, &[PREFACE, SETTINGS].concat(), &half] {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -1,4 +1,5 @@
-//! Several descriptors under quotas that a store keeps: how often it is asked, and what it is left with.
+//! Several descriptors under quotas that a store keeps: how often it is asked, and what it is left
+//! with.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,7 +59,8 @@ impl Counted {
         Self { world, store, envoy }
     }
 
-    /// What each descriptor has left and whether it is over, and how often the store was asked for that.
+    /// What each descriptor has left and whether it is over, and how often the store was asked for
+    /// that.
     async fn ask(&mut self, descriptors: &[RateLimitDescriptor]) -> (Vec<(bool, u32)>, usize) {
         self.store.asked.store(0, Ordering::Relaxed);
         let left = self.envoy.left(descriptors).await;

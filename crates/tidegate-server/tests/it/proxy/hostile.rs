@@ -139,7 +139,8 @@ pub(super) fn literal(name: &str, value: &[u8]) -> Vec<u8> {
     [&[0, length(name.as_bytes())], name.as_bytes(), &[length(value)], value].concat()
 }
 
-/// Sends one HTTP/2 request with this header block and reads the kind of the first frame that answers it.
+/// Sends one HTTP/2 request with this header block and reads the kind of the first frame that
+/// answers it.
 pub(super) async fn answered_with(proxy: SocketAddr, block: &[u8]) -> u8 {
     let mut stream = TcpStream::connect(proxy).await.unwrap();
     stream.write_all(PREFACE).await.unwrap();

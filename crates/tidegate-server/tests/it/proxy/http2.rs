@@ -18,7 +18,8 @@ use super::{route, to, world};
 use crate::authority::Authority;
 use crate::lasting::Folder;
 
-/// A server that speaks HTTP/2 only, and answers with what it was sent, what it heard, and a trailer.
+/// A server that speaks HTTP/2 only, and answers with what it was sent, what it heard, and a
+/// trailer.
 async fn echo(tls: Option<TlsAcceptor>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

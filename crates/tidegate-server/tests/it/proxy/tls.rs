@@ -40,7 +40,8 @@ fn https(servers: &[SocketAddr], tls: UpstreamTls, namespace: &str) -> ProxyConf
     config
 }
 
-/// Asks ten times, more often than a user may, and gives what is said of it, which is that nothing was charged.
+/// Asks ten times, more often than a user may, and gives what is said of it, which is that nothing
+/// was charged.
 async fn unreachable(world: &World) -> String {
     let mut details = Vec::new();
     for _ in 0..10 {

@@ -26,8 +26,8 @@ where
     address
 }
 
-/// A server with TLS that gets a stream for each connection whose handshake is done. Those that it turns away it reads to
-/// their end, so that they get to know why.
+/// A server with TLS that gets a stream for each connection whose handshake is done. Those that it
+/// turns away it reads to their end, so that they get to know why.
 pub(super) async fn serve_tls<F, R>(config: Arc<ServerConfig>, handle: F) -> SocketAddr
 where
     F: Fn(Connection<TlsStream<TcpStream>>) -> R + Send + Sync + 'static,

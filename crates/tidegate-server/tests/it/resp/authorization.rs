@@ -9,7 +9,8 @@ use crate::authorization::{CHECKOUT, Guarded, OPS};
 use crate::lasting::Folder;
 use crate::proxy::log::listen;
 
-/// A daemon where Redis clients must show a token: `CHECKOUT` checks in `api` and `resp`, `OPS` resets everywhere.
+/// A daemon where Redis clients must show a token: `CHECKOUT` checks in `api` and `resp`, `OPS`
+/// resets everywhere.
 async fn daemon() -> Guarded {
     let rest = format!(
         "listen: {{ resp: 127.0.0.1:0 }}

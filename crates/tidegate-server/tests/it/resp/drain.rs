@@ -9,7 +9,8 @@ use super::{Client, address, config, words};
 use crate::store::{Slow, next};
 use crate::world::{START, World, api};
 
-/// While a connection waits for the store it reads nothing, so what comes meanwhile is unread when the daemon is told to end.
+/// While a connection waits for the store it reads nothing, so what comes meanwhile is unread when
+/// the daemon is told to end.
 #[tokio::test(start_paused = true)]
 async fn commands_that_were_sent_but_not_read_when_the_daemon_was_told_to_end_are_answered() {
     let clock = Arc::new(ManualClock::new(START));

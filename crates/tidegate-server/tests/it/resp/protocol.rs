@@ -127,8 +127,8 @@ async fn a_hundred_thousand_pipelined_commands_are_answered_in_order() {
     drop(writer.await.unwrap());
 }
 
-/// Above its bound of unwritten replies a connection is not read from, so that what a client does not take piles up at
-/// its own end.
+/// Above its bound of unwritten replies a connection is not read from, so that what a client does
+/// not take piles up at its own end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_is_not_read_from() {
     let (_world, mut client) = world().await;

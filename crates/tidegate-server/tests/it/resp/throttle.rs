@@ -92,7 +92,8 @@ async fn other_numbers_for_a_key_keep_when_it_will_be_full() {
     .await;
 }
 
-/// redis-cell keeps a key for whole milliseconds, so that one which refills faster is forgotten at once.
+/// redis-cell keeps a key for whole milliseconds, so that one which refills faster is forgotten at
+/// once.
 #[tokio::test]
 async fn rates_above_a_thousand_a_second_are_limited() {
     let (world, mut client) = world().await;

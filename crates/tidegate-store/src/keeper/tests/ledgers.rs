@@ -131,7 +131,8 @@ fn a_ledger_that_lent_since_it_would_have_drained_does_not_make_room() {
     let mut held = Held::new(|_| ());
     let report = Kind::Ledger(OnLedger::Report { cost: Cost::ONE });
     let millis = |millis| START.saturating_add(Duration::from_millis(millis));
-    // Somebody was there and left, so the first has a place for a lease when there is room for nothing any more.
+    // Somebody was there and left, so the first has a place for a lease when there is room for
+    // nothing any more.
     held.grant(0, ask(2, 1), START);
     held.grant(0, Ask { is_leaving: true, ..ask(2, 2) }, START);
     let mut kept = 0;

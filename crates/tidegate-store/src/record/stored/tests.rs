@@ -44,7 +44,8 @@ fn algorithms() -> Vec<Algorithm> {
     all
 }
 
-/// A record after these operations, each a number that stands for a kind, a cost and a step of time.
+/// A record after these operations, each a number that stands for a kind, a cost and a step of
+/// time.
 fn worked_on(algorithm: &Algorithm, origin: u128, steps: &[(u8, u64, u64)]) -> Record {
     let mut record = Record::new(algorithm.clone(), RequestId(origin));
     let mut now = START;
@@ -66,7 +67,8 @@ fn worked_on(algorithm: &Algorithm, origin: u128, steps: &[(u8, u64, u64)]) -> R
     record
 }
 
-/// A ledger after these asks and reports, each a number that stands for a holder, a need and a step of time.
+/// A ledger after these asks and reports, each a number that stands for a holder, a need and a step
+/// of time.
 fn lent(algorithm: &Algorithm, steps: &[(u8, u64, u64)]) -> Option<Record> {
     let (mut record, mut now) = (None, START);
     for (at, (member, need, step)) in steps.iter().enumerate() {

@@ -12,7 +12,8 @@ use crate::object::Object;
 
 const U32_MAX: u64 = u32::MAX as u64;
 
-/// A request of Envoy's rate limit service. Names may also be written as `hits_addend`; null is as good as left out.
+/// A request of Envoy's rate limit service. Names may also be written as `hits_addend`; null is as
+/// good as left out.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyRequest {
@@ -163,8 +164,8 @@ impl<const MAX: u64> de::Visitor<'_> for WholeVisitor<MAX> {
     }
 }
 
-/// A number that was written as `1e3` or `2.0`. Beyond 2^53 not every whole number can be written so, and what was meant is
-/// not known.
+/// A number that was written as `1e3` or `2.0`. Beyond 2^53 not every whole number can be written
+/// so, and what was meant is not known.
 fn whole(number: f64) -> Option<u64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     if number.fract() != 0.0 || !(0.0..=EXACT_MAX).contains(&number) {
@@ -175,7 +176,8 @@ fn whole(number: f64) -> Option<u64> {
     Some(whole)
 }
 
-/// The number of a unit. Whether there is a unit of that number is seen when the request is understood.
+/// The number of a unit. Whether there is a unit of that number is seen when the request is
+/// understood.
 #[derive(Clone, Copy, Debug)]
 struct UnitNumber(i32);
 

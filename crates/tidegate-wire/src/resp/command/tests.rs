@@ -82,7 +82,8 @@ fn an_argument_longer_than_was_said_is_told_so() {
 #[test]
 fn the_largest_command_is_read_and_one_byte_more_is_not() {
     let full = vec![b'x'; ARGUMENT_BYTES_MAX];
-    // Sixteen such arguments with their lengths are above a mebibyte; the last one takes what is left.
+    // Sixteen such arguments with their lengths are above a mebibyte; the last one takes what is
+    // left.
     let frames = 16 * (1 + 5 + 2 + 2) + 5;
     let left = COMMAND_BYTES_MAX - 15 * ARGUMENT_BYTES_MAX - frames;
     let mut arguments = vec![full; 15];

@@ -51,7 +51,8 @@ fn rates() -> impl Strategy<Value = Rate> {
     ]
 }
 
-/// A bucket of any rate with a burst of up to a thousand, or what drains in a year, and the charges made on it.
+/// A bucket of any rate with a burst of up to a thousand, or what drains in a year, and the charges
+/// made on it.
 fn buckets() -> impl Strategy<Value = (Bucket, State, u64)> {
     let charges = prop::collection::vec((any::<u64>(), any::<u64>()), 0..8);
     (rates(), 1..1000_u64, charges).prop_map(|(rate, burst, charges)| {

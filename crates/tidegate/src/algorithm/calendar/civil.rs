@@ -1,7 +1,7 @@
 //! Where civil windows begin and end.
 //!
-//! Everything is in whole seconds since [`ORIGIN`], as all civil windows begin on whole seconds and those that hold the
-//! epoch begin before it.
+//! Everything is in whole seconds since [`ORIGIN`], as all civil windows begin on whole seconds and
+//! those that hold the epoch begin before it.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -10,8 +10,8 @@ use jiff::{Span, ToSpan};
 use super::{CivilUnit, Weekday};
 use crate::time::Timestamp;
 
-/// Seconds between the origin and the epoch: 400 days, so that the year that holds the epoch begins after the origin
-/// in every zone.
+/// Seconds between the origin and the epoch: 400 days, so that the year that holds the epoch begins
+/// after the origin in every zone.
 const ORIGIN: u64 = 400 * 86_400;
 
 /// How far back clocks may be set at once: a whole day, where the date line was moved.
@@ -96,13 +96,14 @@ pub(super) const fn number_of(unit: CivilUnit, start: u64) -> u64 {
     }
 }
 
-/// A second since the epoch within the window of this number: it begins in the step before, and lasts longer than one.
+/// A second since the epoch within the window of this number: it begins in the step before, and
+/// lasts longer than one.
 pub(super) const fn second_within(unit: CivilUnit, number: u64) -> u64 {
     ((number + 1) * step(unit) - 1).saturating_sub(ORIGIN)
 }
 
-/// Seconds that are at most the shortest window of the unit in any zone since 1970. Where clocks are set at a
-/// minute past midnight an hour may last that minute; days were as short as 17 hours.
+/// Seconds that are at most the shortest window of the unit in any zone since 1970. Where clocks
+/// are set at a minute past midnight an hour may last that minute; days were as short as 17 hours.
 const fn step(unit: CivilUnit) -> u64 {
     match unit {
         CivilUnit::Minute | CivilUnit::Hour => 60,
@@ -124,7 +125,8 @@ fn length(unit: CivilUnit) -> Span {
     }
 }
 
-/// The latest label that was shown up to this second. It is the one shown now, unless clocks were set back not long ago.
+/// The latest label that was shown up to this second. It is the one shown now, unless clocks were
+/// set back not long ago.
 fn latest_label(rules: &TimeZone, unit: CivilUnit, week_start: Weekday, second: i64) -> DateTime {
     let label = |second| label(unit, week_start, rules.to_datetime(instant(second)));
     rules
@@ -155,9 +157,9 @@ fn label(unit: CivilUnit, week_start: Weekday, shown: DateTime) -> DateTime {
 
 /// The first second at which the zone shows `label` or later.
 ///
-/// Found from the changes of offset around it rather than by asking which offset the label has: that answer does not say
-/// when a skipped label's successor is shown, and is wrong in jiff 0.2 where a zone's last change before its
-/// recurring rule keeps the offset (Nuuk, October 2023).
+/// Found from the changes of offset around it rather than by asking which offset the label has:
+/// that answer does not say when a skipped label's successor is shown, and is wrong in jiff 0.2
+/// where a zone's last change before its recurring rule keeps the offset (Nuuk, October 2023).
 fn first_shown(rules: &TimeZone, label: DateTime) -> i64 {
     let shown_in_utc = Offset::UTC.to_timestamp(label).map_or(i64::MAX, jiff::Timestamp::as_second);
     // No offset is as large, so here the label has not been shown yet.

@@ -32,7 +32,8 @@ fn days_have_23_24_or_25_hours_where_clocks_change() {
         // The day after 2011-12-29 was 2011-12-31.
         ("Pacific/Apia", "2011-12-30T05:00:00Z", "2011-12-30T10:00:00Z"),
         ("Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"),
-        // Clocks go back at 00:01 to 23:01: midnight is passed twice, and the day begins the first time.
+        // Clocks go back at 00:01 to 23:01: midnight is passed twice, and the day begins the first
+        // time.
         ("America/St_Johns", "2006-10-28T12:00:00Z", "2006-10-29T02:30:00Z"),
         ("America/St_Johns", "2006-10-29T03:00:00Z", "2006-10-30T03:30:00Z"),
     ] {
@@ -49,7 +50,8 @@ fn an_hour_that_is_shown_twice_is_one_window_of_two_hours() {
         assert_eq!(berlin.decide(state, Cost::ONE, at(now)).0, Verdict::Wait { until: end });
     }
     assert_eq!(berlin.decide(state, Cost::ONE, end).0, Verdict::Admit);
-    // Two hours are shown again in Troll. The first is over; the second lasts until it is over again.
+    // Two hours are shown again in Troll. The first is over; the second lasts until it is over
+    // again.
     let troll = calendar(CivilUnit::Hour, "Antarctica/Troll");
     assert_eq!(until(&troll, "2026-10-24T23:30:00Z"), at("2026-10-25T00:00:00Z"));
     assert_eq!(until(&troll, "2026-10-25T00:30:00Z"), at("2026-10-25T03:00:00Z"));

@@ -1,8 +1,9 @@
 //! A bucket by its definition: an arrival envelope.
 //!
-//! The history is admissible if, from each charge to each later one, what was charged is at most the burst plus what the
-//! rate gives between the two instants. A refusal is right if admitting would break this for some pair. All in
-//! integers: units in parts of `1/k`, time in thirds of a nanosecond.
+//! The history is admissible if, from each charge to each later one, what was charged is at most
+//! the burst plus what the rate gives between the two instants. A refusal is right if admitting
+//! would break this for some pair. All in integers: units in parts of `1/k`, time in thirds of a
+//! nanosecond.
 
 use core::time::Duration;
 
@@ -10,7 +11,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Divisible by three times each span used here, and small enough that centuries of the fastest rate fit.
+/// Divisible by three times each span used here, and small enough that centuries of the fastest
+/// rate fit.
 const PARTS: i128 = 3 * 7 * 11 * 365 * 86_400_000_000_000;
 
 /// The whole history, and how far the bucket may be from it.
@@ -26,7 +28,8 @@ struct Envelope {
     log: Vec<(i128, i128)>,
     /// Parts by which the bucket may have forgotten what is used, since limits changed.
     forgotten: i128,
-    /// Parts by which it may overstate what is used, since limits changed or charges were taken back.
+    /// Parts by which it may overstate what is used, since limits changed or charges were taken
+    /// back.
     overstated: i128,
 }
 
@@ -39,7 +42,8 @@ impl Envelope {
         Self { rate, burst, debt, exact, log: Vec::new(), forgotten: 0, overstated: 0 }
     }
 
-    /// Parts used at an instant in thirds: the most that any charge and all after it still hold. Negative if idle.
+    /// Parts used at an instant in thirds: the most that any charge and all after it still hold.
+    /// Negative if idle.
     fn used(&self, thirds: i128) -> i128 {
         let mut sum = 0;
         let holds = self.log.iter().rev().map(|(at, parts)| {
@@ -124,7 +128,8 @@ impl Envelope {
             *self = to;
             return;
         }
-        // A tick is at most what a rate gives in a third of a nanosecond, or in one where it is exact.
+        // A tick is at most what a rate gives in a third of a nanosecond, or in one where it is
+        // exact.
         let tick = |envelope: &Self| if envelope.exact { 3 * envelope.rate } else { envelope.rate };
         to.forgotten = self.forgotten + if self.exact { 0 } else { self.rate };
         to.overstated = self.overstated + tick(self) + tick(&to);

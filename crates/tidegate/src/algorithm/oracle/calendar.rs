@@ -49,7 +49,8 @@ fn shown(zone: &TimeZone, unit: CivilUnit, second: i64) -> String {
     now.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
-/// The latest label shown up to each minute of a span, by reading the wall at every minute from a good day before.
+/// The latest label shown up to each minute of a span, by reading the wall at every minute from a
+/// good day before.
 fn labels(zone: &TimeZone, unit: CivilUnit, from: i64, until: i64) -> Vec<(i64, String)> {
     let mut latest = String::new();
     let mut labels = Vec::new();
@@ -281,7 +282,8 @@ impl World<'_> {
     }
 }
 
-/// Every sequence of operations on an hour that is repeated, a day that is skipped and the end of a year.
+/// Every sequence of operations on an hour that is repeated, a day that is skipped and the end of a
+/// year.
 #[test]
 fn every_short_sequence_is_answered_by_the_log() {
     use Letter::{Check, Limit, Move, Refund, Report, Undo};

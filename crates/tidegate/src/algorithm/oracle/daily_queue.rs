@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// The design as published: the last `limit` days of an account's requests, oldest first. When it is full, a head of
-/// today refuses, and a head of another day is taken to mean that all of them are.
+/// The design as published: the last `limit` days of an account's requests, oldest first. When it
+/// is full, a head of today refuses, and a head of another day is taken to mean that all of them
+/// are.
 struct DailyQueue {
     limit: usize,
     days: Vec<u64>,

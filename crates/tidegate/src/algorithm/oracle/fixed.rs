@@ -19,9 +19,11 @@ struct World {
     state: State,
     now: u64,
     log: Vec<Entry>,
-    /// The start of the window opened last. One that has been followed by another does not come back.
+    /// The start of the window opened last. One that has been followed by another does not come
+    /// back.
     latest: Option<u64>,
-    /// The charges that may be taken back, in the order of the log, and the window opened last before each.
+    /// The charges that may be taken back, in the order of the log, and the window opened last
+    /// before each.
     charges: Vec<(Charged, Option<u64>)>,
 }
 
@@ -141,8 +143,8 @@ impl World {
             self.latest = latest_before;
             return;
         }
-        // Had it opened the window, one of those on top did: all that is known is that this was not after now. Of a window
-        // that has passed nothing is left, whoever opened it.
+        // Had it opened the window, one of those on top did: all that is known is that this was not
+        // after now. Of a window that has passed nothing is left, whoever opened it.
         let opened = latest_before != Some(made.opened) && self.now < made.opened + self.window();
         if self.fixed.start() == WindowStart::FirstHit && opened && self.latest == Some(made.opened) {
             let at_latest = self.would_open().max(made.opened);
@@ -212,7 +214,8 @@ proptest! {
         letters in prop::collection::vec((0..20_u8, 1..60_u64, 0..1_000_i64), 1..100),
     ) {
         let start = if first_hit { WindowStart::FirstHit } else { WindowStart::Epoch };
-        // The smaller bounds leave room for a hundred times as much in reports, and keep the search for the step short.
+        // The smaller bounds leave room for a hundred times as much in reports, and keep the search
+        // for the step short.
         let (window, limit_max) = if first_hit { (window.min(1_234_567), 4) } else { (window, 5_000) };
         let mut world = World::new(limit.min(limit_max), window, start, 1_800_000_000_000_000_000);
         for (which, units, part) in letters {

@@ -1,4 +1,5 @@
-//! The sliding counter by its definition: the whole log, and beside it an exact sliding window over the same log.
+//! The sliding counter by its definition: the whole log, and beside it an exact sliding window over
+//! the same log.
 
 use core::time::Duration;
 
@@ -11,7 +12,8 @@ struct World {
     counter: SlidingCounter,
     state: State,
     now: u64,
-    /// Instant and units of each charge. The instant is that of the window it fell into, if the clock was behind it.
+    /// Instant and units of each charge. The instant is that of the window it fell into, if the
+    /// clock was behind it.
     log: Vec<(u64, u64)>,
     charges: Vec<Charged>,
 }
@@ -223,9 +225,9 @@ fn scramble(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
-/// Runs traffic whose gaps are `gap(random, position in the window)` through the counter, and through an exact sliding
-/// window. Returns the most the counter admitted in any window in thousandths of the limit, and all that it
-/// admitted in thousandths of what the exact window did.
+/// Runs traffic whose gaps are `gap(random, position in the window)` through the counter, and
+/// through an exact sliding window. Returns the most the counter admitted in any window in
+/// thousandths of the limit, and all that it admitted in thousandths of what the exact window did.
 fn measure(limit: u64, mut gap: impl FnMut(u64, u64) -> u64) -> (u64, u64) {
     let counter = SlidingCounter::new(limit, Duration::from_nanos(MINUTE)).unwrap();
     let (mut state, mut now, mut seed) = (State::EMPTY, 1_000 * MINUTE, 42);
@@ -262,7 +264,8 @@ fn even_and_random_traffic_stays_close_to_an_exact_window() {
         Some(wait) if wait > 0 => wait,
         _ => random % (MINUTE / 7_500) + 1,
     };
-    // The largest share of the limit in any window, and the least and most of what an exact window admits.
+    // The largest share of the limit in any window, and the least and most of what an exact window
+    // admits.
     let bounds = [
         ("even, 200 %", measure(limit, |_, _| MINUTE / (2 * limit)), 1000, 990..=1000),
         ("random, 50 %", measure(limit, random(50)), 600, 1000..=1000),

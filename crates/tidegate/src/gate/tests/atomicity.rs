@@ -78,7 +78,8 @@ fn taking_an_admitted_request_back_restores_every_kind_of_state() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Requests that are refused may come and go between others: whoever is left sees the same answers.
+    /// Requests that are refused may come and go between others: whoever is left sees the same
+    /// answers.
     #[test]
     fn no_later_decision_differs_for_requests_that_were_refused(
         steps in proptest::collection::vec((0_u32..32, 1_u64..4, 0_u64..20_000), 1..120),
@@ -99,7 +100,8 @@ proptest! {
                 Decision::Refuse(_) => None,
             });
         }
-        // The same list without those that were refused: all are admitted, and what is left is the same.
+        // The same list without those that were refused: all are admitted, and what is left is the
+        // same.
         let without = gate(one_of_each(6));
         let mut also_held = Vec::new();
         for (subset, units, at) in admitted {
@@ -119,8 +121,9 @@ proptest! {
     }
 }
 
-/// Four threads send requests over every subset of the limits, at one instant. Afterwards each limit holds exactly
-/// what was admitted: nothing of the refused ones is left, and nothing of the admitted ones is lost.
+/// Four threads send requests over every subset of the limits, at one instant. Afterwards each
+/// limit holds exactly what was admitted: nothing of the refused ones is left, and nothing of the
+/// admitted ones is lost.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
 fn under_threads_each_limit_holds_exactly_what_was_admitted() {

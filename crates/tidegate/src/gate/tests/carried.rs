@@ -182,7 +182,8 @@ fn a_full_table_says_so_or_admits_uncounted() {
     }
 }
 
-/// Whoever sends requests chooses the numbers, so they must not use up what tells the policy's numbers apart.
+/// Whoever sends requests chooses the numbers, so they must not use up what tells the policy's
+/// numbers apart.
 #[test]
 fn more_rates_than_are_told_apart_share_a_clock_at_last_and_leave_room_for_windows() {
     let table = table();
@@ -240,7 +241,8 @@ fn exactly_as_many_as_the_limit_are_admitted_while_threads_take_turns() {
     }
 }
 
-/// The generic cell rate algorithm as redis-cell's readers know it: an instant for each key, in nanoseconds.
+/// The generic cell rate algorithm as redis-cell's readers know it: an instant for each key, in
+/// nanoseconds.
 #[derive(Default)]
 struct Reference {
     tat: u64,

@@ -1,5 +1,5 @@
-//! Several gates over one table, one after the other: what a change of limits keeps, and what permits of the earlier one
-//! give back under the later.
+//! Several gates over one table, one after the other: what a change of limits keeps, and what
+//! permits of the earlier one give back under the later.
 
 use super::*;
 use crate::algorithm::{Calendar, CivilUnit};
@@ -100,7 +100,8 @@ fn a_permit_is_settled_by_the_numbers_in_force_and_leaves_them_in_force() {
     let permit = admitted(&first, 5, NOW);
     let second = on(&table, fixed(100, Duration::from_hours(1)));
     drop(admitted(&second, 40, NOW));
-    // Two more than reserved: they count in the hour, and booking them does not bring the minute back.
+    // Two more than reserved: they count in the hour, and booking them does not bring the minute
+    // back.
     second.settle(permit, 7, NOW);
     assert_eq!(left(&second, NOW), 58);
 }
@@ -209,7 +210,8 @@ fn rings_are_resized_while_threads_charge_them() {
                 }
             });
         }
-        // Each limit is used up before it changes. The calls that began before a change may still end after it.
+        // Each limit is used up before it changes. The calls that began before a change may still
+        // end after it.
         let used_up = |units| {
             while admissions.load(Ordering::Acquire) < units {
                 core::hint::spin_loop();

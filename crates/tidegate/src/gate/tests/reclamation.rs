@@ -254,7 +254,8 @@ proptest! {
             }
             for key in 0..4_u8 {
                 let [with, without] = gates.each_ref().map(|gate| used(gate, &key.to_string(), now));
-                // At rest a bucket drains by at most 1/128 slower, and a sliding counter starts its window anew.
+                // At rest a bucket drains by at most 1/128 slower, and a sliding counter starts its
+                // window anew.
                 let slower = waited * 102_000 / 86_400 / 100 + 2;
                 let most = if kind == 2 { 3_000 } else { without + slower };
                 prop_assert!((without.saturating_sub(1)..=most).contains(&with), "{} with, {} without", with, without);

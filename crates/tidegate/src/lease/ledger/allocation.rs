@@ -1,10 +1,13 @@
-//! Who gets how much: by demand when there is too little, by demand and evenly when there is enough.
+//! Who gets how much: by demand when there is too little, by demand and evenly when there is
+//! enough.
 //!
-//! How these figures are rounded is nothing that a bound depends on, only that every port rounds the same way.
+//! How these figures are rounded is nothing that a bound depends on, only that every port rounds
+//! the same way.
 
 use super::Lease;
 
-/// What some leases add up to: what an ask has to know of the others, found in one pass, as there may be many.
+/// What some leases add up to: what an ask has to know of the others, found in one pass, as there
+/// may be many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     /// What they are yet to release, in parts of a token by the period.
@@ -38,7 +41,8 @@ impl Sums {
         Self { to_come: self.to_come - parts, ..self }
     }
 
-    /// Without one of them, as [`Sums::with`] took it in; `None` if they were too many parts to count.
+    /// Without one of them, as [`Sums::with`] took it in; `None` if they were too many parts to
+    /// count.
     pub(super) fn without(mut self, lease: &Lease, now_us: u64, from_us: u64) -> Option<Self> {
         if self.to_come == u64::MAX {
             return None;
@@ -103,9 +107,9 @@ impl Wanted {
 
     /// The share of one that wants `demand`.
     ///
-    /// Scarce: in proportion to demand, so that every request meets the same odds whichever member it reaches. Otherwise what
-    /// is wanted and a quarter more, and of the rest one half evenly, counting one more who may be about to come, and
-    /// one half in proportion.
+    /// Scarce: in proportion to demand, so that every request meets the same odds whichever member
+    /// it reaches. Otherwise what is wanted and a quarter more, and of the rest one half evenly,
+    /// counting one more who may be about to come, and one half in proportion.
     pub(super) fn share(&self, demand: u32) -> u64 {
         let demand = u64::from(demand);
         if self.is_scarce() {

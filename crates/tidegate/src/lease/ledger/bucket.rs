@@ -1,12 +1,14 @@
-//! A bucket's ledger: a rate that trickles in to each holder, and tokens from the burst for those that need more at once.
+//! A bucket's ledger: a rate that trickles in to each holder, and tokens from the burst for those
+//! that need more at once.
 //!
-//! **Why the bound holds.** Let `level` be `used` without what leases are yet to release. It is the level of a bucket whose
-//! arrivals are releases: lumps when they are granted, trickles as they come. Three things hold at every instant:
-//! trickles together are no faster than the rate, so `level` never rises between steps; a lump is granted only as far as
-//! `level` stays within the burst; and `level` is never below the tokens in hand. So from any instant to any other, what
-//! is spent is at most what was in hand at the first, plus what was released between; released is what `level`
-//! rose by plus what drained; and it rose by at most the burst less what was in hand. Which leaves burst and rate, and the
-//! tenth of a second of its rate that each holder may gather.
+//! **Why the bound holds.** Let `level` be `used` without what leases are yet to release. It is the
+//! level of a bucket whose arrivals are releases: lumps when they are granted, trickles as they
+//! come. Three things hold at every instant: trickles together are no faster than the rate, so
+//! `level` never rises between steps; a lump is granted only as far as `level` stays within the
+//! burst; and `level` is never below the tokens in hand. So from any instant to any other, what is
+//! spent is at most what was in hand at the first, plus what was released between; released is what
+//! `level` rose by plus what drained; and it rose by at most the burst less what was in hand. Which
+//! leaves burst and rate, and the tenth of a second of its rate that each holder may gather.
 
 use core::time::Duration;
 
@@ -16,15 +18,16 @@ use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{DEPTH, HOLDERS_MAX, PREFETCH, RECHECK, SPACING};
 
-/// A holder that others leave less than its share is told to ask again after this part of a period; and for the last such part of the
-/// burst nobody is sent back.
+/// A holder that others leave less than its share is told to ask again after this part of a period;
+/// and for the last such part of the burst nobody is sent back.
 const AGAIN: u64 = 16;
 
 /// A holder for which something waits may have one in so many of the units that are free.
 pub(super) const FREE_PART: u64 = 64;
 
-/// A holder without a place that finds the burst empty is told to wait for so many 32nds of a period, and up to seven more: each
-/// for another time, as there are more of them than are let in, and they should not all come back at once.
+/// A holder without a place that finds the burst empty is told to wait for so many 32nds of a
+/// period, and up to seven more: each for another time, as there are more of them than are let in,
+/// and they should not all come back at once.
 const SPOT_AGAIN: u64 = 4;
 
 /// How many different waits there are.
@@ -33,13 +36,15 @@ const SPOT_TURNS: u64 = 8;
 /// The fewest tokens that a lease lets trickle in.
 const TRICKLE_MIN: u32 = 4;
 
-/// The first lease with a rate is by so many powers of two shorter than a period. Each one that has lasted for half of its time is
-/// followed by one twice as long, so that shares settle within a second when many come at once.
+/// The first lease with a rate is by so many powers of two shorter than a period. Each one that has
+/// lasted for half of its time is followed by one twice as long, so that shares settle within a
+/// second when many come at once.
 const SHORTEST: u32 = 3;
 
 impl Lease {
-    /// By which power of two the next lease with a rate is shorter than a period: with the first ones, and when demand is no longer
-    /// what it was. Called when what the holder says about the lease before has been taken over.
+    /// By which power of two the next lease with a rate is shorter than a period: with the first
+    /// ones, and when demand is no longer what it was. Called when what the holder says about the
+    /// lease before has been taken over.
     fn shorter(self, ask: &Ask, period_us: u64, now_us: u64) -> u32 {
         let given_us =
             if self.prior_rate > 0 { self.prior_until_us.saturating_sub(self.since_us) } else { 0 };
@@ -52,11 +57,12 @@ impl Lease {
 }
 
 impl Step<'_> {
-    /// Drains `used` to now, but not below what holders may still spend; what their leases add up to.
+    /// Drains `used` to now, but not below what holders may still spend; what their leases add up
+    /// to.
     pub(super) fn drain(&mut self, refill: &Refill) -> Sums {
         let now_us = self.now_us;
-        // What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
-        // did until the last, which is never too little.
+        // What was in hand when a lease ended held `used` up until then, though nobody looked.
+        // Where several have ended all of it did until the last, which is never too little.
         if let Some(last_us) = self.ledger.leases.last_ended_us(now_us) {
             self.drain_until(refill, last_us);
             let in_hand: u64 = self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum();
@@ -106,8 +112,8 @@ impl Step<'_> {
         self.drop_parts(least);
     }
 
-    /// Drops remainders that would bring what is used below `least`: what has drained of the next unit, and what was returned
-    /// of one, are less than a unit each.
+    /// Drops remainders that would bring what is used below `least`: what has drained of the next
+    /// unit, and what was returned of one, are less than a unit each.
     pub(super) fn drop_parts(&mut self, least: u64) {
         match self.ledger.used.saturating_sub(least) {
             0 => (self.ledger.rest, self.ledger.dust) = (0, 0),
@@ -116,13 +122,14 @@ impl Step<'_> {
         }
     }
 
-    /// What is left of the burst. What leases are yet to release, in parts, is debited already and no part of it.
+    /// What is left of the burst. What leases are yet to release, in parts, is debited already and
+    /// no part of it.
     fn free(&self, refill: &Refill, to_come: u64) -> u64 {
         (refill.burst + to_come / self.ledger.period_us).saturating_sub(self.ledger.used)
     }
 
-    /// What is used beyond the burst, after a report or when the burst was lowered; never by what was lent and is yet to come, in
-    /// parts.
+    /// What is used beyond the burst, after a report or when the burst was lowered; never by what
+    /// was lent and is yet to come, in parts.
     fn owed(&self, refill: &Refill, to_come: u64) -> u64 {
         let to_come = to_come.div_ceil(self.ledger.period_us);
         self.ledger.used.saturating_sub(refill.burst + to_come)
@@ -177,8 +184,9 @@ impl Step<'_> {
         let to_come = lease.to_come(self.paid_from());
         let released = lease.to_come(lease.since_us).saturating_sub(to_come) / self.ledger.period_us;
         self.credit_parts(to_come);
-        // A number acknowledged in another epoch is of a grant that this ledger never made.
-        // The last grant was never taken over, and never will be, unless it is acknowledged: the holder waits for this answer only.
+        // A number acknowledged in another epoch is of a grant that this ledger never made. The
+        // last grant was never taken over, and never will be, unless it is acknowledged: the holder
+        // waits for this answer only.
         let is_acked = ask.acked == lease.seq && ask.epoch == self.ledger.epoch;
         match (lease.was_spot(), is_acked) {
             // What was only for requests that waited took the place of no lease.
@@ -201,7 +209,8 @@ impl Step<'_> {
         }
         (lease.rate, lease.until_us, lease.lump) = (0, 0, 0);
 
-        // What was in hand held `used` up all the time, so what comes back of it is credited as it is.
+        // What was in hand held `used` up all the time, so what comes back of it is credited as it
+        // is.
         let gone = lease.held.saturating_sub(ask.left);
         let returned = ask.returned.wrapping_sub(lease.returned).min(gone);
         self.credit(returned.into());
@@ -209,9 +218,10 @@ impl Step<'_> {
         self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
         lease.held = ask.left.min(lease.held);
 
-        // What trickled in for nothing has drained meanwhile like what was used. Without it the level would be lower by as
-        // much, unless it was at its bottom in between, the tokens in hand at that time: then it could not be above
-        // those that still are in hand and those that were spent since.
+        // What trickled in for nothing has drained meanwhile like what was used. Without it the
+        // level would be lower by as much, unless it was at its bottom in between, the tokens in
+        // hand at that time: then it could not be above those that still are in hand and those that
+        // were spent since.
         let unused = u64::from(ask.unused.wrapping_sub(lease.unused)).min(released);
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
         self.ledger.leases[index] = lease;
@@ -245,11 +255,12 @@ impl Step<'_> {
         let free = self.free(refill, others.to_come);
         let shorter = self.ledger.leases[index].shorter(ask, period_us, now_us);
         let lump = self.lump(free, &wanted, &Ask { left, ..*ask }, rate, shorter == 0);
-        // Without a token in hand a rate this low gathers none, and of a few tokens too much is lost in parts. So the burst
-        // has it, for whichever holder asks next.
+        // Without a token in hand a rate this low gathers none, and of a few tokens too much is
+        // lost in parts. So the burst has it, for whichever holder asks next.
         let is_worthless = rate >> shorter < TRICKLE_MIN || (left + lump == 0 && self.is_too_slow(rate));
         let rate = if is_worthless { 0 } else { rate };
-        // What is only for the requests that wait is spent as soon as it is granted. Its holder is counted for a period all the same.
+        // What is only for the requests that wait is spent as soon as it is granted. Its holder is
+        // counted for a period all the same.
         let is_spot = is_cold && left == 0 && u64::from(lump) <= ask.need;
         let ttl_us = period_us
             >> if is_spot {
@@ -311,9 +322,9 @@ impl Step<'_> {
         u64::from(rate) * micros_of(DEPTH) < self.terms.period_us
     }
 
-    /// What the holder gets from the burst: what waits, if there is enough for the first request, or what is worth having ahead: a small
-    /// part of what is free, what it is asked for beyond its rate, and where few requests come and no other holder is known, what the
-    /// next moment takes.
+    /// What the holder gets from the burst: what waits, if there is enough for the first request,
+    /// or what is worth having ahead: a small part of what is free, what it is asked for beyond its
+    /// rate, and where few requests come and no other holder is known, what the next moment takes.
     fn lump(&self, free: u64, wanted: &Wanted, ask: &Ask, rate: u32, is_settled: bool) -> u32 {
         let left = u64::from(ask.left);
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();
@@ -321,15 +332,16 @@ impl Step<'_> {
         let soon = if ask.need > 0 { u64::from(soon).max(free / FREE_PART) } else { 0 };
         let beyond = ask.demand.saturating_sub(rate).max(u32::from(self.is_too_slow(rate)));
         let ahead = if is_cold { soon } else { soon.max(beyond.into()) };
-        // An equal part, and one for the next that comes. Where all have their shares, what is left over is not worth an ask by
-        // each.
+        // An equal part, and one for the next that comes. Where all have their shares, what is left
+        // over is not worth an ask by each.
         let parts = if wanted.is_scarce() && is_settled { 2 } else { wanted.members + 1 };
         let lump = ahead.saturating_sub(left).min(free / parts);
         let lump = lump.max(needed(ask, left, free));
         lump.min(self.terms.lent_max().saturating_sub(left)) as u32
     }
 
-    /// The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
+    /// The answer to a holder that finds no place: what waits, to be spent at once and not
+    /// recorded.
     fn spot(&mut self, refill: &Refill, ask: &Ask, all: &Sums) -> Grant {
         self.ledger.crowded_us = self.now_us + self.terms.period_us;
         let most = self.free(refill, all.to_come).min(self.terms.lent_max());
@@ -351,8 +363,8 @@ impl Step<'_> {
     }
 }
 
-/// Tokens for the requests that wait, of those that are free: for all of them or as many as there are, and none where there are too few
-/// for the first.
+/// Tokens for the requests that wait, of those that are free: for all of them or as many as there
+/// are, and none where there are too few for the first.
 pub(super) fn needed(ask: &Ask, left: u64, free: u64) -> u64 {
     if ask.need_min > left.saturating_add(free) { 0 } else { ask.need.saturating_sub(left).min(free) }
 }

@@ -1,8 +1,8 @@
 //! The leases of one ledger, and what they added up to when that was last counted.
 //!
-//! A key that more members ask for than find a place is asked about by all the others, who change none of the leases. There may
-//! be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) of them, so they are counted when one has changed, or has begun or stopped to
-//! release, and not for every ask.
+//! A key that more members ask for than find a place is asked about by all the others, who change
+//! none of the leases. There may be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) of them, so they are
+//! counted when one has changed, or has begun or stopped to release, and not for every ask.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -70,7 +70,8 @@ impl Leases {
         self.sums(now_us, from_us)
     }
 
-    /// Puts a lease in its place. Most keys never have more than one at a time, so room is made for no more at first.
+    /// Puts a lease in its place. Most keys never have more than one at a time, so room is made for
+    /// no more at first.
     pub(super) fn add(&mut self, index: usize, lease: Lease) {
         if self.all.capacity() == 0 {
             self.all.reserve_exact(1);
@@ -78,21 +79,22 @@ impl Leases {
         self.insert(index, lease);
     }
 
-    /// What is known of all at `now_us`, to be [kept](Leases::keep_known) when one of them has changed; `None` where they are few or it
-    /// would take counting.
+    /// What is known of all at `now_us`, to be [kept](Leases::keep_known) when one of them has
+    /// changed; `None` where they are few or it would take counting.
     pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<Known> {
         let known = self.known.as_ref().filter(|known| known.is_of(now_us, from_us))?;
         Some(Known { now_us, from_us, ..**known })
     }
 
-    /// Keeps what was known before the lease at `index` became what it is. `others` are the sums of all but that one, and `was` is
-    /// what stood there, if anything.
+    /// Keeps what was known before the lease at `index` became what it is. `others` are the sums of
+    /// all but that one, and `was` is what stood there, if anything.
     pub(super) fn keep_known(&mut self, mut known: Known, others: Sums, was: Option<&Lease>, index: usize) {
         let lease = &self.all[index];
         let (now_us, from_us) = (known.now_us, known.from_us);
         known.sums = others.with(lease, now_us, from_us);
         let was_last = was.is_some_and(|was| was.ends_us().1 == known.last_us);
-        // Too much to be counted is no sum of anything, and when the last one ends has to be looked for.
+        // Too much to be counted is no sum of anything, and when the last one ends has to be looked
+        // for.
         if known.sums.to_come == u64::MAX || (was_last && lease.ends_us().1 < known.last_us) {
             return;
         }

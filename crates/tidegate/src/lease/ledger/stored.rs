@@ -1,7 +1,8 @@
 //! A ledger as bytes, for stores that keep records whole.
 //!
-//! The first byte is the number of the layout. Numbers follow, seven bits a byte, the lowest first. Whatever is read is
-//! checked: bytes that no ledger wrote are an error, and never more memory than they are long.
+//! The first byte is the number of the layout. Numbers follow, seven bits a byte, the lowest first.
+//! Whatever is read is checked: bytes that no ledger wrote are an error, and never more memory than
+//! they are long.
 
 use super::leases::Leases;
 use super::{Lease, Ledger};

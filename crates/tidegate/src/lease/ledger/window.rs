@@ -1,12 +1,14 @@
-//! A window's ledger: tokens lent at once and good until they are spent, returned, or their lease or the window ends.
+//! A window's ledger: tokens lent at once and good until they are spent, returned, or their lease
+//! or the window ends.
 //!
-//! What is lent counts as used, and comes back only when its holder says that it was not spent and never will be. A
-//! holder that died has spent it for all the ledger knows. So a window is never exceeded, and short by at most what dead
-//! holders had in hand.
+//! What is lent counts as used, and comes back only when its holder says that it was not spent and
+//! never will be. A holder that died has spent it for all the ledger knows. So a window is never
+//! exceeded, and short by at most what dead holders had in hand.
 //!
-//! So that nothing lies idle at one member while another goes without, a grant beyond what waits is at most half an equal share of
-//! what is left, and there is none where few requests come. Once less is left than holders may take in two periods, leases are short
-//! and holders keep no more than that share, so what is idle comes back within a sixteenth of a period.
+//! So that nothing lies idle at one member while another goes without, a grant beyond what waits is
+//! at most half an equal share of what is left, and there is none where few requests come. Once
+//! less is left than holders may take in two periods, leases are short and holders keep no more
+//! than that share, so what is idle comes back within a sixteenth of a period.
 
 use core::time::Duration;
 
@@ -56,8 +58,8 @@ impl Step<'_> {
         Some(self.grant_tokens(window, index, ask))
     }
 
-    /// A place for a holder that has none. When all are taken it takes that of a lease that has ended, and what that holder
-    /// had in hand stays used for good; `None` if none has ended.
+    /// A place for a holder that has none. When all are taken it takes that of a lease that has
+    /// ended, and what that holder had in hand stays used for good; `None` if none has ended.
     fn place(&mut self, index: usize, ask: &Ask) -> Option<usize> {
         let mut index = index;
         if self.ledger.leases.len() >= HOLDERS_MAX {
@@ -77,9 +79,11 @@ impl Step<'_> {
     fn settle_tokens(&mut self, index: usize, ask: &Ask) {
         let mut lease = self.ledger.leases[index];
         if ask.acked != lease.seq || ask.epoch != self.ledger.epoch {
-            // The last grant was never taken over and never will be: the holder waits for this answer only.
+            // The last grant was never taken over and never will be: the holder waits for this
+            // answer only.
             if lease.was_spot() {
-                // A reset may have forgotten it, and then what was spent since is not given back in its place.
+                // A reset may have forgotten it, and then what was spent since is not given back in
+                // its place.
                 let spent =
                     u64::from(self.ledger.spent.wrapping_sub(lease.spent)).saturating_sub(lease.lump.into());
                 self.credit_spent(lease.lump.into(), self.outstanding() + spent);
@@ -95,7 +99,8 @@ impl Step<'_> {
         self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
         self.credit_again(ask, true);
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
-        // What is neither in hand nor returned was spent. What is in hand may be, until its own lease ends.
+        // What is neither in hand nor returned was spent. What is in hand may be, until its own
+        // lease ends.
         lease.held = ask.left.min(lease.held);
         self.ledger.leases[index] = lease;
     }
@@ -106,7 +111,8 @@ impl Step<'_> {
         let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
         let half = free / (2 * wanted.members);
         let share = half.max(1);
-        // The last units stay here for whoever asks with a request that waits: nobody else could have them from a holder.
+        // The last units stay here for whoever asks with a request that waits: nobody else could
+        // have them from a holder.
         let most_ahead = if ask.need > 0 { share } else { half };
         let left = index.map_or(0, |index| u64::from(self.ledger.leases[index].held));
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();
@@ -165,8 +171,8 @@ impl Step<'_> {
         gone.map(|(_, lease)| u64::from(lease.held)).sum()
     }
 
-    /// When something may have come back: soon if others have tokens in hand under a lease, later if only holders that have fallen
-    /// silent do or nobody does, as after a reset.
+    /// When something may have come back: soon if others have tokens in hand under a lease, later
+    /// if only holders that have fallen silent do or nobody does, as after a reset.
     fn again(&self, own: Option<usize>) -> Duration {
         let leases = self.ledger.leases.iter().enumerate();
         let mut others = leases.filter(|(index, lease)| Some(*index) != own && lease.held > 0).peekable();

@@ -227,7 +227,8 @@ fn repeated_attempts_are_no_demand() {
     let demand = |holder: &mut Holder| holder.ask(&terms, 7, 0, at(2 * SECOND)).unwrap().demand;
     let (first, second) = (demand(&mut holder), demand(&mut other));
     assert_eq!(first, second);
-    // One at the beginning and nothing for a second, then a thousand in a second: of those two seconds the later counts more.
+    // One at the beginning and nothing for a second, then a thousand in a second: of those two
+    // seconds the later counts more.
     assert!((3_000..3_500).contains(&first), "{first}");
 }
 

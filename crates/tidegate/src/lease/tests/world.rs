@@ -47,8 +47,8 @@ pub(super) struct Trouble {
     pub(super) undone: u64,
 }
 
-/// What was spent of the grants of one epoch. All of it has to fit into a bucket, the limit's own and a tenth of a second more, or
-/// into a window.
+/// What was spent of the grants of one epoch. All of it has to fit into a bucket, the limit's own
+/// and a tenth of a second more, or into a window.
 #[derive(Default)]
 struct Monitor {
     /// Parts of a unit, by the span of the rate in nanoseconds times a thousand.
@@ -56,7 +56,8 @@ struct Monitor {
     at: u64,
     in_window: u64,
     window_end: u64,
-    /// Units given back before they were spent: charged for a request whose answer is still under way.
+    /// Units given back before they were spent: charged for a request whose answer is still under
+    /// way.
     early: u64,
 }
 
@@ -379,7 +380,8 @@ impl World {
         booked
     }
 
-    /// Units that were admitted are given back because they were not needed after all; how many were.
+    /// Units that were admitted are given back because they were not needed after all; how many
+    /// were.
     pub(super) fn refund(&mut self, units: u64) -> u64 {
         self.give_back(units, |ledger, now, terms, epoch| {
             ledger.refund(now, terms, epoch, Cost::new(units).unwrap())

@@ -6,10 +6,11 @@ use super::*;
 #[derive(Clone, Debug, Default)]
 struct Log {
     instants: Vec<u64>,
-    /// How many of the oldest may be forgotten: they had left the window at some charge before the last.
+    /// How many of the oldest may be forgotten: they had left the window at some charge before the
+    /// last.
     forgettable: usize,
-    /// Between which two instants the last charge lies: when charges are undone, but not each right after it was
-    /// made, time may or may not go back.
+    /// Between which two instants the last charge lies: when charges are undone, but not each right
+    /// after it was made, time may or may not go back.
     last: (u64, u64),
     charges: Vec<Made>,
 }
@@ -17,7 +18,8 @@ struct Log {
 #[derive(Clone, Debug)]
 struct Made {
     charge: RingCharge,
-    /// Where time stood before, and how many instants may be forgotten even if this is undone at once.
+    /// Where time stood before, and how many instants may be forgotten even if this is undone at
+    /// once.
     before: ((u64, u64), usize),
     nothing_since: bool,
 }
@@ -40,7 +42,8 @@ struct Run {
     window: u64,
     now: u64,
     log: Log,
-    /// No window may hold more than this, as long as it never changed in length and nothing was reported.
+    /// No window may hold more than this, as long as it never changed in length and nothing was
+    /// reported.
     most: Option<u64>,
 }
 
@@ -179,8 +182,8 @@ impl Run {
         let left = |at: u64| {
             log.instants.iter().filter(|&&instant| at.saturating_sub(instant) >= self.window).count()
         };
-        // What had left the window before this charge, it may write over. What leaves with it is let go if it is so
-        // old that its low bits would come again.
+        // What had left the window before this charge, it may write over. What leaves with it is
+        // let go if it is so old that its low bits would come again.
         let overwritten = log.forgettable.max(left(log.last.1));
         let is_far = log.instants.first().is_some_and(|oldest| at - oldest > u64::from(u32::MAX));
         let forgettable = if is_far { overwritten.max(left(at)) } else { overwritten };
@@ -216,7 +219,8 @@ impl Run {
             log.last.0 = log.last.0.min(made.before.0.0).max(log.instants.last().copied().unwrap_or(0));
             log.charges.iter_mut().for_each(|made| made.nothing_since = false);
         }
-        // Undone from the latest on, time may go back all the way; whether it does is the ring's choice.
+        // Undone from the latest on, time may go back all the way; whether it does is the ring's
+        // choice.
         if let Some(latest) = log.charges.last() {
             log.last.0 = log.last.0.min(latest.charge.at().as_nanos());
         }

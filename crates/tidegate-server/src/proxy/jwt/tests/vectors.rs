@@ -1,4 +1,5 @@
-//! Keys and tokens made by another library, so that what is read and verified here is not what was written here.
+//! Keys and tokens made by another library, so that what is read and verified here is not what was
+//! written here.
 
 /// The secret of the tokens that are signed with HMAC: the bytes from 0 to 63.
 pub(super) fn secret() -> Vec<u8> {
