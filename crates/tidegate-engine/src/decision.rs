@@ -27,13 +27,7 @@ pub enum Step {
     Decided(Decision),
     /// Bring what [`Pending::wants`] and hand it to `Engine::resume`.
     Ask(Pending),
-    /// Wait for a place. No policy of this version queues, so no request is queued yet.
-    Queued(Place),
 }
-
-/// A place in the queue. There is no way to get one yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {}
 
 /// The answer of the engine.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ mod together;
 
 pub use asking::{Asking, Progress};
 pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
-pub use decision::{Answered, Decision, Outcome, Pending, Permit, Place, Settled, Step, Wants};
+pub use decision::{Answered, Decision, Outcome, Pending, Permit, Settled, Step, Wants};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, Explained, LimitChange,
     LimitReport, NamespaceConfig, PeekReport, ReloadReport, Tick,

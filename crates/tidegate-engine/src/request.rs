@@ -21,8 +21,6 @@ pub struct Request<'a> {
     pub cost: Cost,
     /// How much it matters. Default [`Class::SheddablePlus`].
     pub class: Class,
-    /// The feature it uses. Features are not decided on yet; the name is carried.
-    pub feature: Option<&'a str>,
     /// The read or write of a partitioned table it makes, if any.
     pub access: Option<Access<'a>>,
     /// Which try this is, from 0. Carried for demand, which counts first tries only.
@@ -30,8 +28,6 @@ pub struct Request<'a> {
     /// When the caller stops waiting. A request past its deadline is refused before anything is
     /// charged.
     pub deadline: Option<Timestamp>,
-    /// A ticket from an earlier deferral. Carried; tickets are not issued yet.
-    pub ticket: Option<&'a str>,
 }
 
 impl<'a> Request<'a> {
@@ -43,11 +39,9 @@ impl<'a> Request<'a> {
             tenant: None,
             cost: Cost::ONE,
             class: Class::default(),
-            feature: None,
             access: None,
             attempt: 0,
             deadline: None,
-            ticket: None,
         }
     }
 
@@ -137,11 +131,9 @@ pub(crate) struct OwnedRequest {
     tenant: Option<Box<str>>,
     cost: Cost,
     class: Class,
-    feature: Option<Box<str>>,
     access: Option<OwnedAccess>,
     attempt: u32,
     deadline: Option<Timestamp>,
-    ticket: Option<Box<str>>,
 }
 
 impl OwnedRequest {
@@ -154,11 +146,9 @@ impl OwnedRequest {
             tenant: request.tenant.map(Into::into),
             cost: request.cost,
             class: request.class,
-            feature: request.feature.map(Into::into),
             access,
             attempt: request.attempt,
             deadline: request.deadline,
-            ticket: request.ticket.map(Into::into),
         }
     }
 
@@ -181,7 +171,6 @@ impl OwnedRequest {
             tenant: self.tenant.as_deref(),
             cost: self.cost,
             class: self.class,
-            feature: self.feature.as_deref(),
             access: self.access.as_ref().map(|(table, key, kind, size)| Access {
                 table,
                 key,
@@ -190,7 +179,6 @@ impl OwnedRequest {
             }),
             attempt: self.attempt,
             deadline: self.deadline,
-            ticket: self.ticket.as_deref(),
         }
     }
 }

@@ -146,7 +146,6 @@ fn admit(
         Step::Decided(Decision::Admit(permit)) => (None, Some(permit)),
         Step::Decided(Decision::Refuse(refusal)) => (Some(refusal), None),
         Step::Ask(pending) => panic!("there is no store to be asked {:?}", pending.batch()),
-        Step::Queued(place) => match place {},
     };
     if had_room {
         // Looking cannot know how much memory a new key will find.

@@ -122,7 +122,6 @@ impl Desk<'_> {
                 let asked = Asked::owned(request, terms.style.protocol(), keeps_attributes);
                 Err(Unanswered::Asking(Box::new(Asking { asked, pending, terms })))
             }
-            Step::Queued(place) => match place {},
         }
     }
 
@@ -169,7 +168,6 @@ impl Desk<'_> {
             match self.in_force.engine.resume(pending, answered, self.daemon.clock.now()) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => pending = next,
-                Step::Queued(place) => match place {},
             }
         }
     }
@@ -342,7 +340,6 @@ pub(crate) async fn decide_apart(
     let pending = match in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
         Step::Decided(decision) => return Ok(decision),
         Step::Ask(pending) => pending,
-        Step::Queued(place) => match place {},
     };
     let (daemon, in_force) = (Arc::clone(daemon), Arc::clone(in_force));
     let (tell, told) = tokio::sync::oneshot::channel();

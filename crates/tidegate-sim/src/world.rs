@@ -259,7 +259,6 @@ impl Simulation {
                 Wants::Store(_) => self.call(arrival.member, Asked::Request(pending, arrival)),
                 Wants::Lease(_) => self.members[arrival.member as usize].parked.push((pending, arrival)),
             },
-            Step::Queued(place) => match place {},
         }
     }
 

@@ -144,7 +144,6 @@ impl Settings {
                 }
             }
             Step::Ask(pending) => self.later(&request, now, speech, Cause::Store(pending)),
-            Step::Queued(place) => match place {},
         })
     }
 
@@ -205,7 +204,6 @@ impl Settings {
             match step.map_err(|error| fault_of(&error))? {
                 Step::Decided(decision) => return Ok(decision),
                 Step::Ask(pending) => pending,
-                Step::Queued(place) => match place {},
             }
         };
         Ok(Asking::new(self, pending).decide().await)

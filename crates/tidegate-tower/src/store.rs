@@ -123,7 +123,6 @@ impl Asking {
             match self.settings.resume(pending, answered) {
                 Step::Decided(decision) => return decision,
                 Step::Ask(next) => self.pending = Some(next),
-                Step::Queued(place) => match place {},
             }
         }
     }
@@ -147,7 +146,6 @@ impl Drop for Asking {
                     }
                     Step::Decided(Decision::Refuse(_)) => return,
                     Step::Ask(next) => pending = next,
-                    Step::Queued(place) => match place {},
                 }
             }
         });

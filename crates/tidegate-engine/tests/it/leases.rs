@@ -124,7 +124,6 @@ impl Fleet {
                     };
                     step = self.members[member].resume(pending, answered, self.now());
                 }
-                Step::Queued(place) => match place {},
             }
         }
     }

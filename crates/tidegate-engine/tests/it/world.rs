@@ -111,7 +111,6 @@ impl World {
                     let answer = self.ask(pending.batch().unwrap());
                     step = self.engine.resume(pending, answer, self.now());
                 }
-                Step::Queued(place) => match place {},
             }
         }
     }

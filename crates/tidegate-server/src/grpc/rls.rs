@@ -408,7 +408,6 @@ impl Desk<'_> {
         match self.in_force.engine.admit(request, now) {
             Ok(Step::Decided(decision)) => Ok(decision),
             Ok(Step::Ask(pending)) => Ok(Box::pin(self.carry(pending)).await),
-            Ok(Step::Queued(place)) => match place {},
             Err(EngineError::KeyTooLong(_)) => Ok(Decision::Refuse(uncountable(request))),
             Err(error) => Err(engine_fault(&error, now)),
         }

@@ -108,7 +108,6 @@ impl Desk<'_> {
         let (decision, mut was_asked) = match engine.admit(&request, now) {
             Ok(Step::Decided(decision)) => (decision, false),
             Ok(Step::Ask(pending)) => (Box::pin(self.carry(pending)).await, true),
-            Ok(Step::Queued(place)) => match place {},
             Err(error) => return Err(engine_fault(&error, now)),
         };
         let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, now) {
