@@ -10,6 +10,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Gate;
 use super::build::Compiled;
 use super::charge::{Charge, ChargeKind};
+use super::located::LocatedKey;
 use super::permit::Permit;
 use crate::algorithm::{Algorithm, State, Verdict};
 use crate::attributes::Attributes;
@@ -143,13 +144,25 @@ impl Gate {
             return self.check_only(limit, &values, cost, now);
         }
         let mut probes = Probes::new();
-        self.locate(&values, now, &mut probes);
+        self.locate(&values, now, &mut probes, None);
+        self.decide_located(&mut probes, &values, cost, now)
+    }
+
+    /// Decides by these probes, none of which has looked at its counter.
+    #[inline]
+    pub(super) fn decide_located<'a>(
+        &'a self,
+        probes: &mut Probes<'a>,
+        values: &Values<'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
         if probes.len() > 1 {
             // Where the counters are is known before the first is looked at, so waiting for memory
             // overlaps.
             self.touch(probes.iter().map(|probe| probe.key));
         }
-        self.decide(&mut probes, &values, cost, now)
+        self.decide(probes, values, cost, now)
     }
 
     /// Decides where there is only one limit: what the probe says stays in registers until
@@ -201,7 +214,7 @@ impl Gate {
             let texts = located.iter().flat_map(|(values, _)| values).flatten();
             black_box(texts.fold(0, |near, text| near ^ text.as_bytes().last().copied().unwrap_or(0)));
             for (values, probes) in located.iter_mut().take(requests.len()) {
-                self.locate(values, now, probes);
+                self.locate(values, now, probes, None);
             }
             self.touch(located.iter().flat_map(|(_, probes)| probes).map(|probe| probe.key));
             for (index, ((_, cost), (values, probes))) in requests.iter().zip(&mut located).enumerate() {
@@ -213,12 +226,30 @@ impl Gate {
     /// How many requests [`Gate::check_batch`] locates at a time.
     pub const BATCH: usize = 16;
 
-    /// The counters a request with these values falls on, not yet looked at.
+    /// The counters a request with these values falls on, not yet looked at; with `elsewhere` also
+    /// the keys of the limits that a store decides or lends.
     #[inline]
-    pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
+    pub(super) fn locate<'g>(
+        &'g self,
+        values: &Values<'_>,
+        now: Timestamp,
+        probes: &mut Probes<'g>,
+        mut elsewhere: Option<&mut SmallVec<[LocatedKey<'g>; 2]>>,
+    ) {
         for (index, limit) in self.limits.iter().enumerate() {
+            let index = index as u16;
+            if let (true, Some(elsewhere)) = (limit.is_elsewhere, elsewhere.as_deref_mut()) {
+                if !limit.matches(values) {
+                    continue;
+                }
+                if let Keyed::On(key) = limit.key(values) {
+                    let (algorithm, spec) = limit.numbers(values, now);
+                    elsewhere.push(LocatedKey { limit: index, key, algorithm, spec });
+                    continue;
+                }
+            }
             if let Some(found) = Self::find(limit, values, now) {
-                probes.push(Probe::unread(index as u16, found));
+                probes.push(Probe::unread(index, found));
             }
         }
     }

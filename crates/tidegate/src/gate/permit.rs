@@ -53,6 +53,11 @@ pub struct LimitStatus<'a> {
 }
 
 impl Permit {
+    /// A permit that holds nothing: no limit was charged.
+    pub fn without_charges(cost: Cost, at: Timestamp) -> Self {
+        Self::new(cost, at)
+    }
+
     #[inline]
     pub(super) fn new(cost: Cost, at: Timestamp) -> Self {
         Self { at, cost, charges: SmallVec::new(), beside: None, lender: None }

@@ -1,8 +1,8 @@
 //! Several requests that go ahead together or not at all.
 
-mod away;
 mod one_by_one;
-mod settling;
+mod settlement;
+mod silence;
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use tidegate::algorithm::{Concurrency, Rolling};
 use tidegate::limit::Consistency;
 use tidegate::{Algorithm, Class, Cost, Limit, Reason, Refusal};
 use tidegate_engine::{
-    AdmitAllError, DecisionAll, Engine, Event, LimitReport, Permits, Request, SettledAll, StepAll,
+    BATCH_REQUESTS_MAX, BatchError, Decision, Event, LimitReport, Permit, Request, Settled, Step,
 };
 use tidegate_store::{Batch, BatchMode};
 
@@ -28,39 +28,40 @@ fn cost(units: u64) -> Cost {
 }
 
 /// The engine's answer, and every batch that the store was asked for it.
-fn decide(world: &World, requests: &[Request<'_>]) -> (DecisionAll, Vec<Batch>) {
+fn decide(world: &World, requests: &[Request<'_>]) -> (Decision, Vec<Batch>) {
     let mut asked = Vec::new();
     let mut step = world.engine.admit_all(requests, world.now()).unwrap();
     loop {
         match step {
-            StepAll::Decided(decision) => return (decision, asked),
-            StepAll::Ask(pending) => {
+            Step::Decided(decision) => return (decision, asked),
+            Step::Ask(pending) => {
                 asked.push(pending.batch().unwrap().clone());
                 let answer = world.ask(pending.batch().unwrap());
-                step = world.engine.resume_all(pending, answer, world.now());
+                step = world.engine.resume(pending, answer, world.now());
             }
         }
     }
 }
 
-fn admitted(world: &World, requests: &[Request<'_>]) -> Permits {
+fn admitted(world: &World, requests: &[Request<'_>]) -> Permit {
     match decide(world, requests).0 {
-        DecisionAll::Admit(permits) => permits,
-        DecisionAll::Refuse(refusals) => panic!("{refusals:?}"),
+        Decision::Admit(permits) => permits,
+        Decision::Refuse(refusals) => panic!("{refusals:?}"),
     }
 }
 
 /// For each request the name of what refused it.
 fn refused(world: &World, requests: &[Request<'_>]) -> Vec<Option<String>> {
     match decide(world, requests).0 {
-        DecisionAll::Admit(permits) => panic!("{permits:?}"),
-        DecisionAll::Refuse(refusals) => {
-            refusals.into_iter().map(|one| Some(one?.name().to_owned())).collect()
+        Decision::Admit(permits) => panic!("{permits:?}"),
+        Decision::Refuse(refusals) => {
+            let each = refusals.into_each(requests.len());
+            each.into_iter().map(|one| Some(one?.name().to_owned())).collect()
         }
     }
 }
 
-fn finish(world: &World, settled: SettledAll) {
+fn finish(world: &World, settled: Settled) {
     for batch in settled.batches {
         world.ask(&batch).unwrap();
     }
@@ -72,9 +73,9 @@ fn left(world: &World, user: &str) -> Vec<u64> {
     world.carry(peek).unwrap().limits.iter().map(|one| one.remaining).collect()
 }
 
-fn remaining(world: &World, permits: &Permits) -> Vec<Vec<u64>> {
+fn remaining(world: &World, permits: &Permit) -> Vec<Vec<u64>> {
     let left = |reports: Vec<LimitReport>| reports.iter().map(|one| one.remaining).collect();
-    permits.iter().map(|permit| left(world.engine.statuses(permit))).collect()
+    (0..permits.requests()).map(|at| left(world.engine.statuses_of(permits, at))).collect()
 }
 
 #[test]
@@ -84,8 +85,8 @@ fn one_round_trip_however_many_ask_as_long_as_a_batch_has_room() {
         let users: Vec<_> = (0..requests).map(|user| [("user", NAMES[user % NAMES.len()])]).collect();
         let asked: Vec<_> = users.iter().map(|pairs| Request::new("api", pairs)).collect();
         let (decision, sent) = decide(&world, &asked);
-        let DecisionAll::Admit(permits) = decision else { panic!("there is room") };
-        assert_eq!((permits.len(), sent.len()), (requests, batches), "{requests} requests");
+        let Decision::Admit(permits) = decision else { panic!("there is room") };
+        assert_eq!((permits.requests(), sent.len()), (requests, batches), "{requests} requests");
         assert!(sent.iter().all(|batch| batch.mode == BatchMode::AllOrNothing));
         assert_eq!(sent.iter().map(|batch| batch.operations.len()).sum::<usize>(), requests);
         let charged: u64 = NAMES.iter().map(|user| 200 - left(&world, user)[0]).sum();
@@ -106,8 +107,8 @@ fn what_one_request_asks_stays_in_one_batch() {
 fn more_than_there_may_be_are_an_error_and_nothing_is_charged() {
     let world = World::new(Room::WIDE);
     let before = world.state();
-    let error = world.engine.admit_all(&vec![request(); Engine::TOGETHER_MAX + 1], NOW).unwrap_err();
-    assert!(matches!(error, AdmitAllError::TooMany { given: 129 }), "{error}");
+    let error = world.engine.admit_all(&vec![request(); BATCH_REQUESTS_MAX + 1], NOW).unwrap_err();
+    assert!(matches!(error, BatchError::TooMany { given: 129 }), "{error}");
     assert_eq!(world.state(), before);
 }
 
@@ -165,7 +166,8 @@ fn each_that_has_a_violated_limit_has_its_refusal_and_the_others_have_none() {
         Request::new("api", &bob),
     ];
     let (decision, sent) = decide(&world, &asked);
-    let DecisionAll::Refuse(refusals) = decision else { panic!("{decision:?}") };
+    let Decision::Refuse(refusals) = decision else { panic!("{decision:?}") };
+    let refusals = refusals.into_each(asked.len());
     let refusals: Vec<_> = refusals.iter().map(|one| one.as_ref().map(Refusal::reason)).collect();
     let expected =
         [None, Some(Reason::QuotaExceeded), None, Some(Reason::CostExceedsLimit), None].map(|one| one);
@@ -188,7 +190,7 @@ fn requests_of_different_namespaces_and_without_limits_go_along() {
     let world = World::with_limits([exact("quota", bucket(3, HOUR))]);
     let asked = [Request::new("api", &[]), Request::new("api", &USER), Request::new("api", &[])];
     let (decision, sent) = decide(&world, &asked);
-    assert!(matches!(decision, DecisionAll::Admit(permits) if permits.len() == 3));
+    assert!(matches!(decision, Decision::Admit(permits) if permits.requests() == 3));
     assert_eq!(sent[0].operations.len(), 1);
     let lost = [asked[1], Request::new("elsewhere", &USER)];
     let before = world.state();
@@ -211,7 +213,7 @@ fn a_key_that_is_too_long_to_be_stored_is_the_error_of_its_request_and_charges_n
     let before = world.state();
     let asked = [Request::new("api", &USER), Request::new("api", &long), Request::new("api", &USER)];
     let error = world.engine.admit_all(&asked, world.now()).unwrap_err();
-    let AdmitAllError::Request { at: 1, source: tidegate_engine::EngineError::KeyTooLong(_) } = error else {
+    let BatchError::Request { at: 1, source: tidegate_engine::EngineError::KeyTooLong(_) } = error else {
         panic!("{error}")
     };
     assert_eq!(world.state(), before);

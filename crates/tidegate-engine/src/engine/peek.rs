@@ -7,13 +7,14 @@ use tidegate::gate::ExactLimit;
 use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 
-use super::order::{
-    decided_here, denied_alone, denied_by_store, exact_name, refuses, refusing_without, report_of,
-    store_failed,
-};
-use super::{Engine, EngineError, LimitReport};
-use crate::asking::Progress;
-use crate::decision::ExactName;
+use super::Engine;
+use super::exact_limit::{exact_name, refuses, reports};
+use super::refusal::{denied_by_store, store_failed};
+use super::store_silence::{decided_here, denied_alone, refusing_without};
+use crate::error::EngineError;
+use crate::limit_report::LimitReport;
+use crate::pending::ExactName;
+use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
 /// What a request would meet.
@@ -179,9 +180,4 @@ fn look(gate: &Gate, attributes: Attributes<'_>, cost: Cost, now: Timestamp) -> 
         refusal: peek.refusal.map(Refusal::into_owned),
         limits: peek.limits.into_iter().map(LimitReport::from).collect(),
     }
-}
-
-pub(super) fn reports(exact: &[ExactName], outcomes: &[Outcome]) -> Vec<LimitReport> {
-    let answered = exact.iter().zip(outcomes);
-    answered.map(|(name, outcome)| report_of(name, outcome)).collect()
 }

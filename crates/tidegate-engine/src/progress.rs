@@ -5,7 +5,8 @@ use core::fmt;
 use tidegate::Timestamp;
 use tidegate_store::{Answer, Batch, StoreError};
 
-use crate::engine::{Engine, EngineError};
+use crate::engine::Engine;
+use crate::error::EngineError;
 
 /// How far an operation has come.
 #[derive(Debug)]

@@ -6,10 +6,13 @@ use tidegate::gate::{Explanation, Level, Outlook, Standing};
 use tidegate::limit::OnStoreFailure;
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
-use super::order::{denial, exact_name, failure, is_away};
-use super::{Engine, EngineError};
-use crate::asking::Progress;
-use crate::decision::ExactName;
+use super::Engine;
+use super::exact_limit::exact_name;
+use super::refusal::{denial, failure};
+use super::store_silence::is_away;
+use crate::error::EngineError;
+use crate::pending::ExactName;
+use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
 /// What the limits of a namespace are to a request.

@@ -6,12 +6,14 @@ use tidegate::shares::Owner;
 use tidegate::{Cost, Timestamp};
 use tidegate_store::{Batch, Note, NoteKind};
 
-use super::order::settling;
-use super::{Engine, EngineError};
-use crate::asking::Progress;
-use crate::decision::{Outcome, Permit, Settled};
-use crate::kept::{Holds, Kept, KeptSource, PermitId, PermitPage, PermitReport};
+use super::Engine;
+use super::settlement::settling;
+use crate::error::EngineError;
+use crate::kept::{Kept, KeptHolds, KeptSource, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
+use crate::permit::{Completion, Outcome, Permit, Settled};
+use crate::permit_id::PermitId;
+use crate::progress::Progress;
 
 impl Engine {
     /// Keeps a permit under a name until `expires`, for a caller that settles later; then it is
@@ -32,13 +34,13 @@ impl Engine {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
         };
-        let gate = self.home_gate(&permit);
+        let gate = self.home_gate(&permit.first);
         let owner = gate.map_or(Owner::NONE, |gate| gate.owner());
         let source = KeptSource::Given {
             namespace: gate.map_or_else(|| Arc::from(""), |gate| gate.shared_namespace()),
             limits: gate
                 .iter()
-                .flat_map(|gate| gate.statuses(&permit.limits))
+                .flat_map(|gate| permit.holds().flat_map(|holds| gate.statuses(&holds.limits)))
                 .map(|status| status.name.into())
                 .collect(),
             at: now,
@@ -58,8 +60,8 @@ impl Engine {
                                 Err(error) => {
                                     // The note may be there all the same: settling takes it away.
                                     let settled = step.engine.settle_kept(id, Outcome::Cancelled, step.now);
-                                    let batch = settled.ok().and_then(|settled| settled.batch);
-                                    then_fail(batch, EngineError::Store(error))
+                                    let settled = settled.unwrap_or_default();
+                                    then_fail(settled, EngineError::Store(error))
                                 }
                             }
                         },
@@ -71,18 +73,18 @@ impl Engine {
 
     /// What to remember of a permit; `None` if the store holds nothing for it.
     fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, EngineError> {
-        let batch = permit.remote.as_ref().and_then(|remote| remote.batch.as_ref());
-        let charged = batch.map_or(&[][..], |batch| &batch.operations);
-        if charged.is_empty() {
-            return Ok(None);
-        }
-        let mut operations = Vec::with_capacity(charged.len());
+        let stored = permit.holds().filter_map(|holds| holds.stored.as_ref());
+        let charged = stored.filter_map(|stored| stored.batch.as_ref()).flat_map(|batch| &batch.operations);
+        let mut operations = Vec::new();
         for operation in charged {
             let note = OperationNote::of(operation);
             operations.push(note.ok_or_else(|| EngineError::Unstorable(format!("{:?}", operation.kind)))?);
         }
-        let namespace = self.home_of(permit).map_or("", |gate| gate.namespace()).to_owned();
-        Ok(Some(KeptNote { namespace, cost: permit.limits.cost().units(), operations }))
+        if operations.is_empty() {
+            return Ok(None);
+        }
+        let namespace = self.home_gate(&permit.first).map_or("", |gate| gate.namespace()).to_owned();
+        Ok(Some(KeptNote { namespace, cost: permit.first.limits.cost().units(), operations }))
     }
 
     fn cancel(
@@ -91,7 +93,7 @@ impl Engine {
         error: EngineError,
         now: Timestamp,
     ) -> Result<Progress<PermitId>, EngineError> {
-        then_fail(self.settle(permit, Outcome::Cancelled, now).batch, error)
+        then_fail(self.settle(permit, Outcome::Cancelled, now), error)
     }
 
     /// Settles a kept permit: once. A second time, or after it expired, the permit is unknown.
@@ -101,26 +103,25 @@ impl Engine {
     pub fn settle_kept(
         &self,
         id: PermitId,
-        outcome: Outcome,
+        completion: impl Into<Completion>,
         now: Timestamp,
     ) -> Result<Settled, EngineError> {
         // One that has expired but was not yet collected is as unknown as one that was.
         drop(self.shared.kept.expire(now));
         let Kept { holds, is_noted, .. } = self.shared.kept.take(id).ok_or(EngineError::UnknownPermit(id))?;
         let mut settled = match holds {
-            Holds::All(permit) => self.settle(*permit, outcome, now),
-            Holds::Stored { cost, operations } => {
-                let operations = settling(&operations, cost, outcome);
-                Settled { batch: Some(Box::new(Batch::each(self.next_batch_id(), operations))) }
+            KeptHolds::All(permit) => self.settle(*permit, completion, now),
+            KeptHolds::Stored { cost, operations } => {
+                let operations = settling(&operations, cost, completion.into());
+                Settled { batches: self.each_in_batches(&operations) }
             }
         };
         if is_noted {
             // In the same step as what is given back, so that a crash between cannot give it back
             // twice.
-            let batch = settled.batch.take();
-            let batch = batch.unwrap_or_else(|| Box::new(Batch::each(self.next_batch_id(), [])));
             let forget = notes::remove(NoteKind::Permit, id.to_bits());
-            settled.batch = Some(Box::new(batch.with_notes([forget])));
+            let last = settled.batches.pop().unwrap_or_else(|| Batch::each(self.next_batch_id(), []));
+            settled.batches.push(last.with_notes([forget]));
         }
         Ok(settled)
     }
@@ -131,17 +132,19 @@ impl Engine {
             let mut limits: Vec<String> = Vec::new();
             let mut kept_at = None;
             let cost = match &kept.holds {
-                Holds::All(permit) => {
+                KeptHolds::All(permit) => {
                     if let KeptSource::Given { limits: local, at, .. } = &kept.source {
                         kept_at = Some(*at);
                         limits.extend(local.iter().map(ToString::to_string));
                     }
-                    limits.extend(Self::leased_reports(&permit.leased, now).map(|report| report.name));
-                    let remote = permit.remote.iter().flat_map(|remote| &remote.reports);
-                    limits.extend(remote.map(|report| report.name.clone()));
-                    permit.limits.cost()
+                    for holds in permit.holds() {
+                        limits.extend(Self::leased_reports(&holds.leased, now).map(|report| report.name));
+                        let stored = holds.stored.iter().flat_map(|stored| &stored.reports);
+                        limits.extend(stored.map(|report| report.name.clone()));
+                    }
+                    permit.first.limits.cost()
                 }
-                Holds::Stored { cost, .. } => *cost,
+                KeptHolds::Stored { cost, .. } => *cost,
             };
             PermitReport {
                 number: kept.number,
@@ -172,10 +175,13 @@ impl Engine {
     }
 }
 
-/// Fails, after the store has heard what was given back; its answer changes nothing any more.
-fn then_fail<T>(batch: Option<Box<Batch>>, error: EngineError) -> Result<Progress<T>, EngineError> {
-    match batch {
+/// Fails, after the store has been told what was returned; its answers change nothing any more.
+fn then_fail<T: 'static>(settled: Settled, error: EngineError) -> Result<Progress<T>, EngineError> {
+    let mut batches = settled.batches.into_iter();
+    match batches.next() {
         None => Err(error),
-        Some(batch) => Ok(Progress::ask(*batch, move |_, _| Err(error))),
+        Some(batch) => {
+            Ok(Progress::ask(batch, move |_, _| then_fail(Settled { batches: batches.collect() }, error)))
+        }
     }
 }

@@ -8,8 +8,10 @@ use smallvec::SmallVec;
 use tidegate::limit::Override;
 use tidegate::{Gate, Limit, Timestamp};
 
-use super::{Engine, EngineError, NamespaceConfig, Shared, hasher};
+use super::{Engine, Shared, hasher};
+use crate::error::EngineError;
 use crate::lineage::{Ignored, Lineage};
+use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 
 impl Engine {

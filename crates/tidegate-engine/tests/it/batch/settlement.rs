@@ -1,6 +1,6 @@
 //! Permits of requests that were admitted together, settled together and each by itself.
 
-use tidegate_engine::{Outcome, Permit};
+use tidegate_engine::{Completion, Outcome, Permit};
 
 use super::*;
 
@@ -24,8 +24,8 @@ fn three() -> [Request<'static>; 3] {
     ]
 }
 
-fn settle(world: &World, permit: Permit, outcome: Outcome) {
-    world.finish(world.engine.settle(permit, outcome, world.now()));
+fn settle(world: &World, permit: Permit, completion: impl Into<Completion>) {
+    world.finish(world.engine.settle(permit, completion, world.now()));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn cancelled_together_they_leave_nothing_anywhere() {
     drop(admitted(&world, &three()));
     let before = world.state();
     let permits = admitted(&world, &three());
-    let settled = world.engine.settle_all(permits, Outcome::Cancelled, world.now());
+    let settled = world.engine.settle(permits, Outcome::Cancelled, world.now());
     assert_eq!(settled.batches.len(), 1, "one round trip for all");
     finish(&world, settled);
     assert_eq!(world.state(), before);
@@ -46,7 +46,7 @@ fn cancelled_together_over_several_batches_they_leave_nothing_anywhere() {
     drop(admitted(&world, &[Request::new("api", &USER); 3]));
     let before = world.state();
     let permits = admitted(&world, &[Request::new("api", &USER); 100]);
-    let settled = world.engine.settle_all(permits, Outcome::Cancelled, world.now());
+    let settled = world.engine.settle(permits, Outcome::Cancelled, world.now());
     assert_eq!(settled.batches.len(), 2);
     finish(&world, settled);
     assert_eq!(world.state(), before);
@@ -96,13 +96,13 @@ fn each_is_settled_with_what_it_truly_cost_and_gives_its_own_place_back() {
     let mut permits = admitted(&world, &three()).into_iter();
     let (first, second, third) = (permits.next().unwrap(), permits.next().unwrap(), permits.next().unwrap());
     assert!([&first, &second, &third].iter().all(|permit| permit.must_be_settled()));
-    settle(&world, third, Outcome::Cost(1));
+    settle(&world, third, Completion::of_cost(1));
     assert_eq!(
         (left(&world, "ada"), left(&world, "bob")),
         (vec![98, 48, 38, 3, 26], vec![98, 48, 38, 3, 26])
     );
     settle(&world, first, Outcome::Succeeded);
-    settle(&world, second, Outcome::Cost(5));
+    settle(&world, second, Completion::of_cost(5));
     assert_eq!(
         (left(&world, "ada"), left(&world, "bob")),
         (vec![98, 48, 38, 4, 23], vec![95, 45, 35, 4, 23])
@@ -112,13 +112,13 @@ fn each_is_settled_with_what_it_truly_cost_and_gives_its_own_place_back() {
 #[test]
 fn settled_together_their_places_come_back_in_one_round_trip() {
     let world = world();
-    let settled = world.engine.settle_all(admitted(&world, &three()), Outcome::Succeeded, world.now());
+    let settled = world.engine.settle(admitted(&world, &three()), Outcome::Succeeded, world.now());
     assert_eq!(settled.batches.len(), 1);
     finish(&world, settled);
     assert_eq!(left(&world, "ada"), [95, 45, 35, 4, 23]);
     let rates = World::with_limits([exact("quota", bucket(50, HOUR))]);
     let permits = admitted(&rates, &[Request::new("api", &USER); 2]);
-    assert!(rates.engine.settle_all(permits, Outcome::Succeeded, rates.now()).batches.is_empty());
+    assert!(rates.engine.settle(permits, Outcome::Succeeded, rates.now()).batches.is_empty());
 }
 
 #[test]

@@ -12,8 +12,9 @@ use tidegate::algorithm::Verdict;
 use tidegate::{Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
-use super::{Engine, EngineError};
-use crate::asking::{Progress, Step};
+use super::Engine;
+use crate::error::EngineError;
+use crate::progress::{Progress, Step};
 
 /// Carried limits that outlive their caller's borrow.
 struct Owned {

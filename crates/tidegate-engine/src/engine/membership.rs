@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 
 use tidegate_store::NoteChange;
 
-use super::{Engine, EngineError, NamespaceConfig};
+use super::Engine;
+use crate::error::EngineError;
 use crate::lineage::Lineage;
+use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 
 impl Engine {

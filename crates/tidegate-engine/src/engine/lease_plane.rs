@@ -10,18 +10,21 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::Verdict;
-use tidegate::gate::{CounterPlace, LeasedLimit};
+use tidegate::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Timestamp, Violated};
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
-use super::order::{STORE_RETRY, alone_denial};
-use super::{Engine, EngineError, LimitReport};
-use crate::decision::ExactName;
+use super::Engine;
+use super::refusal::STORE_RETRY;
+use super::store_silence::alone_denial;
+use crate::error::EngineError;
 use crate::leases::{
     About, Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, Leases, LeasesView,
     Silence, Taken,
 };
+use crate::limit_report::LimitReport;
+use crate::pending::ExactName;
 use crate::request::Request;
 
 /// How often a request waits for leases before it is refused instead: once for the ask, and again
@@ -61,15 +64,16 @@ impl Engine {
     }
 
     /// Takes what a request costs from the leases of its keys: from all, or from none.
-    pub(super) fn lease(
+    pub(super) fn lease<'g>(
         &self,
         leases: &Leases,
-        gate: &Gate,
+        gate: &'g Gate,
         request: &Request<'_>,
+        located: &LocatedRequest<'g>,
         waited: Waited<'_>,
         now: Timestamp,
     ) -> Result<Leased, EngineError> {
-        let limits = gate.leased_limits(request.attributes, now);
+        let limits = gate.leased_limits(located, now);
         let mut held = SmallVec::<[LeaseCharge; 1]>::new();
         let mut flights = Flights::new();
         let mut refusing = Vec::new();
@@ -97,7 +101,7 @@ impl Engine {
                 landed: waited.landed,
                 must_decide: waited.rounds >= ROUNDS_MAX,
             };
-            let (reason, retry, left) = match leases.take(&asked, now, || about(gate, limit, request)) {
+            let (reason, retry, left) = match leases.take(&asked, now, || about(gate, limit, located)) {
                 Ok(Taken::All(charge)) => {
                     held.push(charge);
                     continue;
@@ -135,7 +139,7 @@ impl Engine {
                 }
             };
             if limit.is_shadow {
-                if let Ok(about) = about(gate, limit, request) {
+                if let Ok(about) = about(gate, limit, located) {
                     let charge = LeaseCharge::fixed(Arc::new(about), None, now);
                     held.push(LeaseCharge { shadow_refused: true, ..charge });
                 }
@@ -165,7 +169,7 @@ impl Engine {
         if refusing.is_empty() {
             return Ok(Leased::Waits(flights));
         }
-        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, silence, request, now))))
+        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, silence, located, now))))
     }
 
     /// Charges limits whose store is silent by this member's shares of them: all of them, or none.
@@ -323,19 +327,23 @@ impl Engine {
 }
 
 /// What a lease of this key is of.
-fn about(gate: &Gate, limit: &LeasedLimit<'_>, request: &Request<'_>) -> Result<About, EngineError> {
-    let name = gate.store_name(limit, request.attributes);
+fn about<'g>(
+    gate: &'g Gate,
+    limit: &LeasedLimit<'_>,
+    located: &LocatedRequest<'g>,
+) -> Result<About, EngineError> {
+    let name = gate.store_name(limit, located);
     let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
     Ok(About::new(limit, key, gate.namespace(), &name.scope))
 }
 
 /// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which
 /// blocks for that are blocked.
-fn refused_by(
-    gate: &Gate,
+fn refused_by<'g>(
+    gate: &'g Gate,
     mut refusing: Vec<Refusing<'_>>,
     silence: Option<Silence>,
-    request: &Request<'_>,
+    located: &LocatedRequest<'g>,
     now: Timestamp,
 ) -> Refusal<'static> {
     for one in &mut refusing {
@@ -348,7 +356,7 @@ fn refused_by(
     }
     refusing.sort_by(|one, other| Retry::longest_first(one.retry, other.retry));
     let is_away = refusing[0].reason == Reason::StoreUnavailable;
-    let scope = gate.store_name(&refusing[0].limit, request.attributes).scope;
+    let scope = gate.store_name(&refusing[0].limit, located).scope;
     let scope = scope
         .into_iter()
         .map(|(name, value)| (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned())));

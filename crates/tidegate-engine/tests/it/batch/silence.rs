@@ -23,9 +23,9 @@ fn limits_that_allow_let_all_pass_and_count_nothing() {
     let mut world = away(OnStoreFailure::Allow, 1);
     let before = world.state();
     let (decision, sent) = decide(&world, &[Request::new("api", &USER); 65]);
-    let DecisionAll::Admit(permits) = decision else { panic!("{decision:?}") };
+    let Decision::Admit(permits) = decision else { panic!("{decision:?}") };
     assert_eq!(sent.len(), 2);
-    assert!(world.engine.settle_all(permits, Outcome::Cancelled, world.now()).batches.is_empty());
+    assert!(world.engine.settle(permits, Outcome::Cancelled, world.now()).batches.is_empty());
     assert_eq!(world.state(), before);
     world.store_is_down = false;
     assert_eq!(left(&world, "ada"), [1]);
@@ -37,8 +37,8 @@ fn limits_that_refuse_refuse_for_each_that_has_one_and_the_others_hold_nothing()
     let before = world.state();
     let asked = [Request::new("api", &USER), Request::new("api", &APP), Request::new("api", &USER)];
     let (decision, sent) = decide(&world, &asked);
-    let DecisionAll::Refuse(refusals) = decision else { panic!("{decision:?}") };
-    let reasons: Vec<_> = refusals.iter().map(|one| one.as_ref().map(Refusal::reason)).collect();
+    let Decision::Refuse(refusals) = decision else { panic!("{decision:?}") };
+    let reasons: Vec<_> = refusals.into_each(3).iter().map(|one| one.as_ref().map(Refusal::reason)).collect();
     assert_eq!(reasons, [Some(Reason::StoreUnavailable), None, Some(Reason::StoreUnavailable)]);
     assert_eq!((sent.len(), world.state()), (1, before));
 }
@@ -50,7 +50,7 @@ fn limits_decided_here_count_each_and_give_back_when_one_is_refused() {
     let asked = [Request::new("api", &APP), Request::new("api", &USER), Request::new("api", &USER)];
     let permits = admitted(&world, &asked);
     assert_eq!(left(&world, "ada"), [0]);
-    assert!(world.engine.settle_all(permits, Outcome::Cancelled, world.now()).batches.is_empty());
+    assert!(world.engine.settle(permits, Outcome::Cancelled, world.now()).batches.is_empty());
     assert_eq!(world.state(), before);
     assert_eq!(refused(&world, &[Request::new("api", &USER); 3]), [None, None, Some("user".to_owned())]);
     assert_eq!(world.state(), before);
@@ -64,16 +64,16 @@ fn what_the_store_holds_of_a_first_batch_is_taken_back_when_it_does_not_take_the
     let world = World::with_limits([quota("user", "user", 100, OnStoreFailure::Refuse)]);
     let before = world.state();
     let asked = [Request::new("api", &USER); 65];
-    let StepAll::Ask(first) = world.engine.admit_all(&asked, world.now()).unwrap() else { panic!("asks") };
+    let Step::Ask(first) = world.engine.admit_all(&asked, world.now()).unwrap() else { panic!("asks") };
     let answer = world.ask(first.batch().unwrap());
-    let StepAll::Ask(second) = world.engine.resume_all(first, answer, world.now()) else { panic!("asks") };
+    let Step::Ask(second) = world.engine.resume(first, answer, world.now()) else { panic!("asks") };
     let lost = Err(StoreError::Timeout { after: HOUR });
-    let StepAll::Ask(undo) = world.engine.resume_all(second, lost, world.now()) else { panic!("asks") };
+    let Step::Ask(undo) = world.engine.resume(second, lost, world.now()) else { panic!("asks") };
     let answer = world.ask(undo.batch().unwrap());
-    let StepAll::Decided(DecisionAll::Refuse(refusals)) = world.engine.resume_all(undo, answer, world.now())
-    else {
+    let Step::Decided(Decision::Refuse(refusals)) = world.engine.resume(undo, answer, world.now()) else {
         panic!("refused")
     };
+    let refusals = refusals.into_each(asked.len());
     assert!(refusals[..64].iter().all(Option::is_none) && refusals[64].is_some());
     assert_eq!(world.state(), before);
 }

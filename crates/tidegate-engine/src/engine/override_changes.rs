@@ -4,7 +4,8 @@ use tidegate::Timestamp;
 use tidegate::limit::Override;
 use tidegate_store::{NoteChange, NoteKind};
 
-use super::{Engine, EngineError};
+use super::Engine;
+use crate::error::EngineError;
 use crate::notes;
 use crate::overrides::{OverrideName, OverrideState, RuntimeOverride};
 

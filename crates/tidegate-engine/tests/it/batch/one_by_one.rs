@@ -1,7 +1,7 @@
 //! Deciding requests together beside deciding the same ones one after the other.
 
 use proptest::prelude::*;
-use tidegate_engine::{Decision, Outcome};
+use tidegate_engine::{Completion, Decision, Outcome};
 
 use super::*;
 
@@ -65,31 +65,32 @@ proptest! {
                 }
             }
             match (decision, refused_at) {
-                (DecisionAll::Admit(permits), None) => {
+                (Decision::Admit(permits), None) => {
                     prop_assert!(sent.len() <= 1);
                     let reports = |one| alone.engine.statuses(one);
                     let apart: Vec<_> = held.iter().map(reports).collect();
-                    let joint: Vec<_> = permits.iter().map(|one| together.engine.statuses(one)).collect();
+                    let joint: Vec<_> = (0..permits.requests()).map(|at| together.engine.statuses_of(&permits, at)).collect();
                     prop_assert_eq!(joint, apart);
                     let outcome = match end {
-                        0 => Outcome::Succeeded,
-                        1 => Outcome::Cost(2),
-                        _ => Outcome::Cancelled,
+                        0 => Outcome::Succeeded.into(),
+                        1 => Completion::of_cost(2),
+                        _ => Outcome::Cancelled.into(),
                     };
-                    finish(&together, together.engine.settle_all(permits, outcome, together.now()));
-                    if outcome == Outcome::Cancelled {
+                    finish(&together, together.engine.settle(permits, outcome, together.now()));
+                    if outcome == Completion::from(Outcome::Cancelled) {
                         held.reverse();
                     }
                     for permit in held {
                         alone.finish(alone.engine.settle(permit, outcome, alone.now()));
                     }
-                    if outcome == Outcome::Cancelled {
+                    if outcome == Completion::from(Outcome::Cancelled) {
                         // What had drained before may be forgotten by now, which is the same.
                         prop_assert_eq!(together.engine.fingerprint(), before.0);
                         prop_assert_eq!(everything(&together), left_before);
                     }
                 }
-                (DecisionAll::Refuse(refusals), Some(at)) => {
+                (Decision::Refuse(refusals), Some(at)) => {
+                    let refusals = refusals.into_each(asked.len());
                     let first = refusals.iter().position(Option::is_some);
                     if sent.is_empty() {
                         // The store comes after everybody's local limits: one of those may refuse a

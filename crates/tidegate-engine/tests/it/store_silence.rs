@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate::{Cost, Limit, Reason, Retry};
-use tidegate_engine::{Decision, EngineConfig, EngineError, LeaseConfig, Outcome, Request, Step};
+use tidegate_engine::{Completion, Decision, EngineConfig, EngineError, LeaseConfig, Outcome, Request, Step};
 use tidegate_store::{Batch, Kind, Operation, StoreError};
 
 use crate::world::{USER, World, bucket, config, stored_by};
@@ -38,7 +38,7 @@ fn a_limit_that_allows_admits_and_does_not_count() {
     let permits: Vec<_> = (0..5).map(|_| world.admit(1).unwrap()).collect();
     assert!(world.engine.statuses(&permits[0]).is_empty(), "nothing is known of what is left");
     for permit in permits {
-        assert!(world.engine.settle(permit, Outcome::Cancelled, world.now()).batch.is_none());
+        assert!(world.engine.settle(permit, Outcome::Cancelled, world.now()).batches.is_empty());
     }
     assert_eq!(world.state(), before);
     world.store_is_down = false;
@@ -54,10 +54,10 @@ fn a_local_one_is_decided_by_its_own_numbers_here() {
     // 20 minutes a unit: one more is free when one has come back.
     let at = world.now().saturating_add(Duration::from_mins(20));
     assert_eq!(refused(&world, 2), ("a".to_owned(), Reason::QuotaExceeded, Retry::At(at)));
-    assert!(world.engine.settle(first, Outcome::Cancelled, world.now()).batch.is_none());
+    assert!(world.engine.settle(first, Outcome::Cancelled, world.now()).batches.is_empty());
     assert_eq!(world.left(), [("a".to_owned(), 3)]);
     let reserved = world.admit(3).unwrap();
-    assert!(world.engine.settle(reserved, Outcome::Cost(1), world.now()).batch.is_none());
+    assert!(world.engine.settle(reserved, Completion::of_cost(1), world.now()).batches.is_empty());
     assert_eq!(world.left(), [("a".to_owned(), 2)]);
     // The store counts on where it was when it answers again.
     world.store_is_down = false;
