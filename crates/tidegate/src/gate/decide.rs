@@ -144,25 +144,13 @@ impl Gate {
             return self.check_only(limit, &values, cost, now);
         }
         let mut probes = Probes::new();
-        self.locate(&values, now, &mut probes, None);
-        self.decide_located(&mut probes, &values, cost, now)
-    }
-
-    /// Decides by these probes, none of which has looked at its counter.
-    #[inline]
-    pub(super) fn decide_located<'a>(
-        &'a self,
-        probes: &mut Probes<'a>,
-        values: &Values<'a>,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Decision<'a> {
+        self.locate(&values, now, &mut probes);
         if probes.len() > 1 {
             // Where the counters are is known before the first is looked at, so waiting for memory
             // overlaps.
             self.touch(probes.iter().map(|probe| probe.key));
         }
-        self.decide(probes, values, cost, now)
+        self.decide(&mut probes, &values, cost, now)
     }
 
     /// Decides where there is only one limit: what the probe says stays in registers until
@@ -188,7 +176,7 @@ impl Gate {
 
     /// Starts loading the counters of these keys.
     #[inline]
-    fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
+    pub(super) fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
         let near = keys.fold(0, |near, key| near ^ self.table.touch(key));
         // The loads must not be optimised away: they are the point.
         black_box(near);
@@ -214,7 +202,7 @@ impl Gate {
             let texts = located.iter().flat_map(|(values, _)| values).flatten();
             black_box(texts.fold(0, |near, text| near ^ text.as_bytes().last().copied().unwrap_or(0)));
             for (values, probes) in located.iter_mut().take(requests.len()) {
-                self.locate(values, now, probes, None);
+                self.locate(values, now, probes);
             }
             self.touch(located.iter().flat_map(|(_, probes)| probes).map(|probe| probe.key));
             for (index, ((_, cost), (values, probes))) in requests.iter().zip(&mut located).enumerate() {
@@ -226,30 +214,41 @@ impl Gate {
     /// How many requests [`Gate::check_batch`] locates at a time.
     pub const BATCH: usize = 16;
 
-    /// The counters a request with these values falls on, not yet looked at; with `elsewhere` also
-    /// the keys of the limits that a store decides or lends.
+    /// The counters a request with these values falls on, not yet looked at.
     #[inline]
-    pub(super) fn locate<'g>(
+    pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
+        for (index, limit) in self.limits.iter().enumerate() {
+            if let Some(found) = Self::find(limit, values, now) {
+                probes.push(Probe::unread(index as u16, found));
+            }
+        }
+    }
+
+    /// [`Gate::locate`], with the keys of the limits that a store decides or lends.
+    pub(super) fn locate_all<'g>(
         &'g self,
         values: &Values<'_>,
         now: Timestamp,
         probes: &mut Probes<'g>,
-        mut elsewhere: Option<&mut SmallVec<[LocatedKey<'g>; 2]>>,
+        elsewhere: &mut SmallVec<[LocatedKey<'g>; 2]>,
     ) {
         for (index, limit) in self.limits.iter().enumerate() {
             let index = index as u16;
-            if let (true, Some(elsewhere)) = (limit.is_elsewhere, elsewhere.as_deref_mut()) {
-                if !limit.matches(values) {
-                    continue;
+            if !limit.is_elsewhere {
+                probes.extend(Self::find(limit, values, now).map(|found| Probe::unread(index, found)));
+            } else if limit.matches(values) {
+                match limit.key(values) {
+                    Keyed::On(key) => {
+                        let (algorithm, spec) = limit.numbers(values, now);
+                        elsewhere.push(LocatedKey { limit: index, key, algorithm, spec });
+                    }
+                    // No store is asked about an incomplete key, so its request is refused here.
+                    keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
+                        let (algorithm, spec) = limit.numbers(values, now);
+                        probes.push(Probe::unread(index, Found { keyed, algorithm, spec }));
+                    }
+                    Keyed::Lacks(_) | Keyed::Skipped => {}
                 }
-                if let Keyed::On(key) = limit.key(values) {
-                    let (algorithm, spec) = limit.numbers(values, now);
-                    elsewhere.push(LocatedKey { limit: index, key, algorithm, spec });
-                    continue;
-                }
-            }
-            if let Some(found) = Self::find(limit, values, now) {
-                probes.push(Probe::unread(index, found));
             }
         }
     }
@@ -273,7 +272,7 @@ impl Gate {
     }
 
     #[inline]
-    fn decide<'a>(
+    pub(super) fn decide<'a>(
         &'a self,
         probes: &mut Probes<'a>,
         values: &Values<'a>,

@@ -123,8 +123,7 @@ impl Gate {
         now: Timestamp,
         is_meant: impl Fn(&Compiled) -> bool,
     ) -> Vec<ExactLimit<'a>> {
-        let limits =
-            located.elsewhere.iter().map(|one| (one, &self.limits[usize::from(one.limit)]));
+        let limits = located.elsewhere.iter().map(|one| (one, &self.limits[usize::from(one.limit)]));
         limits
             .filter(|(_, limit)| is_meant(limit))
             .map(|(one, limit)| ExactLimit {

@@ -113,11 +113,7 @@ impl Gate {
 
     /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in
     /// a store.
-    pub fn store_name<'a>(
-        &'a self,
-        limit: &LeasedLimit<'_>,
-        located: &LocatedRequest<'a>,
-    ) -> StoreName<'a> {
+    pub fn store_name<'a>(&'a self, limit: &LeasedLimit<'_>, located: &LocatedRequest<'a>) -> StoreName<'a> {
         let compiled = &self.limits[usize::from(limit.index)];
         StoreName {
             identity: compiled.ledger_identity(),

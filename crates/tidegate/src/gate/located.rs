@@ -49,8 +49,11 @@ impl Gate {
         let LocatedRequest { values, elsewhere } = located;
         self.names.read(attributes.into(), values);
         let mut probes = Probes::new();
-        self.locate(values, now, &mut probes, Some(elsewhere));
-        self.decide_located(&mut probes, values, cost, now)
+        self.locate_all(values, now, &mut probes, elsewhere);
+        if probes.len() > 1 {
+            self.touch(probes.iter().map(|probe| probe.key));
+        }
+        self.decide(&mut probes, values, cost, now)
     }
 
     /// The limits of a request that a store decides or lends, without deciding the others.
@@ -61,7 +64,7 @@ impl Gate {
     ) -> LocatedRequest<'a> {
         let mut located = LocatedRequest::default();
         self.names.read(attributes.into(), &mut located.values);
-        self.locate(&located.values, now, &mut Probes::new(), Some(&mut located.elsewhere));
+        self.locate_all(&located.values, now, &mut Probes::new(), &mut located.elsewhere);
         located
     }
 
@@ -75,7 +78,7 @@ impl Gate {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         let (mut probes, mut elsewhere) = (Probes::new(), SmallVec::new());
-        self.locate(&values, now, &mut probes, Some(&mut elsewhere));
+        self.locate_all(&values, now, &mut probes, &mut elsewhere);
         let here = probes.iter().map(|probe| (probe.limit, probe.key));
         let all = here.chain(elsewhere.iter().map(|located| (located.limit, located.key)));
         all.map(|(limit, key)| (&*self.limits[usize::from(limit)].limit.name, key.0)).collect()

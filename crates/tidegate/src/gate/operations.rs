@@ -179,7 +179,7 @@ impl Gate {
         let mut values = Values::new();
         self.names.read(attributes, &mut values);
         let mut probes = Probes::new();
-        self.locate(&values, now, &mut probes, None);
+        self.locate(&values, now, &mut probes);
         (values, probes)
     }
 
