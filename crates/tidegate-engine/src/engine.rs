@@ -471,7 +471,7 @@ impl Engine {
     pub fn event(&self, event: Event, now: Timestamp) {
         match (event, &self.shared.overload) {
             (Event::Pressure(pressure), Some(overload)) => {
-                overload.event(tidegate_overload::Signal { pressure }, now);
+                overload.event(tidegate_overload::Signal::on_all(pressure), now);
             }
             (Event::Pressure(_), None) => {}
         }

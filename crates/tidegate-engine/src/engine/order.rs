@@ -182,7 +182,8 @@ impl Engine {
         now: Timestamp,
     ) -> Option<Refusal<'static>> {
         let overload = self.shared.overload.as_ref()?;
-        match overload.acquire(now) {
+        let resource = overload.find(None)?;
+        match overload.acquire(resource, now) {
             Ok(permit) => {
                 holds.in_flight = Some(InFlight::new(overload, permit));
                 None
@@ -201,7 +202,9 @@ impl Engine {
         offered_at: Timestamp,
     ) {
         if let Some(overload) = &self.shared.overload {
-            overload.withdraw(class, tenant, cost, offered_at);
+            if let Some(resource) = overload.find(None) {
+                overload.withdraw(resource, class, tenant, cost, offered_at);
+            }
         }
     }
 
@@ -295,7 +298,15 @@ impl Engine {
             return Some(Refusal::new(request.namespace.to_owned(), ScopeValues::new(), violated));
         }
         let overload = self.shared.overload.as_ref()?;
-        let shed = overload.admit_read_only(request.class, request.tenant, request.cost, now)?;
+        let resource = overload.find(None)?;
+        let shed = overload.shed(
+            resource,
+            request.class,
+            request.tenant,
+            request.cost,
+            request.attempt == 0,
+            now,
+        )?;
         Some(shed_by(gate.namespace(), &shed, request.class))
     }
 }
