@@ -3,8 +3,9 @@
 //!
 //! The plane is a set of resources: an upstream of the proxy, a tower layer, a namespace at the
 //! API. Each resource has a bound on its work in flight and an admission cursor, which sheds the
-//! least important classes first. All of it is pure: requests, signals and `now` go in, answers come
-//! out.
+//! least important classes first. Beside them, the [`WaitingRoom`] keeps requests that wait for a
+//! place or for a limit, in order and within bounds. All of it is pure: requests, signals and `now`
+//! go in, answers come out.
 //!
 //! ```
 //! use tidegate::{Class, Cost, Timestamp};
@@ -34,6 +35,7 @@ mod resource;
 mod shed;
 mod stats;
 mod sync;
+mod waiting_room;
 
 pub use builder::{OverloadBuilder, OverloadConfig, OverloadError};
 pub use cursor::{COHORTS, Cursor};
@@ -43,3 +45,7 @@ pub use overload::{Overload, Signal};
 pub use resource::{InFlightPermit, ResourceConfig, ResourceId};
 pub use shed::{Binding, Shed};
 pub use stats::ResourceStats;
+pub use waiting_room::{
+    ClassThenArrival, Entered, Entrant, Group, Obstacle, Order, Position, RoomBounds, RoomFull, RoomUse,
+    WaitingRoom,
+};
