@@ -1,6 +1,6 @@
 //! What a request does to a table, and what that weighs.
 
-use crate::capacity::CapacityError;
+use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
 
 /// One read or write of one key.

@@ -14,16 +14,13 @@
 //! a partition of 100 units a second admits a write of 400 now and then, and never more than its
 //! rate in the long run.
 
-mod build;
-
 use core::fmt;
 
 use tidegate::{Reason, Timestamp};
 
-pub use build::{CapacityBuilder, CapacityError};
-
 use crate::access::Access;
-use crate::bucket::{Bucket, Charged, Flow};
+use crate::bucket::{Bucket, BucketCharge, BucketSpec};
+use crate::error::CapacityError;
 use crate::key_range::{KeyRange, key_hash};
 use crate::table::{Partition, Table};
 use crate::units::Units;
@@ -33,26 +30,21 @@ use crate::units::Units;
 /// All methods take `&self` and may be called from any number of threads; each access changes one
 /// word of its partition and one of its node. Full of units at first.
 pub struct Capacity {
-    tables: Box<[Table]>,
+    pub(crate) tables: Box<[Table]>,
     /// The hash of each table's name and its position, in order of the hashes.
-    by_name: Box<[(u64, u32)]>,
-    nodes: Box<[Node]>,
+    pub(crate) by_name: Box<[(u64, u32)]>,
+    pub(crate) nodes: Box<[Node]>,
 }
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Node {
-    name: Box<str>,
-    flow: Flow,
-    bucket: Bucket,
+pub(crate) struct Node {
+    pub(crate) name: Box<str>,
+    pub(crate) spec: BucketSpec,
+    pub(crate) bucket: Bucket,
 }
 
 impl Capacity {
-    /// A store without nodes or tables yet.
-    pub fn builder() -> CapacityBuilder {
-        CapacityBuilder::default()
-    }
-
     /// Whether `access` may go ahead at `now`. If so its units are charged to its partition and
     /// node until they are given back; if not, nothing is.
     ///
@@ -65,12 +57,12 @@ impl Capacity {
         let partition = &table.partitions[index as usize];
         let allocation = partition.allocation(is_read);
         let cost = units.as_thousandths().cast_unsigned();
-        let on_partition = match allocation.bucket.take(allocation.flow(), cost, now) {
+        let on_partition = match allocation.bucket.take(allocation.spec(), cost, now) {
             Ok(charged) => charged,
             Err(retry) => return Ok(Admission::Throttle(table.throttle(index, is_read, retry, now))),
         };
         let node = &self.nodes[partition.node as usize];
-        let on_node = node.bucket.charge(node.flow, cost, now);
+        let on_node = node.bucket.charge(node.spec, cost, now);
         Ok(Admission::Admit(UnitsHold {
             table: table_index,
             partition: index,
@@ -111,8 +103,8 @@ impl Capacity {
             self.give_back_part(&hold, Units::from_thousandths(-difference), now);
         } else if let Some((_, partition, node)) = self.places(&hold) {
             let allocation = partition.allocation(hold.is_read);
-            allocation.bucket.charge(allocation.flow(), difference.cast_unsigned(), now);
-            node.bucket.charge(node.flow, difference.cast_unsigned(), now);
+            allocation.bucket.charge(allocation.spec(), difference.cast_unsigned(), now);
+            node.bucket.charge(node.spec, difference.cast_unsigned(), now);
         }
     }
 
@@ -120,8 +112,8 @@ impl Capacity {
         let Some((table, partition, node)) = self.places(hold) else { return };
         let allocation = partition.allocation(hold.is_read);
         let units = units.as_thousandths().cast_unsigned();
-        node.bucket.give_back(node.flow, hold.on_node, units, now);
-        allocation.bucket.give_back(allocation.flow(), hold.on_partition, units, now);
+        node.bucket.give_back(node.spec, hold.on_node, units, now);
+        allocation.bucket.give_back(allocation.spec(), hold.on_partition, units, now);
         table.used_up(hold.is_read).forget();
     }
 
@@ -156,10 +148,10 @@ impl Capacity {
         Ok(table.partitions.iter().enumerate().map(move |(index, partition)| PartitionStatus {
             range: table.range(index as u32),
             node: &self.nodes[partition.node as usize].name,
-            read_rate: rate_of(partition.read.flow()),
-            write_rate: rate_of(partition.write.flow()),
-            read_left: partition.read.bucket.level(partition.read.flow(), now),
-            write_left: partition.write.bucket.level(partition.write.flow(), now),
+            read_rate: rate_of(partition.read.spec()),
+            write_rate: rate_of(partition.write.spec()),
+            read_left: partition.read.bucket.level(partition.read.spec(), now),
+            write_left: partition.write.bucket.level(partition.write.spec(), now),
         }))
     }
 
@@ -167,8 +159,8 @@ impl Capacity {
     pub fn nodes(&self, now: Timestamp) -> impl ExactSizeIterator<Item = NodeStatus<'_>> {
         self.nodes.iter().map(move |node| NodeStatus {
             name: &node.name,
-            rate: rate_of(node.flow),
-            left: node.bucket.level(node.flow, now),
+            rate: rate_of(node.spec),
+            left: node.bucket.level(node.spec, now),
         })
     }
 
@@ -186,8 +178,8 @@ impl Capacity {
     }
 }
 
-fn rate_of(flow: Flow) -> Units {
-    Units::from_thousandths(flow.rate().cast_signed())
+fn rate_of(spec: BucketSpec) -> Units {
+    Units::from_thousandths(spec.rate().cast_signed())
 }
 
 impl fmt::Debug for Capacity {
@@ -206,8 +198,8 @@ impl Table {
         let has_room =
             !self.used_up(is_read).is_known_at(now) && self.has_room_beside(partition, is_read, retry, now);
         let (reason, limit) = if has_room {
-            let flow = self.partitions[partition as usize].allocation(is_read).flow();
-            (Reason::KeyRangeThroughputExceeded, rate_of(flow))
+            let spec = self.partitions[partition as usize].allocation(is_read).spec();
+            (Reason::KeyRangeThroughputExceeded, rate_of(spec))
         } else {
             (Reason::TableThroughputExceeded, Units::whole(self.units_per_second(is_read)))
         };
@@ -230,7 +222,7 @@ impl Table {
         let mut until = retry;
         for other in rest.iter().skip(1).chain(before) {
             let allocation = other.allocation(is_read);
-            match allocation.bucket.closed_until(allocation.flow(), now) {
+            match allocation.bucket.closed_until(allocation.spec(), now) {
                 Some(opening) => until = until.min(opening),
                 None => return true,
             }
@@ -262,8 +254,8 @@ pub struct UnitsHold {
     partition: u32,
     is_read: bool,
     units: Units,
-    on_partition: Charged,
-    on_node: Charged,
+    on_partition: BucketCharge,
+    on_node: BucketCharge,
 }
 
 impl UnitsHold {

@@ -29,12 +29,13 @@ pub mod table;
 pub mod units;
 
 mod bucket;
+mod builder;
+mod error;
 
 pub use access::{Access, AccessKind, ReadConsistency};
-pub use capacity::{
-    Admission, Capacity, CapacityBuilder, CapacityError, Fingerprint, NodeStatus, PartitionStatus, Throttled,
-    UnitsHold,
-};
+pub use builder::CapacityBuilder;
+pub use capacity::{Admission, Capacity, Fingerprint, NodeStatus, PartitionStatus, Throttled, UnitsHold};
+pub use error::CapacityError;
 pub use key_range::{KeyRange, key_hash};
 pub use table::TableConfig;
 pub use units::Units;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::Timestamp;
 
-use crate::bucket::{Bucket, Flow};
+use crate::bucket::{Bucket, BucketSpec};
 use crate::key_range::{KeyRange, partition_of};
 use crate::units::Units;
 
@@ -31,7 +31,7 @@ impl TableConfig {
     /// The longest name of a table or node in bytes: what `DynamoDB` allows.
     pub const NAME_BYTES_MAX: usize = 255;
     /// The most units a second of a table or node.
-    pub const UNITS_PER_SECOND_MAX: u64 = Flow::UNITS_PER_SECOND_MAX;
+    pub const UNITS_PER_SECOND_MAX: u64 = BucketSpec::UNITS_PER_SECOND_MAX;
     /// The most partitions of a table. With one unit a second each of them still gets a thousandth,
     /// and none is cut off.
     pub const PARTITIONS_MAX: u32 = 1000;
@@ -85,8 +85,8 @@ impl Allocation {
         Self { rate, bucket: Bucket::default() }
     }
 
-    pub(crate) fn flow(&self) -> Flow {
-        Flow::new(self.rate, self.rate, Units::LARGEST_REQUEST.as_thousandths().cast_unsigned())
+    pub(crate) fn spec(&self) -> BucketSpec {
+        BucketSpec::new(self.rate, self.rate, Units::LARGEST_REQUEST.as_thousandths().cast_unsigned())
     }
 }
 
@@ -113,8 +113,8 @@ pub(crate) struct Table {
     pub(crate) write_units_per_second: u64,
     /// In the order of their ranges; at most [`TableConfig::PARTITIONS_MAX`].
     pub(crate) partitions: Box<[Partition]>,
-    used_up_reads: UsedUp,
-    used_up_writes: UsedUp,
+    used_up_reads: ExhaustionHint,
+    used_up_writes: ExhaustionHint,
 }
 
 /// Until when all partitions of a table are known to be used up, so that refusing does not ask each
@@ -122,13 +122,13 @@ pub(crate) struct Table {
 ///
 /// A hint for the reason of a refusal. Nothing is admitted or refused by it.
 #[derive(Debug, Default)]
-pub(crate) struct UsedUp {
+pub(crate) struct ExhaustionHint {
     // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a
     // coarser reason.
     until_ns: AtomicU64,
 }
 
-impl UsedUp {
+impl ExhaustionHint {
     pub(crate) fn is_known_at(&self, now: Timestamp) -> bool {
         now.as_nanos() < self.until_ns.load(Ordering::Relaxed)
     }
@@ -163,12 +163,12 @@ impl Table {
             read_units_per_second: config.read_units_per_second,
             write_units_per_second: config.write_units_per_second,
             partitions,
-            used_up_reads: UsedUp::default(),
-            used_up_writes: UsedUp::default(),
+            used_up_reads: ExhaustionHint::default(),
+            used_up_writes: ExhaustionHint::default(),
         }
     }
 
-    pub(crate) const fn used_up(&self, is_read: bool) -> &UsedUp {
+    pub(crate) const fn used_up(&self, is_read: bool) -> &ExhaustionHint {
         if is_read { &self.used_up_reads } else { &self.used_up_writes }
     }
 

@@ -13,6 +13,7 @@ mod operations;
 mod override_changes;
 mod peek;
 mod permit_store;
+mod queue_admission;
 mod refusal;
 mod reload;
 mod settlement;
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::Capacity;
-use tidegate_overload::Overload;
+use tidegate_overload::{Overload, RoomBounds};
 use tidegate_store::{Batch, NoteChange};
 
 pub use explanation::Explained;
@@ -43,7 +44,9 @@ use crate::lineage::Lineage;
 use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
+use crate::place::OverloadPlane;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
+use crate::waiting_room::Room;
 
 /// What all namespaces of an engine share.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +145,7 @@ impl EngineBuilder {
     /// Checks everything and makes the engine.
     pub fn build(self) -> Result<Engine, EngineError> {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
+        let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -153,7 +157,9 @@ impl EngineBuilder {
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
             capacity,
-            overload: overload.map(Arc::new),
+            overload: overload
+                .map(|overload| Arc::new(OverloadPlane { overload, room: crate::sync::Arc::clone(&room) })),
+            room,
             leases: config
                 .leases
                 .filter(|_| config.asks_store)
@@ -170,6 +176,10 @@ impl EngineBuilder {
         Ok(engine)
     }
 }
+
+/// How many requests may wait for their turn, and how much memory their callers may hold, unless
+/// [`Engine::set_waiting_bounds`] says otherwise.
+const WAITING_BOUNDS: RoomBounds = RoomBounds::new(10_000, 64 << 20);
 
 fn hasher(seed: [u64; 4]) -> ahash::RandomState {
     ahash::RandomState::with_seeds(seed[3], seed[1], seed[2], seed[0])
@@ -195,7 +205,9 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) table: Arc<KeyTable>,
     pub(crate) capacity: Option<Capacity>,
-    pub(crate) overload: Option<Arc<Overload>>,
+    pub(crate) overload: Option<Arc<OverloadPlane>>,
+    /// The requests that wait for their turn.
+    pub(crate) room: crate::sync::Arc<Room>,
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
     pub(crate) blocks: KnownBlocks,
@@ -309,7 +321,7 @@ impl Engine {
     pub fn event(&self, event: Event, now: Timestamp) {
         match (event, &self.shared.overload) {
             (Event::Pressure(pressure), Some(overload)) => {
-                overload.event(tidegate_overload::Signal { pressure }, now);
+                overload.overload.event(tidegate_overload::Signal::on_all(pressure), now);
             }
             (Event::Pressure(_), None) => {}
         }
@@ -321,7 +333,7 @@ impl Engine {
         let expired = self.shared.kept.expire(now).len();
         let mut next = now.saturating_add(Self::TICK_MAX);
         if let Some(overload) = &self.shared.overload {
-            next = next.min(overload.tick(now));
+            next = next.min(overload.overload.tick(now));
         }
         if let Some(look) = self.shared.leases.as_ref().and_then(|leases| leases.tick(now)) {
             next = next.min(look);

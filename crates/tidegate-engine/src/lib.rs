@@ -26,6 +26,7 @@
 
 mod blocks;
 mod decision;
+mod demand;
 mod engine;
 mod error;
 mod kept;
@@ -39,10 +40,13 @@ mod overrides;
 mod pending;
 mod permit;
 mod permit_id;
+mod place;
 mod progress;
 mod refunds;
 mod request;
 mod stable_hash;
+mod sync;
+mod waiting_room;
 
 pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use decision::{BatchError, Decision, Refused, Step};
@@ -65,6 +69,7 @@ pub use permit_id::{NotAPermitId, PermitId};
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
+pub use waiting_room::Turn;
 
 /// The most requests that are decided together. More are an error, and nothing is charged.
 pub const BATCH_REQUESTS_MAX: usize = 128;

@@ -1,6 +1,9 @@
 //! Requests that are not decided yet: what they wait for, and what they go on with.
 
+use core::future::poll_fn;
 use core::ops::Range;
+use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
 use std::vec;
@@ -8,13 +11,15 @@ use std::vec;
 use smallvec::SmallVec;
 use tidegate::gate::CounterPlace;
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Class, Cost, Gate, Reason, Timestamp};
+use tidegate::{Cost, Gate, Reason, Refusal, Timestamp};
 use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
 
-use crate::decision::Decision;
+use crate::decision::Step;
+use crate::demand::Demand;
 use crate::leases::{Flights, Landing};
 use crate::permit::Holds;
 use crate::request::OwnedRequest;
+use crate::waiting_room::{Seat, Turn};
 
 /// A request, or a batch of them, that waits: for the store, or for leases. Dropping it while it
 /// waits for the store leaves its local charges as they are, as if the answer were lost; while it
@@ -31,6 +36,7 @@ impl Pending {
         match &self.0 {
             Waiting::Store(asked) => Wants::Store(&asked.batch),
             Waiting::Lease(parked) => Wants::Lease(Landing(&parked.flights)),
+            Waiting::Turn(queued) => Wants::Turn(Turn { seat: &queued.seat, wake_at: queued.wake_at }),
         }
     }
 
@@ -49,13 +55,22 @@ pub enum Wants<'a> {
     /// The end of asks that are under way; see `Engine::poll_lease_asks`. It goes on with
     /// [`Answered::Lease`].
     Lease(Landing<'a>),
+    /// Its turn in the waiting room, or the instant [`Turn::wake_at`]. It goes on with
+    /// [`Answered::Turn`].
+    Turn(Turn<'a>),
 }
 
 impl<'a> Wants<'a> {
-    /// Brings it: `ask` carries a batch to the store, and asks for leases are waited for.
-    pub async fn bring<F>(self, ask: impl FnOnce(&'a Batch) -> F) -> Answered
+    /// Brings it: `ask` carries a batch to the store, asks for leases are waited for, and `sleep`
+    /// waits for an instant unless the request is called before.
+    pub async fn bring<F, S>(
+        self,
+        ask: impl FnOnce(&'a Batch) -> F,
+        sleep: impl FnOnce(Timestamp) -> S,
+    ) -> Answered
     where
         F: Future<Output = Result<Answer, StoreError>>,
+        S: Future<Output = ()>,
     {
         match self {
             Self::Store(batch) => Answered::Store(ask(batch).await),
@@ -63,13 +78,22 @@ impl<'a> Wants<'a> {
                 landing.await;
                 Answered::Lease
             }
+            Self::Turn(turn) => {
+                let (mut turn, mut sleep) = (pin!(turn), pin!(sleep(turn.wake_at())));
+                poll_fn(|context| match turn.as_mut().poll(context) {
+                    Poll::Ready(()) => Poll::Ready(()),
+                    Poll::Pending => sleep.as_mut().poll(context),
+                })
+                .await;
+                Answered::Turn
+            }
         }
     }
 
     pub(crate) fn batch(self) -> Option<&'a Batch> {
         match self {
             Self::Store(batch) => Some(batch),
-            Self::Lease(_) => None,
+            Self::Lease(_) | Self::Turn(_) => None,
         }
     }
 }
@@ -82,6 +106,8 @@ pub enum Answered {
     Store(Result<Answer, StoreError>),
     /// The asks it waited for have landed.
     Lease,
+    /// It was called, or the instant to go on has come.
+    Turn,
 }
 
 impl From<Result<Answer, StoreError>> for Answered {
@@ -97,6 +123,8 @@ pub(crate) enum Waiting {
     Store(Box<StoreQuestion>),
     /// The store is asked for leases.
     Lease(Box<Parked>),
+    /// Something that other requests use has to be returned first, or time has to pass.
+    Turn(Box<Queued>),
 }
 
 /// A batch for the store, and what its answer leads to.
@@ -112,8 +140,8 @@ pub(crate) struct StoreQuestion {
 pub(crate) enum Then {
     /// The batch charges exact limits; go on with the order.
     Admit(BatchAdmission),
-    /// The batch takes charges back, and so do `more` of them; then the decision stands.
-    Conclude { decision: Decision, more: vec::IntoIter<Batch> },
+    /// The batch takes charges back, and so do `more` of them; then this step is taken.
+    Conclude { step: Box<Step>, more: vec::IntoIter<Batch> },
 }
 
 /// Requests that hold nothing and begin anew when their leases are there.
@@ -123,6 +151,26 @@ pub(crate) struct Parked {
     pub(crate) flights: Flights,
     /// How often they have waited before.
     pub(crate) rounds: u8,
+    /// The demand of each, if it was offered.
+    pub(crate) demands: SmallVec<[Option<Demand>; 1]>,
+    /// The position in the waiting room of a single request that has waited there.
+    pub(crate) seat: Option<Seat>,
+}
+
+/// A request in the waiting room. It holds nothing but its position.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) request: OwnedRequest,
+    pub(crate) seat: Seat,
+    pub(crate) demand: Option<Demand>,
+    /// Its last refusal; `None` if it has joined a line without asking.
+    pub(crate) refusal: Option<Box<Refusal<'static>>>,
+    /// When it asks again, if it is the next of its line.
+    pub(crate) ask_at: Timestamp,
+    /// When it stops waiting.
+    pub(crate) until: Timestamp,
+    /// When its driver resumes it, unless it is called before.
+    pub(crate) wake_at: Timestamp,
 }
 
 /// Requests on their way through the planes, past all that is decided without the store.
@@ -139,13 +187,23 @@ pub(crate) struct BatchAdmission {
 }
 
 /// A request, as far as the rest of the order needs to know of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) gate: Arc<Gate>,
-    pub(crate) class: Class,
-    pub(crate) tenant: Option<Box<str>>,
     pub(crate) cost: Cost,
-    pub(crate) offered_at: Timestamp,
+    pub(crate) demand: Option<Demand>,
+    /// Set for a single request that may wait.
+    pub(crate) patience: Option<Box<Patience>>,
+}
+
+/// A request that may wait after the store has refused it.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    pub(crate) request: OwnedRequest,
+    /// Its position, if it has waited before.
+    pub(crate) seat: Option<Seat>,
+    /// [`Room::returns`](crate::waiting_room::Room::returns) before it asked.
+    pub(crate) returns: u64,
 }
 
 /// What the store is asked on behalf of one request.

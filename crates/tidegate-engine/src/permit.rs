@@ -1,17 +1,16 @@
 //! The permit of admitted requests: everything they hold, and how their work ended.
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::vec;
 
 use smallvec::SmallVec;
 use tidegate::{Cost, Timestamp};
 use tidegate_capacity::{Units, UnitsHold};
-use tidegate_overload::{InFlightPermit, Overload};
 use tidegate_store::{Batch, Kind};
 
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
+use crate::place::{Loan, Place};
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
 /// one request, or of several that were admitted together.
@@ -41,6 +40,11 @@ impl Permit {
     /// The holds of each request, in their order.
     pub(crate) fn holds(&self) -> impl Iterator<Item = &Holds> {
         core::iter::once(&self.first).chain(&self.rest)
+    }
+
+    /// The holds of each request, in their order.
+    pub(crate) fn holds_mut(&mut self) -> impl Iterator<Item = &mut Holds> {
+        core::iter::once(&mut self.first).chain(&mut self.rest)
     }
 
     /// The holds of each request, in their order.
@@ -141,6 +145,9 @@ pub struct Settled {
     /// Batches for the store, as few as there may be and usually none, in this order; their answers
     /// change nothing any more.
     pub batches: Vec<Batch>,
+    /// The loans that these batches return. Dropped afterwards, they call the requests that wait.
+    #[expect(dead_code, reason = "dropping it is its use")]
+    pub(crate) loans: Vec<Box<Loan>>,
 }
 
 /// The gate that charged a request: its namespace in an engine of that generation. Needed only to
@@ -167,6 +174,8 @@ pub(crate) struct Holds {
     pub(crate) place: Option<Place>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) stored: Option<Box<StoreCharge>>,
+    /// Dropped after the limits, which lend.
+    pub(crate) loan: Option<Box<Loan>>,
     pub(crate) longest_hold: Option<Duration>,
     /// Whether a leased limit was decided here by this member's share of it.
     pub(crate) is_alone: bool,
@@ -181,6 +190,7 @@ impl Holds {
             units: None,
             place: None,
             stored: None,
+            loan: None,
             longest_hold: None,
             is_alone: false,
         }
@@ -217,26 +227,5 @@ impl StoreCharge {
         let mut operations = self.batch.iter().flat_map(|batch| &batch.operations);
         operations.any(|one| matches!(one.kind, Kind::Acquire { .. }))
             || self.fallback.as_ref().is_some_and(tidegate::Permit::must_be_settled)
-    }
-}
-
-/// A place in flight, returned by dropping it.
-#[derive(Debug)]
-pub(crate) struct Place {
-    overload: Arc<Overload>,
-    permit: Option<InFlightPermit>,
-}
-
-impl Place {
-    pub(crate) fn new(overload: &Arc<Overload>, permit: InFlightPermit) -> Self {
-        Self { overload: Arc::clone(overload), permit: Some(permit) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            self.overload.give_back(permit);
-        }
     }
 }

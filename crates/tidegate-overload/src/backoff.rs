@@ -47,7 +47,7 @@ impl Backoff {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tidegate_loom)))]
 mod tests {
     use super::*;
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::access::{AccessKind, ReadConsistency};
+use crate::builder::CapacityBuilder;
 use crate::table::TableConfig;
 
 const START: Timestamp = Timestamp::from_nanos(1_795_210_800_123_456_789);

@@ -9,22 +9,25 @@
 //! Each plane admits, refuses or asks. [`Engine::pass_row`] has one exit for each of these answers
 //! and for errors, and all but the first return what the request holds, the last first.
 
+use core::cell::Cell;
 use std::sync::Arc;
 
 use tidegate::gate::LocatedRequest;
-use tidegate::{Class, Cost, Gate, Refusal, Timestamp};
+use tidegate::{Gate, Plane, Reason, Refusal, Timestamp};
+use tidegate_capacity::Admission;
+use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 
 use super::Engine;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::{longest_hold, past_deadline, shed_by, throttled_by};
 use crate::decision::{Decision, Refused, Step};
+use crate::demand::{Demand, is_withdrawn};
 use crate::error::EngineError;
 use crate::leases::Flights;
 use crate::pending::{LimitQuestion, Pending};
-use crate::permit::{Holds, Home, Permit, Place};
+use crate::permit::{Holds, Home, Permit};
+use crate::place::Place;
 use crate::request::Request;
-
-use tidegate_capacity::Admission;
 
 /// The answer of the planes that decide without asking the store.
 enum Passage {
@@ -36,27 +39,55 @@ enum Passage {
     Waits(Flights),
 }
 
+/// The resource to which a request was offered just now, as a first attempt; its outcome is to be
+/// recorded once. `None` for a repeated attempt, and without an overload plane.
+pub(super) type Offered = Option<ResourceId>;
+
 impl Engine {
     /// Decides a request, or says what to ask the store first.
     ///
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
-        self.admit_one(request, Waited::default(), now)
+        if request.may_wait_until.is_some() {
+            return self.admit_patient(request, Waited::default(), None, None, now);
+        }
+        self.admit_one(request, Waited::default(), None, now)
     }
 
-    /// [`Engine::admit`] for a request that may have waited for leases.
+    /// [`Engine::admit`] for a request that does not wait for its turn, but may have waited for
+    /// leases or for its turn before. `demand` is what it was offered as then.
     pub(super) fn admit_one(
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
+        demand: Option<Demand>,
         now: Timestamp,
     ) -> Result<Step, EngineError> {
-        let refused = |refusal| Step::Decided(Decision::Refuse(Refused::one(refusal)));
-        let waits = |flights| Step::Ask(Pending(self.park(&[*request], flights, waited.rounds)));
-        self.pass_row(request, 0, waited, now, refused, waits, |gate, first, question| match question {
-            None => Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() })),
-            Some(question) => self.ask_one(first, gate, request, question, now),
-        })
+        let demand = Cell::new(demand);
+        self.pass_row(
+            request,
+            0,
+            waited,
+            now,
+            |refusal, offered| {
+                self.decided(demand.take(), offered, request, outcome_of(&refusal), now);
+                Step::Decided(Decision::Refuse(Refused::one(refusal)))
+            },
+            |flights, offered| {
+                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None)))
+            },
+            |gate, first, question, offered| match question {
+                None => {
+                    self.decided(demand.take(), offered, request, OfferOutcome::Admitted, now);
+                    Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }))
+                }
+                Some(question) => {
+                    let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                    self.ask_one(first, gate, request.cost, demand, None, question, now)
+                }
+            },
+        )
     }
 
     /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the store
@@ -64,8 +95,8 @@ impl Engine {
     ///
     /// Goes on with what the request then holds, the gate that charged it and the question for the
     /// store, if there is one; or with its refusal, or with the leases it waits for. In these cases
-    /// and after an error it holds nothing, and it counts as offered demand only if the overload
-    /// plane refused it.
+    /// and after an error it holds nothing. Recording the outcome of what was offered is up to the
+    /// caller, except after an error.
     #[expect(clippy::inline_always, reason = "a permit is large, and is built where it is returned only so")]
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "three ways out, each built where it is returned")]
@@ -75,16 +106,25 @@ impl Engine {
         at: usize,
         waited: Waited<'_>,
         now: Timestamp,
-        refused: impl FnOnce(Box<Refusal<'static>>) -> T,
-        waits: impl FnOnce(Flights) -> T,
-        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>) -> T,
+        refused: impl FnOnce(Box<Refusal<'static>>, Offered) -> T,
+        waits: impl FnOnce(Flights, Offered) -> T,
+        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Offered) -> T,
     ) -> Result<T, EngineError> {
         let namespace = self.find(request.namespace)?;
         let gate = &self.gates[namespace];
         let home = Home { namespace: namespace as u32, generation: self.generation };
         self.check_table(request)?;
-        if let Some(refusal) = self.refuse_unseen(gate, request, now) {
-            return Ok(refused(Box::new(refusal)));
+        if request.deadline.is_some_and(|deadline| deadline <= now) {
+            return Ok(refused(Box::new(past_deadline(request.namespace)), None));
+        }
+        let resource = self.resource_of(request);
+        let is_first = request.attempt == 0 && !waited.is_repeated;
+        let offered = if is_first { resource } else { None };
+        if let (Some(overload), Some(resource)) = (self.overload(), resource)
+            && let Some(shed) =
+                overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
+        {
+            return Ok(refused(Box::new(shed_by(gate.namespace(), &shed, request.class)), offered));
         }
         // A gate without limits in a store has nothing to locate for later.
         let mut located = LocatedRequest::default();
@@ -96,30 +136,33 @@ impl Engine {
         let limits = match checked {
             tidegate::Decision::Admit(permit) => permit,
             tidegate::Decision::Refuse(refusal) => {
-                self.withdraw(request.class, request.tenant, request.cost, now);
-                return Ok(refused(Box::new(refusal.into_owned())));
+                return Ok(refused(Box::new(refusal.into_owned()), offered));
             }
         };
         let longest_hold = longest_hold(gate, &limits);
         let mut holds = Holds { longest_hold, ..Holds::new(home, limits) };
-        let passage = self.pass(gate, request, &located, waited, now, &mut holds);
+        let passage = self.pass(gate, request, resource, &located, waited, now, &mut holds);
         let question = match passage {
             Ok(Passage::Passed) if gate.has_elsewhere() => self.question(at, gate, request, &located, now),
             Ok(Passage::Passed) => Ok(None),
             Ok(Passage::Refused(refusal)) => {
-                self.give_up(holds, request, Some(&refusal), now);
-                return Ok(refused(refusal));
+                self.return_holds(holds, now);
+                return Ok(refused(refusal, offered));
             }
             Ok(Passage::Waits(flights)) => {
-                self.give_up(holds, request, None, now);
-                return Ok(waits(flights));
+                self.return_holds(holds, now);
+                return Ok(waits(flights, offered));
             }
             Err(error) => Err(error),
         };
         match question {
-            Ok(question) => Ok(passed(gate, holds, question)),
+            Ok(question) => {
+                self.lend(&mut holds);
+                Ok(passed(gate, holds, question, offered))
+            }
             Err(error) => {
-                self.give_up(holds, request, None, now);
+                self.return_holds(holds, now);
+                self.decided(None, offered, request, OfferOutcome::Failed, now);
                 Err(error)
             }
         }
@@ -129,10 +172,12 @@ impl Engine {
     /// caller returns it unless the request has passed.
     #[expect(clippy::inline_always, reason = "as `Engine::pass_row`")]
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what is known of the request by now, by name")]
     fn pass<'g>(
         &self,
         gate: &'g Arc<Gate>,
         request: &Request<'_>,
+        resource: Option<ResourceId>,
         located: &LocatedRequest<'g>,
         waited: Waited<'_>,
         now: Timestamp,
@@ -159,9 +204,15 @@ impl Engine {
                 }
             }
         }
-        if let Some(overload) = &self.shared.overload {
-            match overload.acquire(now) {
-                Ok(permit) => holds.place = Some(Place::new(overload, permit)),
+        if let (Some(plane), Some(resource)) = (&self.shared.overload, resource) {
+            let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
+            let acquired = if is_claimed {
+                Err(plane.overload.refuse_place(resource))
+            } else {
+                plane.overload.acquire(resource, now)
+            };
+            match acquired {
+                Ok(permit) => holds.place = Some(Place::new(plane, permit)),
                 Err(shed) => {
                     return Ok(Passage::Refused(Box::new(shed_by(gate.namespace(), &shed, request.class))));
                 }
@@ -170,33 +221,68 @@ impl Engine {
         Ok(Passage::Passed)
     }
 
-    /// Returns what a request holds that has not passed, and withdraws its demand unless the
-    /// overload plane refused it.
+    /// Whether requests of the same class or a higher one wait for the places of a resource, so that
+    /// a free one is theirs.
     #[cold]
-    fn give_up(&self, holds: Holds, request: &Request<'_>, refusal: Option<&Refusal<'_>>, now: Timestamp) {
-        if refusal.is_none_or(|refusal| refusal.plane() != tidegate::Plane::Overload) {
-            self.withdraw(request.class, request.tenant, request.cost, now);
-        }
+    fn is_claimed(&self, resource: ResourceId, request: &Request<'_>, waited: Waited<'_>) -> bool {
+        let place = Obstacle::Place(resource);
+        waited.next_of != Some(place) && self.shared.room.line_ahead([place], request.class).is_some()
+    }
+
+    /// Returns what a request holds that has not passed.
+    #[cold]
+    fn return_holds(&self, holds: Holds, now: Timestamp) {
         let batch = self.take_back(holds, now);
         debug_assert!(batch.is_none(), "the store was not asked");
     }
 
-    /// Takes back that a request was offered: a denial is metered, but is no demand on the system
-    /// and must not use up what the cursor admits.
-    pub(super) fn withdraw(&self, class: Class, tenant: Option<&str>, cost: Cost, offered_at: Timestamp) {
-        if let Some(overload) = &self.shared.overload {
-            overload.withdraw(class, tenant, cost, offered_at);
-        }
+    #[inline]
+    pub(super) fn overload(&self) -> Option<&Overload> {
+        self.shared.overload.as_ref().map(|plane| &plane.overload)
     }
 
-    /// Step 1: the refusal of a request past its deadline, or below the admission cursor. Nothing is
-    /// charged.
-    fn refuse_unseen(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Option<Refusal<'static>> {
-        if request.deadline.is_some_and(|deadline| deadline <= now) {
-            return Some(past_deadline(request.namespace));
+    /// The resource of a request; `None` if the overload plane has none for it.
+    #[inline]
+    pub(super) fn resource_of(&self, request: &Request<'_>) -> Option<ResourceId> {
+        self.overload()?.find(request.resource)
+    }
+
+    /// The demand of a request that was offered just now and is not decided yet.
+    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
+        let plane = self.shared.overload.as_ref()?;
+        Some(Demand::new(plane, offered?, request, now))
+    }
+
+    /// Records the final decision on a request, once: by its demand if it has waited, else by what
+    /// it was offered as just now. A request that was no demand on the system is withdrawn.
+    #[inline]
+    pub(super) fn decided(
+        &self,
+        demand: Option<Demand>,
+        offered: Offered,
+        request: &Request<'_>,
+        outcome: OfferOutcome,
+        now: Timestamp,
+    ) {
+        if let Some(demand) = demand {
+            demand.decide(outcome);
+        } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
+            overload.record(resource, outcome);
+            if is_withdrawn(outcome) {
+                overload.withdraw(resource, request.class, request.tenant, request.cost, now);
+            }
         }
-        let overload = self.shared.overload.as_ref()?;
-        let shed = overload.admit_read_only(request.class, request.tenant, request.cost, now)?;
-        Some(shed_by(gate.namespace(), &shed, request.class))
+    }
+}
+
+/// The outcome of a request that was refused and does not wait.
+pub(super) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
+    match refusal.plane() {
+        Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
+        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,
+        Plane::Overload if refusal.name() == "in_flight" => OfferOutcome::NoPlace,
+        Plane::Overload => OfferOutcome::Shed,
+        Plane::Capacity => OfferOutcome::Throttled,
+        _ => OfferOutcome::Denied,
     }
 }

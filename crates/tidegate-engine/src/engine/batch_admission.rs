@@ -1,28 +1,37 @@
 //! Several requests that are admitted together or not at all, and going on after a wait.
 
-use smallvec::SmallVec;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
 use tidegate::{Refusal, Timestamp};
+use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
 use super::Engine;
+use super::admission::{Offered, outcome_of};
 use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
 use super::store_plane::Refusals;
 use crate::BATCH_REQUESTS_MAX;
 use crate::decision::{BatchError, Decision, Refused, Step};
+use crate::demand::Demand;
 use crate::leases::Flights;
 use crate::pending::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::permit::Holds;
 use crate::request::{OwnedRequest, Request};
+use crate::waiting_room::Seat;
 
 /// How far one request of a batch has come.
 enum Passage {
     /// It has passed the planes that are asked here.
     Passed(Option<LimitQuestion>),
     /// It waits for leases.
-    Waits(Flights),
-    Refused(Box<Refusal<'static>>),
+    Waits(Flights, Offered),
+    Refused(Box<Refusal<'static>>, Offered),
 }
+
+/// The demand of each request of a batch, if it was offered.
+type Demands = SmallVec<[Option<Demand>; 1]>;
 
 impl Engine {
     /// Decides several requests together: all go ahead, or none does and nothing stays charged.
@@ -37,19 +46,22 @@ impl Engine {
     /// An error names the request that could not be decided, and means that nothing was charged.
     /// More than [`BATCH_REQUESTS_MAX`] requests are an error.
     pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<Step, BatchError> {
-        self.admit_after(requests, Waited::default(), now)
+        self.admit_after(requests, Waited::default(), Demands::new(), now)
     }
 
-    /// [`Engine::admit_all`] for requests that have waited for leases.
+    /// [`Engine::admit_all`] for requests that have waited for leases. `demands` are what they were
+    /// offered as then.
     fn admit_after(
         &self,
         requests: &[Request<'_>],
         waited: Waited<'_>,
+        mut demands: Demands,
         now: Timestamp,
     ) -> Result<Step, BatchError> {
         if requests.len() > BATCH_REQUESTS_MAX {
             return Err(BatchError::TooMany { given: requests.len() });
         }
+        demands.resize_with(requests.len(), || None);
         let mut passed: SmallVec<[Holds; 1]> = SmallVec::with_capacity(requests.len());
         let mut origins: SmallVec<[Origin; 1]> = SmallVec::with_capacity(requests.len());
         let mut questions: SmallVec<[LimitQuestion; 1]> = SmallVec::new();
@@ -61,8 +73,14 @@ impl Engine {
                 now,
                 Passage::Refused,
                 Passage::Waits,
-                |gate, holds, question| {
-                    origins.push(Origin::of(request, gate, now));
+                |gate, holds, question, offered| {
+                    let demand = demands[at].take().or_else(|| self.demand(offered, request, now));
+                    origins.push(Origin {
+                        gate: Arc::clone(gate),
+                        cost: request.cost,
+                        demand,
+                        patience: None,
+                    });
                     passed.push(holds);
                     Passage::Passed(question)
                 },
@@ -75,21 +93,35 @@ impl Engine {
                 stopped => stopped,
             };
             // Those before it have passed, and return everything.
-            for before in &requests[..at] {
-                self.withdraw(before.class, before.tenant, before.cost, now);
-            }
             let batches = self.take_back_all(passed, now);
             debug_assert!(batches.is_empty(), "the store was not asked");
+            for (demand, origin) in demands.iter_mut().zip(origins) {
+                *demand = origin.demand;
+            }
+            let end = |demands: Demands, outcome| {
+                demands.into_iter().flatten().for_each(|demand| demand.decide(outcome));
+            };
             return match stopped {
-                Err(source) => Err(BatchError::Request { at, source }),
-                Ok(Passage::Waits(mut flights)) => {
+                Err(source) => {
+                    end(demands, OfferOutcome::Failed);
+                    Err(BatchError::Request { at, source })
+                }
+                Ok(Passage::Waits(mut flights, offered)) => {
+                    demands[at] = demands[at].take().or_else(|| self.demand(offered, request, now));
                     // Those that follow ask at the same time.
                     for after in &requests[at + 1..] {
                         flights.extend(self.ask_ahead(after, waited, now));
                     }
-                    Ok(Step::Ask(Pending(self.park(requests, flights, waited.rounds))))
+                    let owned = requests.iter().map(|request| self.own(request)).collect();
+                    let rounds = waited.rounds;
+                    let parked = Parked { requests: owned, flights, rounds, demands, seat: None };
+                    Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
                 }
-                Ok(Passage::Refused(refusal)) => Ok(refuse(vec![(at, *refusal)])),
+                Ok(Passage::Refused(refusal, offered)) => {
+                    self.decided(demands[at].take(), offered, request, outcome_of(&refusal), now);
+                    end(demands, OfferOutcome::Denied);
+                    Ok(refuse(vec![(at, *refusal)]))
+                }
                 Ok(Passage::Passed(_)) => unreachable!("a request that has passed does not stop"),
             };
         }
@@ -101,12 +133,13 @@ impl Engine {
         match (pending.0, answered.into()) {
             (Waiting::Store(asked), Answered::Store(answer)) => self.resume_store(*asked, answer, now),
             // The driver has not asked the store: nothing is known.
-            (Waiting::Store(asked), Answered::Lease) => {
+            (Waiting::Store(asked), Answered::Lease | Answered::Turn) => {
                 let at = "the store, which was not asked".to_owned();
                 let error = StoreError::Unavailable { at, sent: false, source: None };
                 self.resume_store(*asked, Err(error), now)
             }
-            (Waiting::Lease(parked), _) => self.begin_anew(&parked, now),
+            (Waiting::Lease(parked), _) => self.begin_anew(*parked, now),
+            (Waiting::Turn(queued), _) => self.resume_turn(*queued, now),
         }
     }
 
@@ -129,27 +162,46 @@ impl Engine {
         }
     }
 
-    /// Lets requests wait for leases.
-    pub(super) fn park(&self, requests: &[Request<'_>], flights: Flights, rounds: u8) -> Waiting {
-        let owned = |request: &Request<'_>| {
-            let gate = self.gate(request.namespace);
-            let namespace = gate.map_or_else(|_| request.namespace.into(), |gate| gate.shared_namespace());
-            OwnedRequest::new(request, namespace)
-        };
-        Waiting::Lease(Box::new(Parked { requests: requests.iter().map(owned).collect(), flights, rounds }))
+    /// Lets one request wait for leases.
+    pub(super) fn park_one(
+        &self,
+        request: &Request<'_>,
+        flights: Flights,
+        rounds: u8,
+        demand: Option<Demand>,
+        seat: Option<Seat>,
+    ) -> Waiting {
+        let requests = smallvec![self.own(request)];
+        Waiting::Lease(Box::new(Parked { requests, flights, rounds, demands: smallvec![demand], seat }))
+    }
+
+    /// The request as it outlives its caller's borrow.
+    fn own(&self, request: &Request<'_>) -> OwnedRequest {
+        let gate = self.gate(request.namespace);
+        let namespace = gate.map_or_else(|_| request.namespace.into(), |gate| gate.shared_namespace());
+        OwnedRequest::new(request, namespace)
     }
 
     /// Begins anew with requests whose leases have been asked for.
-    fn begin_anew(&self, parked: &Parked, now: Timestamp) -> Step {
-        let attributes: SmallVec<[_; 1]> = parked.requests.iter().map(OwnedRequest::attributes).collect();
+    fn begin_anew(&self, parked: Parked, now: Timestamp) -> Step {
+        let Parked { requests: owned, flights, rounds, mut demands, seat } = parked;
+        let attributes: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::attributes).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
-            parked.requests.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
-        let waited = Waited { rounds: parked.rounds + 1, landed: &parked.flights };
+            owned.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
+        // An offered request has its demand; the others of a batch have not come that far.
+        let waited = Waited { rounds: rounds + 1, landed: &flights, is_repeated: false, next_of: None };
         let step = match &requests[..] {
             [request] => {
-                self.admit_one(request, waited, now).map_err(|source| BatchError::Request { at: 0, source })
+                let demand = demands.pop().flatten();
+                let waited = Waited { is_repeated: true, ..waited };
+                let step = if request.may_wait_until.is_some() {
+                    self.admit_patient(request, waited, demand, seat, now)
+                } else {
+                    self.admit_one(request, waited, demand, now)
+                };
+                step.map_err(|source| BatchError::Request { at: 0, source })
             }
-            requests => self.admit_after(requests, waited, now),
+            requests => self.admit_after(requests, waited, demands, now),
         };
         // A reload may have removed a namespace or an attribute that they use.
         step.unwrap_or_else(|error| {

@@ -13,6 +13,7 @@ use tidegate::algorithm::Verdict;
 use tidegate::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate_overload::Obstacle;
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
 use super::Engine;
@@ -46,6 +47,10 @@ pub(super) enum Leased {
 pub(super) struct Waited<'a> {
     pub(super) rounds: u8,
     pub(super) landed: &'a [Arc<Flight>],
+    /// Whether it has asked before, so that its demand is known.
+    pub(super) is_repeated: bool,
+    /// The obstacle of whose line it is the next, if it has waited in one.
+    pub(super) next_of: Option<Obstacle>,
 }
 
 /// Why one leased limit refuses.
@@ -97,7 +102,11 @@ impl Engine {
                 limit,
                 owner: gate.owner(),
                 cost: request.cost,
-                attempt: if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt },
+                attempt: if waited.rounds > 0 || waited.is_repeated {
+                    request.attempt.max(1)
+                } else {
+                    request.attempt
+                },
                 landed: waited.landed,
                 must_decide: waited.rounds >= ROUNDS_MAX,
             };

@@ -113,7 +113,7 @@ impl Engine {
             KeptHolds::All(permit) => self.settle(*permit, completion, now),
             KeptHolds::Stored { cost, operations } => {
                 let operations = settling(&operations, cost, completion.into());
-                Settled { batches: self.each_in_batches(&operations) }
+                Settled { batches: self.each_in_batches(&operations), ..Settled::default() }
             }
         };
         if is_noted {
@@ -176,12 +176,10 @@ impl Engine {
 }
 
 /// Fails, after the store has been told what was returned; its answers change nothing any more.
-fn then_fail<T: 'static>(settled: Settled, error: EngineError) -> Result<Progress<T>, EngineError> {
-    let mut batches = settled.batches.into_iter();
-    match batches.next() {
-        None => Err(error),
-        Some(batch) => {
-            Ok(Progress::ask(batch, move |_, _| then_fail(Settled { batches: batches.collect() }, error)))
-        }
+fn then_fail<T: 'static>(mut settled: Settled, error: EngineError) -> Result<Progress<T>, EngineError> {
+    if settled.batches.is_empty() {
+        return Err(error);
     }
+    let batch = settled.batches.remove(0);
+    Ok(Progress::ask(batch, move |_, _| then_fail(settled, error)))
 }

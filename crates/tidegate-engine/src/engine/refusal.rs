@@ -31,6 +31,22 @@ pub(super) fn past_deadline(namespace: &str) -> Refusal<'static> {
     Refusal::new(namespace.to_owned(), ScopeValues::new(), violated)
 }
 
+/// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
+pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) -> Refusal<'static> {
+    let violated = Violated {
+        name: Cow::Borrowed("queue"),
+        reason: Reason::QueueFull,
+        retry: Retry::Backoff,
+        limit: 0,
+        remaining: 0,
+        window: None,
+    };
+    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
+    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    refusal.retry_hint = Some(retry_hint);
+    refusal
+}
+
 /// The longest time that a permit of the gate's concurrency limits is held, if this permit holds
 /// one.
 pub(super) fn longest_hold(gate: &Gate, permit: &tidegate::Permit) -> Option<Duration> {

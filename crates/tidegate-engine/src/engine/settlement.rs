@@ -1,10 +1,14 @@
 //! Settlement: what a permit leaves behind when its work has ended, and taking charges back.
 
+use smallvec::SmallVec;
 use tidegate::{Cost, Timestamp};
+use tidegate_overload::Obstacle;
 use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use super::Engine;
 use crate::permit::{Completion, Holds, Outcome, Permit, Settled};
+use crate::place::Loan;
+use crate::sync::Arc;
 
 impl Engine {
     /// Settles a permit, of one request or of a batch: returns loans, and brings the charges to
@@ -18,18 +22,20 @@ impl Engine {
     pub fn settle(&self, permit: Permit, completion: impl Into<Completion>, now: Timestamp) -> Settled {
         let completion = completion.into();
         if completion.outcome == Outcome::Cancelled {
+            let mut permit = permit;
+            let loans = permit.holds_mut().filter_map(|holds| holds.loan.take()).collect();
             let batches = if permit.rest.is_empty() {
                 self.take_back(permit.first, now).into_iter().collect()
             } else {
                 self.take_back_all(permit.into_holds(), now)
             };
-            return Settled { batches };
+            return Settled { batches, loans };
         }
-        let mut operations: Vec<Operation> = Vec::new();
+        let (mut operations, mut loans) = (Vec::new(), Vec::new());
         for holds in permit.into_holds() {
-            operations.extend(self.complete(holds, completion, now));
+            operations.extend(self.complete(holds, completion, &mut loans, now));
         }
-        Settled { batches: self.each_in_batches(&operations) }
+        Settled { batches: self.each_in_batches(&operations), loans }
     }
 
     /// Batches that do each of these operations by itself, as few as there may be.
@@ -40,8 +46,15 @@ impl Engine {
 
     /// Brings what was charged here to a completion that is no cancellation; what the store is to
     /// do.
-    fn complete(&self, holds: Holds, completion: Completion, now: Timestamp) -> Vec<Operation> {
-        let Holds { limits, leased, units, place, stored, .. } = holds;
+    fn complete(
+        &self,
+        holds: Holds,
+        completion: Completion,
+        loans: &mut Vec<Box<Loan>>,
+        now: Timestamp,
+    ) -> Vec<Operation> {
+        let Holds { limits, leased, units, place, stored, loan, .. } = holds;
+        loans.extend(loan);
         drop(place);
         let charged = limits.cost();
         let complete = |limits: tidegate::Permit| match completion.true_cost {
@@ -67,10 +80,31 @@ impl Engine {
         operations
     }
 
+    /// A loan of these concurrency limits.
+    #[cold]
+    pub(super) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Box<Loan> {
+        Box::new(Loan { room: Arc::clone(&self.shared.room), keys })
+    }
+
+    /// Adds what is to be called when the loans of a request are returned.
+    #[inline]
+    pub(super) fn lend(&self, holds: &mut Holds) {
+        if holds.limits.must_be_settled() {
+            let keys = holds.limits.lent_keys().collect();
+            holds.loan = Some(self.loan(keys));
+        }
+    }
+
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
     /// be sent.
     pub(super) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
-        let Holds { limits, leased, units, place, stored, .. } = holds;
+        let Holds { limits, leased, units, place, stored, loan, .. } = holds;
+        let room = &self.shared.room;
+        let counters: SmallVec<[u64; 4]> = if room.count() > 0 {
+            limits.keys().chain(leased.iter().map(|charge| charge.about.number)).collect()
+        } else {
+            SmallVec::new()
+        };
         let mut batch = None;
         if let Some(stored) = stored {
             batch = stored.batch.map(|batch| match stored.shared {
@@ -92,6 +126,8 @@ impl Engine {
             }
         }
         limits.take_back(&self.shared.table, now);
+        drop(loan);
+        counters.into_iter().for_each(|key| room.returned(Obstacle::Counter(key)));
         batch.filter(|batch| !batch.operations.is_empty())
     }
 

@@ -8,16 +8,22 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tidegate::gate::LocatedRequest;
-use tidegate::{Gate, Refusal, Timestamp};
-use tidegate_store::{Answer, Batch, HolderId, Operation, StoreError};
+use tidegate::{Cost, Gate, Refusal, Timestamp};
+use tidegate_overload::OfferOutcome;
+use tidegate_store::{Answer, Batch, HolderId, Kind, Operation, StoreError};
 
 use super::Engine;
+use super::admission::outcome_of;
 use super::exact_limit::{block_exceeded, exact_name, hold_of, is_charged, key_of, refuses, report_of};
+use super::queue_admission::Denial;
 use super::refusal::denied_by_store;
 use super::store_silence::charge_instead;
 use crate::decision::{Decision, Refused, Step};
+use crate::demand::Demand;
 use crate::error::EngineError;
-use crate::pending::{BatchAdmission, LimitQuestion, Origin, Pending, StoreQuestion, Then, Waiting};
+use crate::pending::{
+    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
+};
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
 
@@ -54,14 +60,16 @@ impl Engine {
         &self,
         holds: Holds,
         gate: &Arc<Gate>,
-        request: &Request<'_>,
+        cost: Cost,
+        demand: Option<Demand>,
+        patience: Option<Box<Patience>>,
         question: LimitQuestion,
         now: Timestamp,
     ) -> Step {
         self.ask(
             BatchAdmission {
                 holds: smallvec![holds],
-                origins: smallvec![Origin::of(request, gate, now)],
+                origins: smallvec![Origin { gate: Arc::clone(gate), cost, demand, patience }],
                 questions: smallvec![question],
                 asked: 0..0,
             },
@@ -89,6 +97,9 @@ impl Engine {
             until += 1;
         }
         let Some(question) = admission.questions.get(first) else {
+            for demand in admission.origins.iter_mut().filter_map(|origin| origin.demand.take()) {
+                demand.decide(OfferOutcome::Admitted);
+            }
             return Step::Decided(Decision::Admit(self.permit_of(admission.holds, now)));
         };
         let batch = Batch::all_or_nothing(question.id, operations);
@@ -113,7 +124,7 @@ impl Engine {
         let mut admission = match then {
             Then::Admit(admission) => admission,
             // Charges that could not be taken back stay: less is admitted, never more.
-            Then::Conclude { decision, more } => return conclude(decision, more),
+            Then::Conclude { step, more } => return conclude(*step, more),
         };
         let mut blocks = Vec::new();
         let refused = match answer {
@@ -123,7 +134,7 @@ impl Engine {
             }
             Ok(answer) => {
                 admission.forget_alone(self, now);
-                admission.charged(batch, &answer);
+                admission.charged(self, batch, &answer);
                 Vec::new()
             }
             Err(error) => {
@@ -135,10 +146,13 @@ impl Engine {
         if refused.is_empty() {
             return self.ask(admission, now);
         }
-        for one in &admission.origins {
-            self.withdraw(one.class, one.tenant.as_deref(), one.cost, one.offered_at);
+        let BatchAdmission { holds, mut origins, .. } = admission;
+        let mut batches = self.take_back_all(holds, now);
+        if !blocks.is_empty() {
+            batches.push(Batch::each(self.next_batch_id(), blocks));
         }
-        self.refuse_all(admission.holds, refused, blocks, now)
+        let step = self.refuse_stored(&mut origins, refused, now);
+        conclude(step, batches.into_iter())
     }
 
     /// Has the store undo a batch that it may have carried out although its answer did not come in
@@ -150,32 +164,25 @@ impl Engine {
         }
     }
 
-    /// Returns what requests hold, has the store do `more` besides, and refuses.
-    pub(super) fn refuse_all(
-        &self,
-        holds: impl IntoIterator<Item = Holds, IntoIter: DoubleEndedIterator>,
-        refused: Refusals,
-        more: Vec<Operation>,
-        now: Timestamp,
-    ) -> Step {
-        let mut batches = self.take_back_all(holds, now);
-        if !more.is_empty() {
-            batches.push(Batch::each(self.next_batch_id(), more));
+    /// Refuses requests that the store has refused; a single one that may wait does so.
+    fn refuse_stored(&self, origins: &mut [Origin], mut refused: Refusals, now: Timestamp) -> Step {
+        if let ([origin], [_]) = (&mut *origins, &refused[..])
+            && let Some(patience) = origin.patience.take()
+            && let Some((_, refusal)) = refused.pop()
+        {
+            let Patience { request, seat, returns } = *patience;
+            let attributes = request.attributes();
+            let denial = Denial { refusal: Box::new(refusal), demand: origin.demand.take(), seat, returns };
+            return self.wait_or_refuse(&request.with(&attributes), denial, now);
+        }
+        for (at, origin) in origins.iter_mut().enumerate() {
+            let outcome = refused.iter().find(|(of, _)| *of == at).map(|(_, refusal)| outcome_of(refusal));
+            if let Some(demand) = origin.demand.take() {
+                demand.decide(outcome.unwrap_or(OfferOutcome::Denied));
+            }
         }
         let refused = Refused::of_batch(refused).expect("only called with a refusal");
-        conclude(Decision::Refuse(refused), batches.into_iter())
-    }
-}
-
-impl Origin {
-    pub(super) fn of(request: &Request<'_>, gate: &Arc<Gate>, offered_at: Timestamp) -> Self {
-        Self {
-            gate: Arc::clone(gate),
-            class: request.class,
-            tenant: request.tenant.map(Into::into),
-            cost: request.cost,
-            offered_at,
-        }
+        Step::Decided(Decision::Refuse(refused))
     }
 }
 
@@ -214,7 +221,7 @@ impl BatchAdmission {
     }
 
     /// Gives each of those that were asked its part of what the store has charged.
-    fn charged(&mut self, batch: Batch, answer: &Answer) {
+    fn charged(&mut self, engine: &Engine, batch: Batch, answer: &Answer) {
         let Batch { id, mode, operations, .. } = batch;
         let is_shared = shared_keys(&operations, &answer.outcomes, self.asked.len());
         let mut asked = operations.into_iter().zip(is_shared);
@@ -225,8 +232,12 @@ impl BatchAdmission {
             outcomes = rest;
             let mut mine = Batch { id, mode, operations: SmallVec::new(), notes: Vec::new() };
             let mut shared = 0;
+            let mut lent: SmallVec<[u64; 2]> = SmallVec::new();
             for ((operation, is_shared), place) in asked.by_ref().take(count).zip(0..) {
                 if answered.get(place).is_some_and(is_charged) {
+                    if matches!(operation.kind, Kind::Acquire { .. }) {
+                        lent.push(question.exact[place].place.key());
+                    }
                     // Where requests share a batch it has at most 64 operations.
                     shared |= u64::from(is_shared).checked_shl(mine.operations.len() as u32).unwrap_or(0);
                     mine.operations.push(operation);
@@ -237,6 +248,9 @@ impl BatchAdmission {
             let holds = &mut self.holds[question.at];
             let held = mine.operations.iter().filter_map(hold_of);
             holds.longest_hold = held.chain(holds.longest_hold).max();
+            if !lent.is_empty() {
+                holds.loan.get_or_insert_with(|| engine.loan(SmallVec::new())).keys.extend(lent);
+            }
             holds.stored = Some(Box::new(StoreCharge { batch: Some(mine), shared, fallback: None, reports }));
         }
     }
@@ -281,12 +295,12 @@ fn shared_keys(
     shared
 }
 
-/// The decision, once the store has been told what to take back.
-fn conclude(decision: Decision, mut more: std::vec::IntoIter<Batch>) -> Step {
+/// The step, once the store has been told what to take back.
+fn conclude(step: Step, mut more: std::vec::IntoIter<Batch>) -> Step {
     match more.next() {
-        None => Step::Decided(decision),
+        None => step,
         Some(batch) => {
-            let asked = StoreQuestion { batch, then: Then::Conclude { decision, more } };
+            let asked = StoreQuestion { batch, then: Then::Conclude { step: Box::new(step), more } };
             Step::Ask(Pending(Waiting::Store(Box::new(asked))))
         }
     }

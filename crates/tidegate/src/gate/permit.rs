@@ -109,6 +109,25 @@ impl Permit {
         self.lender.is_some()
     }
 
+    /// The [keys](super::CounterPlace::key) of the counters that were charged.
+    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        self.charges.iter().map(|charge| charge.key.0)
+    }
+
+    /// The [keys](super::CounterPlace::key) of the concurrency limits that lent a permit.
+    pub fn lent_keys(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut beside = self.beside.iter().flat_map(|all| all.iter());
+        let beside_of = move |charge: &Charge| match charge.kind {
+            ChargeKind::Beside => beside.next(),
+            _ => None,
+        };
+        let mut beside_of = beside_of;
+        let lent = self.charges.iter().filter(move |charge| {
+            matches!(beside_of(charge), Some(Beside::Permit { .. }))
+        });
+        lent.map(|charge| charge.key.0)
+    }
+
     pub(super) fn take_back_from(&mut self, table: &KeyTable, now: Timestamp) {
         self.lender = None;
         for charge in self.charges.drain(..).rev() {

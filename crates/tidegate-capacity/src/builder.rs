@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Capacity, Node};
-use crate::bucket::{Bucket, Flow};
+use crate::bucket::{Bucket, BucketSpec};
+use crate::capacity::{Capacity, Node};
+use crate::error::{CapacityError, shortened};
 use crate::key_range::key_hash;
 use crate::table::{Table, TableConfig, share};
 use crate::units::Units;
@@ -14,6 +15,13 @@ use crate::units::Units;
 pub struct CapacityBuilder {
     nodes: Vec<(String, u64)>,
     tables: Vec<TableConfig>,
+}
+
+impl Capacity {
+    /// A store without nodes or tables yet.
+    pub fn builder() -> CapacityBuilder {
+        CapacityBuilder::default()
+    }
 }
 
 impl CapacityBuilder {
@@ -91,7 +99,7 @@ fn node(name: &str, units: u64, promised: u64, buckets: u64) -> Node {
     let debt_max = promised + buckets * Units::LARGEST_REQUEST.as_thousandths().cast_unsigned();
     Node {
         name: name.into(),
-        flow: Flow::new(rate, rate / NODE_DEPTHS_PER_SECOND, debt_max),
+        spec: BucketSpec::new(rate, rate / NODE_DEPTHS_PER_SECOND, debt_max),
         bucket: Bucket::default(),
     }
 }
@@ -137,130 +145,4 @@ fn check_rate(kind: &'static str, name: &str, what: &'static str, units: u64) ->
         return Err(CapacityError::RateTooHigh { kind, name: name.to_owned(), what, units });
     }
     Ok(())
-}
-
-/// At most so many characters of a name from outside are shown in a message.
-const SHOWN_CHARS_MAX: usize = 64;
-
-fn shortened(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS_MAX).collect()
-}
-
-/// Why a store cannot be built, or an access cannot be decided.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CapacityError {
-    /// An access to a table that does not exist.
-    #[error("table \"{table}\" does not exist; name one that is configured")]
-    UnknownTable {
-        /// Its name, cut if it is long.
-        table: String,
-    },
-    /// An access larger than one may be.
-    #[error("a {what} of {bytes} bytes is larger than one may be; send at most {bytes_max} bytes at a time")]
-    TooLarge {
-        /// Read or write.
-        what: &'static str,
-        /// Its size.
-        bytes: u64,
-        /// The largest size.
-        bytes_max: u64,
-    },
-    /// A name that is empty or longer than [`TableConfig::NAME_BYTES_MAX`].
-    #[error(
-        "{kind} \"{name}\" has a name that is empty or too long; use 1 to {max} bytes",
-        max = TableConfig::NAME_BYTES_MAX
-    )]
-    Name {
-        /// Node or table.
-        kind: &'static str,
-        /// Its name, cut if it is long.
-        name: String,
-    },
-    /// Two nodes or two tables of one name.
-    #[error("{kind} \"{name}\" is given twice; rename one of them")]
-    DuplicateName {
-        /// Node or table.
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// A rate of zero.
-    #[error("{kind} \"{name}\": 0 {what} a second admit nothing; use at least 1")]
-    ZeroRate {
-        /// Node or table.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// Which units.
-        what: &'static str,
-    },
-    /// A rate above [`TableConfig::UNITS_PER_SECOND_MAX`].
-    #[error(
-        "{kind} \"{name}\": {units} {what} a second are above what is counted exactly; use at most {max}",
-        max = TableConfig::UNITS_PER_SECOND_MAX
-    )]
-    RateTooHigh {
-        /// Node or table.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// Which units.
-        what: &'static str,
-        /// How many.
-        units: u64,
-    },
-    /// No partition, or more than [`TableConfig::PARTITIONS_MAX`].
-    #[error("table \"{table}\" has {partitions} partitions; use 1 to {max}", max = TableConfig::PARTITIONS_MAX)]
-    Partitions {
-        /// The table.
-        table: String,
-        /// How many.
-        partitions: u32,
-    },
-    /// A table without nodes.
-    #[error("table \"{table}\" lies on no node; name at least one under its nodes")]
-    Unplaced {
-        /// The table.
-        table: String,
-    },
-    /// A table on a node that does not exist.
-    #[error(
-        "table \"{table}\" lies on node \"{node}\", which does not exist; add the node or correct the name"
-    )]
-    UnknownNode {
-        /// The table.
-        table: String,
-        /// The node, cut if its name is long.
-        node: String,
-    },
-    /// A node whose partitions are promised more than it can do.
-    #[error(
-        "node \"{node}\" can do {units} units a second, but its partitions are promised {promised}; raise it or place \
-         partitions elsewhere"
-    )]
-    NodeOvercommitted {
-        /// The node.
-        node: String,
-        /// What it can do a second.
-        units: u64,
-        /// What its partitions may use a second.
-        promised: Units,
-    },
-    /// More nodes, tables or partitions than there may be.
-    #[error("{count} {what} are too many; use at most {max}")]
-    TooMany {
-        /// Nodes, tables or partitions.
-        what: &'static str,
-        /// How many.
-        count: usize,
-        /// The most.
-        max: usize,
-    },
-}
-
-impl CapacityError {
-    pub(super) fn unknown_table(name: &str) -> Self {
-        Self::UnknownTable { table: shortened(name) }
-    }
 }
