@@ -7,10 +7,9 @@
 //! very same word. A word of zero is a full bucket.
 
 use core::time::Duration;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tidegate::Timestamp;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::units::Units;
 
 const NANOS: u64 = 1_000_000_000;
@@ -51,6 +50,10 @@ impl BucketSpec {
         self.rate
     }
 
+    pub(crate) const fn with_debt_max(self, debt_max: u64) -> Self {
+        Self { debt_max, ..self }
+    }
+
     /// The clock at `now`, rounded down: what is missing is never understated.
     #[inline]
     const fn clock(self, now: Timestamp) -> u64 {
@@ -76,7 +79,11 @@ impl BucketSpec {
     /// The first instant at which something is left of a bucket that is full at `full_at` and empty
     /// now; saturates.
     fn opening(self, full_at: u64) -> Timestamp {
-        let reading = (full_at - self.depth).saturating_add(1);
+        self.instant_of((full_at - self.depth).saturating_add(1))
+    }
+
+    /// The first instant at which the clock has this reading; saturates.
+    fn instant_of(self, reading: u64) -> Timestamp {
         let nanos = (u128::from(reading) * u128::from(NANOS)).div_ceil(u128::from(self.rate));
         Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -91,11 +98,18 @@ pub(crate) struct BucketCharge {
 }
 
 /// The state of a bucket. All methods take the spec it was used with before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Bucket {
     // Relaxed throughout: the word says everything about the bucket, and nothing else is published
     // through it.
     full_at: AtomicU64,
+}
+
+impl Default for Bucket {
+    /// A full bucket.
+    fn default() -> Self {
+        Self { full_at: AtomicU64::new(0) }
+    }
 }
 
 impl Bucket {
@@ -110,6 +124,13 @@ impl Bucket {
         let clock = spec.clock(now);
         let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), clock);
         (full_at.saturating_sub(clock) >= spec.depth).then(|| spec.opening(full_at))
+    }
+
+    /// The first instant at which the bucket is full if nothing is charged before; `now` if it is
+    /// full.
+    pub(crate) fn full_from(&self, spec: BucketSpec, now: Timestamp) -> Timestamp {
+        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), spec.clock(now));
+        spec.instant_of(full_at).max(now)
     }
 
     /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes
@@ -198,4 +219,8 @@ const fn plausible(spec: BucketSpec, full_at: u64, clock: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(tidegate_loom)]
+mod loom;
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

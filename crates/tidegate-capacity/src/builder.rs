@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::bucket::{Bucket, BucketSpec};
-use crate::capacity::{Capacity, Node};
-use crate::error::{CapacityError, shortened};
+use crate::capacity::Capacity;
+use crate::error::{CapacityError, check_load, shortened};
 use crate::key_range::key_hash;
-use crate::table::{Table, TableConfig, share};
-use crate::units::Units;
+use crate::node::{Node, NodeLoad};
+use crate::table::{Table, TableConfig};
 
 /// The nodes and tables of a [`Capacity`] to be.
 #[derive(Clone, Debug, Default)]
@@ -59,9 +58,7 @@ impl CapacityBuilder {
                 return Err(CapacityError::DuplicateName { kind: "node", name: name.clone() });
             }
         }
-        // Thousandths a second that the partitions on each node are promised, and how many buckets
-        // they have.
-        let mut promised = vec![(0_u64, 0_u64); self.nodes.len()];
+        let mut loads = vec![NodeLoad::default(); self.nodes.len()];
         let mut names = BTreeMap::new();
         let mut tables = Vec::with_capacity(self.tables.len());
         for (index, table) in (0_u32..).zip(&self.tables) {
@@ -69,43 +66,24 @@ impl CapacityBuilder {
             if names.insert(table.name.as_str(), index).is_some() {
                 return Err(CapacityError::DuplicateName { kind: "table", name: table.name.clone() });
             }
-            for (partition, node) in (0..table.partitions).zip(nodes.iter().cycle()) {
-                let (rate, buckets) = &mut promised[*node as usize];
-                *rate += share(table.read_units_per_second, partition, table.partitions);
-                *rate += share(table.write_units_per_second, partition, table.partitions);
-                *buckets += 2;
+            let table = Table::new(table, &nodes);
+            for partition in &table.partitions {
+                let load = &mut loads[partition.node() as usize];
+                *load = load.with_partition(partition.promised());
             }
-            tables.push(Table::new(table, &nodes));
+            tables.push(table);
         }
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        for ((name, units), (promised, buckets)) in self.nodes.iter().zip(promised) {
-            if promised > units * 1000 {
-                let promised = Units::from_thousandths(promised.cast_signed());
-                return Err(CapacityError::NodeOvercommitted { node: name.clone(), units: *units, promised });
-            }
-            nodes.push(node(name, *units, promised, buckets));
+        for ((name, units), load) in self.nodes.iter().zip(&loads) {
+            check_load(name, *units, *load)?;
+            nodes.push(Node::new(name, *units, *load));
         }
         let mut by_name: Vec<(u64, u32)> =
             names.into_iter().map(|(name, index)| (key_hash(name.as_bytes()), index)).collect();
         by_name.sort_unstable();
-        Ok(Capacity { tables: tables.into(), by_name: by_name.into(), nodes: nodes.into() })
+        Ok(Capacity::of(tables, by_name, nodes, loads))
     }
 }
-
-/// A full node. Its bucket holds a tenth of a second, and goes into debt at most by what its
-/// partitions can use beyond their rates: everything in their buckets and one large request each.
-fn node(name: &str, units: u64, promised: u64, buckets: u64) -> Node {
-    let rate = units * 1000;
-    let debt_max = promised + buckets * Units::LARGEST_REQUEST.as_thousandths().cast_unsigned();
-    Node {
-        name: name.into(),
-        spec: BucketSpec::new(rate, rate / NODE_DEPTHS_PER_SECOND, debt_max),
-        bucket: Bucket::default(),
-    }
-}
-
-/// A node's bucket holds its rate for one such part of a second.
-const NODE_DEPTHS_PER_SECOND: u64 = 10;
 
 fn check_table(table: &TableConfig, nodes: &BTreeMap<&str, u32>) -> Result<Vec<u32>, CapacityError> {
     check_name("table", &table.name)?;

@@ -1,5 +1,6 @@
 //! The errors of the capacity plane.
 
+use crate::node::NodeLoad;
 use crate::table::TableConfig;
 use crate::units::Units;
 
@@ -91,6 +92,16 @@ pub enum CapacityError {
         /// The node, cut if its name is long.
         node: String,
     },
+    /// A partition that the table does not have.
+    #[error("table \"{table}\" has no partition {partition}; use 0 to {last}")]
+    UnknownPartition {
+        /// The table.
+        table: String,
+        /// The partition, counted from 0.
+        partition: u32,
+        /// Its last partition.
+        last: u32,
+    },
     /// A node whose partitions are promised more than it can do.
     #[error(
         "node \"{node}\" can do {units} units a second, but its partitions are promised {promised}; raise it or place \
@@ -127,4 +138,13 @@ const SHOWN_CHARS_MAX: usize = 64;
 
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Fails when a node of `units` a second cannot bear `load`.
+pub(crate) fn check_load(node: &str, units: u64, load: NodeLoad) -> Result<(), CapacityError> {
+    if load.promised > units * 1000 {
+        let promised = Units::from_thousandths(load.promised.cast_signed());
+        return Err(CapacityError::NodeOvercommitted { node: node.to_owned(), units, promised });
+    }
+    Ok(())
 }

@@ -1,11 +1,10 @@
 //! A table: throughput, cut evenly over partitions that tile its keys.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tidegate::Timestamp;
 
 use crate::bucket::{Bucket, BucketSpec};
 use crate::key_range::{KeyRange, partition_of};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::Units;
 
 /// A table with provisioned throughput, as it is configured.
@@ -95,12 +94,27 @@ impl Allocation {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Partition {
-    pub(crate) node: u32,
+    /// The position of its node. Relaxed: an access that sees the node before a placement is
+    /// charged to that node, and its hold remembers which one it was.
+    node: AtomicU32,
     pub(crate) read: Allocation,
     pub(crate) write: Allocation,
 }
 
 impl Partition {
+    pub(crate) fn node(&self) -> u32 {
+        self.node.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn place(&self, node: u32) {
+        self.node.store(node, Ordering::Relaxed);
+    }
+
+    /// The thousandths a second that it is promised, reads and writes together.
+    pub(crate) const fn promised(&self) -> u64 {
+        self.read.rate + self.write.rate
+    }
+
     pub(crate) const fn allocation(&self, is_read: bool) -> &Allocation {
         if is_read { &self.read } else { &self.write }
     }
@@ -121,7 +135,7 @@ pub(crate) struct Table {
 /// of them again.
 ///
 /// A hint for the reason of a refusal. Nothing is admitted or refused by it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ExhaustionHint {
     // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a
     // coarser reason.
@@ -129,6 +143,10 @@ pub(crate) struct ExhaustionHint {
 }
 
 impl ExhaustionHint {
+    fn new() -> Self {
+        Self { until_ns: AtomicU64::new(0) }
+    }
+
     pub(crate) fn is_known_at(&self, now: Timestamp) -> bool {
         now.as_nanos() < self.until_ns.load(Ordering::Relaxed)
     }
@@ -153,7 +171,7 @@ impl Table {
         let partitions = (0..config.partitions)
             .zip(nodes.iter().cycle())
             .map(|(index, node)| Partition {
-                node: *node,
+                node: AtomicU32::new(*node),
                 read: Allocation::new(share(config.read_units_per_second, index, config.partitions)),
                 write: Allocation::new(share(config.write_units_per_second, index, config.partitions)),
             })
@@ -163,8 +181,8 @@ impl Table {
             read_units_per_second: config.read_units_per_second,
             write_units_per_second: config.write_units_per_second,
             partitions,
-            used_up_reads: ExhaustionHint::default(),
-            used_up_writes: ExhaustionHint::default(),
+            used_up_reads: ExhaustionHint::new(),
+            used_up_writes: ExhaustionHint::new(),
         }
     }
 
@@ -192,6 +210,7 @@ impl Table {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use proptest::prelude::*;
 

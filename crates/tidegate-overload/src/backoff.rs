@@ -47,7 +47,8 @@ impl Backoff {
     }
 }
 
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

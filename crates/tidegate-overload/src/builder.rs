@@ -67,13 +67,13 @@ impl OverloadBuilder {
         if let Some(config) = self.default_resource.filter(|config| !is_valid(*config)) {
             return Err(OverloadError::InFlightMax(config.in_flight_max));
         }
-        let mut names = BTreeSet::new();
+        let mut known = BTreeSet::new();
         for (name, config) in &self.named {
             if !is_valid(*config) {
                 let (resource, in_flight_max) = (name.clone(), config.in_flight_max);
                 return Err(OverloadError::ResourceInFlightMax { resource, in_flight_max });
             }
-            if !names.insert(name) {
+            if !known.insert(name) {
                 return Err(OverloadError::DuplicateResource { resource: name.clone() });
             }
         }

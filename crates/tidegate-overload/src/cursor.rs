@@ -74,7 +74,8 @@ pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Times
     class as u16 * COHORTS + cohort
 }
 
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! The places in flight of one resource: a bounded count of requests that are being worked on.
 
-#[cfg(all(test, tidegate_loom))]
+#[cfg(test)]
+#[cfg(tidegate_loom)]
 mod loom;
 
 use crate::sync::{AtomicU64, Ordering};

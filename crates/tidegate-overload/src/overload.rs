@@ -264,5 +264,6 @@ impl Overload {
     }
 }
 
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

@@ -19,8 +19,8 @@
 //! and its entrance, when [`WaitingRoom::returned`] does not find it yet. A request that enters a
 //! line therefore asks once more if anything was returned since it asked last.
 //!
-//! Each function takes O(log n) for n waiting requests; displacement looks in addition at each group
-//! that has a request of a lower class and whose share protects it.
+//! Each function takes O(log n) for n waiting requests; displacement looks in addition at each
+//! group that has a request of a lower class and whose share protects it.
 
 mod class_then_arrival;
 mod order;
@@ -142,8 +142,9 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Lets a request wait for something else from now on; it keeps its arrival.
     ///
-    /// Returns the request to be called: the one that became the next of the old line. `None` if the
-    /// request was not the next one, waits at this obstacle already or has no position any more.
+    /// Returns the request to be called: the one that became the next of the old line. `None` if
+    /// the request was not the next one, waits at this obstacle already or has no position any
+    /// more.
     pub fn moved(&mut self, position: Position, obstacle: Obstacle) -> Option<Position> {
         let entrant = self.waiters.get_mut(&position).filter(|entrant| entrant.obstacle != obstacle)?;
         let (class, old) = (entrant.class, core::mem::replace(&mut entrant.obstacle, obstacle));
@@ -259,5 +260,6 @@ impl<O: Order> WaitingRoom<O> {
     }
 }
 
-#[cfg(all(test, not(tidegate_loom)))]
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

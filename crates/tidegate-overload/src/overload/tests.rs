@@ -277,7 +277,9 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     assert_eq!((shed.name(), shed.cursor), ("admission_cursor", overload.cursor(checkout)));
     assert!(shed.level().is_some_and(|level| level < COHORTS), "a level of the lowest class");
     assert_eq!(overload.would_shed(other, Class::Sheddable, None, tick_at(10)), None);
-    held.into_iter().for_each(|permit| overload.give_back(permit));
+    for permit in held {
+        overload.give_back(permit);
+    }
     assert_eq!((overload.in_flight(checkout), overload.in_flight(other)), (0, 0));
 }
 

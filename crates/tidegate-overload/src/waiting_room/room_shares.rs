@@ -6,8 +6,8 @@
 //!
 //! - A namespace that has fewer than `B / N` requests in the room gets another one in, except into
 //!   the parts of its own resources.
-//! - A resource that has fewer than `B / N / 2R` requests of a namespace in the room (`B / N` if the
-//!   namespace has only one) always gets another one in.
+//! - A resource that has fewer than `B / N / 2R` requests of a namespace in the room (`B / N` if
+//!   the namespace has only one) always gets another one in.
 //! - The remainder of `B / N` goes to the namespace that asks first.
 //!
 //! The same holds for bytes. A group never loses what it already uses: after a change of the bounds
