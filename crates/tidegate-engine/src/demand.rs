@@ -63,10 +63,7 @@ impl Drop for Demand {
 }
 
 /// Whether a request with this outcome was no demand on the system: it must not use up what the
-/// cursor admits.
+/// cursor admits. A request that gave up was demand that could not be served.
 pub(crate) const fn is_withdrawn(outcome: OfferOutcome) -> bool {
-    matches!(
-        outcome,
-        OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::GaveUp | OfferOutcome::Failed
-    )
+    matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
 }

@@ -64,9 +64,7 @@ impl Engine {
             }
         };
         if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
-            if let Some(true_units) = completion.true_units {
-                capacity.settle(units, true_units, now);
-            }
+            capacity.settle(units, completion.true_units, now);
         }
         complete(limits);
         let mut operations = match completion.true_cost {

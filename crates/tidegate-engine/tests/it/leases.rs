@@ -121,6 +121,7 @@ impl Fleet {
                             assert!(landing.is_over(), "every ask comes to an end");
                             Answered::Lease
                         }
+                        Wants::Turn(_) => panic!("the request may not wait for its turn"),
                     };
                     step = self.members[member].resume(pending, answered, self.now());
                 }
