@@ -152,7 +152,7 @@ pub(crate) struct Parked {
     /// How often they have waited before.
     pub(crate) rounds: u8,
     /// The demand of each, if it was offered.
-    pub(crate) demands: SmallVec<[Option<Demand>; 1]>,
+    pub(crate) demands: SmallVec<[Option<Box<Demand>>; 1]>,
     /// The position in the waiting room of a single request that has waited there.
     pub(crate) seat: Option<Seat>,
 }
@@ -162,7 +162,7 @@ pub(crate) struct Parked {
 pub(crate) struct Queued {
     pub(crate) request: OwnedRequest,
     pub(crate) seat: Seat,
-    pub(crate) demand: Option<Demand>,
+    pub(crate) demand: Option<Box<Demand>>,
     /// Its last refusal; `None` if it has joined a line without asking.
     pub(crate) refusal: Option<Box<Refusal<'static>>>,
     /// When it asks again, if it is the next of its line.
@@ -191,7 +191,7 @@ pub(crate) struct BatchAdmission {
 pub(crate) struct Origin {
     pub(crate) gate: Arc<Gate>,
     pub(crate) cost: Cost,
-    pub(crate) demand: Option<Demand>,
+    pub(crate) demand: Option<Box<Demand>>,
     /// Set for a single request that may wait.
     pub(crate) patience: Option<Box<Patience>>,
 }

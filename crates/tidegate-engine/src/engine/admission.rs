@@ -19,7 +19,7 @@ use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 
 use super::Engine;
 use super::lease_plane::{Leased, Waited};
-use super::refusal::{longest_hold, past_deadline, shed_by, throttled_by};
+use super::refusal::{past_deadline, shed_by, throttled_by};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, is_withdrawn};
 use crate::error::EngineError;
@@ -60,7 +60,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Demand>,
+        demand: Option<Box<Demand>>,
         now: Timestamp,
     ) -> Result<Step, EngineError> {
         let demand = Cell::new(demand);
@@ -139,8 +139,10 @@ impl Engine {
                 return Ok(refused(Box::new(refusal.into_owned()), offered));
             }
         };
-        let longest_hold = longest_hold(gate, &limits);
-        let mut holds = Holds { longest_hold, ..Holds::new(home, limits) };
+        let mut holds = Holds::new(home, limits);
+        if holds.limits.must_be_settled() {
+            self.lend(gate, &mut holds);
+        }
         let passage = self.pass(gate, request, resource, &located, waited, now, &mut holds);
         let question = match passage {
             Ok(Passage::Passed) if gate.has_elsewhere() => self.question(at, gate, request, &located, now),
@@ -156,10 +158,7 @@ impl Engine {
             Err(error) => Err(error),
         };
         match question {
-            Ok(question) => {
-                self.lend(&mut holds);
-                Ok(passed(gate, holds, question, offered))
-            }
+            Ok(question) => Ok(passed(gate, holds, question, offered)),
             Err(error) => {
                 self.return_holds(holds, now);
                 self.decided(None, offered, request, OfferOutcome::Failed, now);
@@ -248,9 +247,9 @@ impl Engine {
     }
 
     /// The demand of a request that was offered just now and is not decided yet.
-    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
+    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Box<Demand>> {
         let plane = self.shared.overload.as_ref()?;
-        Some(Demand::new(plane, offered?, request, now))
+        Some(Box::new(Demand::new(plane, offered?, request, now)))
     }
 
     /// Records the final decision on a request, once: by its demand if it has waited, else by what
@@ -258,7 +257,7 @@ impl Engine {
     #[inline]
     pub(super) fn decided(
         &self,
-        demand: Option<Demand>,
+        demand: Option<Box<Demand>>,
         offered: Offered,
         request: &Request<'_>,
         outcome: OfferOutcome,

@@ -25,7 +25,7 @@ use crate::waiting_room::{CallReason, Seat};
 /// The refusal of a request that may wait, and how the request came to it.
 pub(super) struct Denial {
     pub(super) refusal: Box<Refusal<'static>>,
-    pub(super) demand: Option<Demand>,
+    pub(super) demand: Option<Box<Demand>>,
     /// Its position, if it has waited before.
     pub(super) seat: Option<Seat>,
     /// `Room::returns` before it asked.
@@ -60,7 +60,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Demand>,
+        demand: Option<Box<Demand>>,
         seat: Option<Seat>,
         now: Timestamp,
     ) -> Result<Step, EngineError> {
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     /// Refuses a request for good.
-    fn refuse_finally(&self, refusal: Box<Refusal<'static>>, demand: Option<Demand>, gave_up: bool) -> Step {
+    fn refuse_finally(&self, refusal: Box<Refusal<'static>>, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
         if let Some(demand) = demand {
             demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
         }
@@ -286,7 +286,7 @@ fn until(request: &Request<'_>) -> Timestamp {
 fn queued(
     request: OwnedRequest,
     seat: Seat,
-    demand: Option<Demand>,
+    demand: Option<Box<Demand>>,
     refusal: Option<Box<Refusal<'static>>>,
     ask_at: Timestamp,
     until: Timestamp,

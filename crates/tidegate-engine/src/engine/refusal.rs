@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use tidegate::algorithm::Verdict;
 use tidegate::permits::retry_hint;
 use tidegate::refusal::ScopeValues;
-use tidegate::{Algorithm, Class, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Class, Gate, Reason, Refusal, Retry, Timestamp, Violated};
 use tidegate_overload::Shed;
 use tidegate_store::StoreError;
 
@@ -45,19 +45,6 @@ pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) ->
     let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
     refusal.retry_hint = Some(retry_hint);
     refusal
-}
-
-/// The longest time that a permit of the gate's concurrency limits is held, if this permit holds
-/// one.
-pub(super) fn longest_hold(gate: &Gate, permit: &tidegate::Permit) -> Option<Duration> {
-    if !permit.must_be_settled() {
-        return None;
-    }
-    let holds = gate.limits().filter_map(|limit| match &limit.algorithm {
-        Algorithm::Concurrency(concurrency) => Some(concurrency.hold()),
-        _ => None,
-    });
-    holds.max()
 }
 
 pub(super) fn into_owned(violated: Violated<'_>) -> Violated<'static> {

@@ -1,7 +1,7 @@
 //! Settlement: what a permit leaves behind when its work has ended, and taking charges back.
 
 use smallvec::SmallVec;
-use tidegate::{Cost, Timestamp};
+use tidegate::{Algorithm, Cost, Gate, Timestamp};
 use tidegate_overload::Obstacle;
 use tidegate_store::{Batch, Kind, Operation, RequestId};
 
@@ -84,13 +84,12 @@ impl Engine {
         Box::new(Loan { room: Arc::clone(&self.shared.room), keys })
     }
 
-    /// Adds what is to be called when the loans of a request are returned.
-    #[inline]
-    pub(super) fn lend(&self, holds: &mut Holds) {
-        if holds.limits.must_be_settled() {
-            let keys = holds.limits.lent_keys().collect();
-            holds.loan = Some(self.loan(keys));
-        }
+    /// Adds what there is to know of a request to which concurrency limits lent permits: how long
+    /// they are held, and which waiting requests to call when they are returned.
+    #[cold]
+    pub(super) fn lend(&self, gate: &Gate, holds: &mut Holds) {
+        holds.longest_hold = longest_hold(gate);
+        holds.loan = Some(self.loan(holds.limits.lent_keys().collect()));
     }
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
@@ -191,4 +190,13 @@ pub(super) fn settling(charged: &[Operation], cost: Cost, completion: Completion
         _ => None,
     };
     charged.iter().filter_map(|one| Some(Operation { kind: kind(one)?, ..one.clone() })).collect()
+}
+
+/// The longest time that a permit of the gate's concurrency limits is held.
+fn longest_hold(gate: &Gate) -> Option<core::time::Duration> {
+    let holds = gate.limits().filter_map(|limit| match &limit.algorithm {
+        Algorithm::Concurrency(concurrency) => Some(concurrency.hold()),
+        _ => None,
+    });
+    holds.max()
 }

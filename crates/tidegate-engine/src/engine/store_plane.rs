@@ -61,7 +61,7 @@ impl Engine {
         holds: Holds,
         gate: &Arc<Gate>,
         cost: Cost,
-        demand: Option<Demand>,
+        demand: Option<Box<Demand>>,
         patience: Option<Box<Patience>>,
         question: LimitQuestion,
         now: Timestamp,
