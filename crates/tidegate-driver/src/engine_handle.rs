@@ -1,4 +1,4 @@
-//! The engine that layers decide by, which may be replaced while they serve.
+//! The engine in force, which a reload replaces while requests are served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use arc_swap::{ArcSwap, Guard};
 use tidegate::Timestamp;
 use tidegate_engine::Engine;
 
-/// An engine that several layers share and that can be replaced by one of a later configuration.
+/// A shared engine that can be replaced by one of a later configuration.
 ///
-/// Clones are the same handle. Permits given by an engine before are settled by the one in force
-/// then, so a replacement must come from `Engine::reconfigured` or its like, which keep the state.
+/// Clones are the same handle. A permit is settled by the engine in force at that time, so a
+/// replacement must come from `Engine::reconfigured` or its like, which keep the state.
 #[derive(Clone, Debug)]
-pub struct EngineHandle(Arc<Shared>);
+pub struct EngineHandle(Arc<EngineInForce>);
 
 #[derive(Debug)]
-struct Shared {
+struct EngineInForce {
     engine: ArcSwap<Engine>,
     /// When the engine wants its next tick, in nanoseconds.
     next_tick: AtomicU64,
@@ -24,7 +24,7 @@ struct Shared {
 impl EngineHandle {
     /// A handle to this engine.
     pub fn new(engine: impl Into<Arc<Engine>>) -> Self {
-        Self(Arc::new(Shared { engine: ArcSwap::new(engine.into()), next_tick: AtomicU64::new(0) }))
+        Self(Arc::new(EngineInForce { engine: ArcSwap::new(engine.into()), next_tick: AtomicU64::new(0) }))
     }
 
     /// The engine in force.
@@ -32,24 +32,23 @@ impl EngineHandle {
         self.0.engine.load_full()
     }
 
-    /// Puts another engine in force for requests from now on.
+    /// Puts another engine in force. Requests that are pending are resumed by it.
     pub fn replace(&self, engine: impl Into<Arc<Engine>>) {
         self.0.engine.store(engine.into());
     }
 
-    /// The engine in force, for a moment: not to be held while waiting.
-    pub(crate) fn load(&self) -> Guard<Arc<Engine>> {
+    /// The engine in force, borrowed for a moment. Do not keep the guard across an await.
+    pub fn load(&self) -> Guard<Arc<Engine>> {
         self.0.engine.load()
     }
 
-    /// Lets the control loops of the engine run if they are due. Requests drive them: without
-    /// requests there is nothing to control, so no task of its own is needed.
-    pub(crate) fn tick_if_due(&self, now: Timestamp) {
-        // Relaxed: the number orders nothing; an engine that is ticked twice does nothing the
-        // second time.
+    /// Ticks the engine if a tick is due. Requests call this, so a program whose engine needs no
+    /// tick while it is idle needs no task for it.
+    pub fn tick_if_due(&self, now: Timestamp) {
+        // Relaxed: the number orders nothing; a second tick at the same time does nothing.
         let due = self.0.next_tick.load(Ordering::Relaxed);
         let latest = now.saturating_add(Engine::TICK_MAX).as_nanos();
-        // A due time far ahead is from before the clock stepped back.
+        // A due time beyond `latest` was computed before the clock stepped back.
         if now.as_nanos() < due && due <= latest {
             return;
         }
