@@ -1,5 +1,5 @@
-//! The capacity plane: what each table, partition and node can do, and which request is over its
-//! share.
+//! The capacity plane: the throughput of tables, partitions and nodes, and the decision on each
+//! access.
 //!
 //! A [`Capacity`] holds tables with provisioned throughput. Each table is cut into partitions that
 //! tile the hash space of its keys exactly; each partition lies on a node and has its share of the
@@ -19,8 +19,8 @@
 //! # Ok::<(), tidegate_capacity::CapacityError>(())
 //! ```
 //!
-//! This is static mode: shares are fixed. Burst, boost, balancing, split, merge and on-demand
-//! tables are not here yet; neither are replicas, so a partition lies on one node.
+//! This version has fixed shares only. Burst, boost, balancing, split, merge, on-demand tables and
+//! replicas do not exist yet, so a partition lies on one node.
 
 pub mod access;
 pub mod capacity;
