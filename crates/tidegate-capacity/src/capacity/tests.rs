@@ -516,6 +516,17 @@ fn a_placement_that_a_node_cannot_bear_changes_nothing() {
     assert_eq!(nodes, ["a", "b"]);
 }
 
+#[test]
+fn a_node_books_the_debt_of_a_partition_that_was_placed_on_it() {
+    let orders = TableConfig::new("orders", 100, 500).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 600).node("b", 600).table(orders).build().unwrap();
+    let now = Timestamp::from_secs(1_795_210_800);
+    capacity.place("orders", 0, "b", now).unwrap();
+    admitted(&capacity, &Access::write("orders", b"k", 400 << 10), now);
+    assert_eq!(node_left(&capacity, "b", now), 60_000 - 400_000);
+    assert_eq!(node_left(&capacity, "a", now), 60_000);
+}
+
 proptest! {
     /// Accesses that are admitted, placed, settled and given back at one instant in any order: the
     /// units missing in partitions and in nodes equal the units booked and not given back, to the
