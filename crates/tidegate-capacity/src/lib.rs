@@ -14,7 +14,8 @@
 //! let orders = TableConfig::new("orders", 400, 100).partitions(4).nodes(["node-a"]);
 //! let capacity = Capacity::builder().node("node-a", 10_000).table(orders).build()?;
 //! let now = Timestamp::from_secs(1_800_000_000);
-//! let Admission::Admit(hold) = capacity.admit(&Access::write("orders", b"order-7", 300), now)? else { panic!() };
+//! let access = Access::write("orders", b"order-7", 300);
+//! let Admission::Admit(hold) = capacity.admit(&access, now)? else { panic!() };
 //! capacity.give_back(hold, now);
 //! # Ok::<(), tidegate_capacity::CapacityError>(())
 //! ```
