@@ -1,4 +1,4 @@
-//! What a request does to a table, and what that weighs.
+//! The access of a request to a table, and its weight in capacity units.
 
 use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
@@ -8,13 +8,13 @@ use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRIT
 pub struct Access<'a> {
     /// The name of the table.
     pub table: &'a str,
-    /// The key; it decides the partition. Any bytes, also none.
+    /// The key; it decides the partition. Any bytes, or an empty key.
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,
-    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. A
-    /// read whose size is not known yet takes a guess, and [`crate::Capacity::settle`] puts it
-    /// right.
+    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. For
+    /// a read whose size is not known yet this is an estimate, which [`crate::Capacity::settle`]
+    /// replaces by the true weight.
     pub size: u64,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Access<'a> {
         Self { table, key, kind: AccessKind::Write, size }
     }
 
-    /// What it weighs. Fails when it is larger than one request may be.
+    /// The weight of the access. Fails when it is larger than one request may be.
     pub fn units(&self) -> Result<Units, CapacityError> {
         self.kind.units(self.size)
     }
@@ -39,9 +39,9 @@ impl<'a> Access<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AccessKind {
-    /// A read: one unit for every [`READ_UNIT_BYTES`], times what its consistency asks.
+    /// A read: one unit for every [`READ_UNIT_BYTES`], times the factor of its consistency.
     Read {
-        /// What the reader insists on.
+        /// The consistency that the reader requires.
         consistency: ReadConsistency,
     },
     /// A write: one unit for every [`WRITE_UNIT_BYTES`].
@@ -73,7 +73,7 @@ impl AccessOperation {
     }
 }
 
-/// What a reader insists on.
+/// The consistency that a reader requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadConsistency {
     /// A recent value: half a unit for every block.
@@ -86,7 +86,7 @@ pub enum ReadConsistency {
 }
 
 impl AccessKind {
-    /// What `size` bytes weigh. Fails when they are more than one request may have.
+    /// The weight of `size` bytes. Fails when they are more than one request may have.
     pub fn units(self, size: u64) -> Result<Units, CapacityError> {
         let (bytes_max, block, thousandths) = match self {
             Self::Read { consistency } => {

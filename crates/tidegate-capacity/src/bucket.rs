@@ -1,10 +1,10 @@
-//! A bucket of units as one instant: when it will be full again.
+//! A bucket of units, stored as the instant at which it will be full again.
 //!
 //! Time is counted in the units that have flowed in since 1970: at a rate of `r` a second, the
 //! instant `t` is `r * t`. The bucket's whole state is the reading of that clock at which it is
-//! full; what is missing is the difference to its reading now. Nothing is rounded twice, so
-//! refilling does not depend on how often anybody looks, and a charge that is taken back leaves the
-//! very same word. A word of zero is a full bucket.
+//! full; the missing units are the difference to its reading now. Nothing is rounded twice, so
+//! refilling does not depend on how often the level is read, and a charge that is taken back
+//! restores the same word. A word of zero is a full bucket.
 
 use core::time::Duration;
 use tidegate::Timestamp;
@@ -14,14 +14,14 @@ use crate::units::Units;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// How far the clock may step back before a bucket gives up waiting for it to come back.
+/// The largest step back of the clock after which a bucket waits for the clock to catch up.
 ///
-/// Less than this, and a bucket refills no further until the clock is where it was. More, and the
-/// bucket is taken to be as deep in debt as it can be at the new time, so that a clock that was
+/// After a smaller step a bucket does not refill until the clock is where it was. After a larger
+/// one the bucket counts as being in its deepest debt at the new time, so that a clock that was
 /// years ahead does not close it for years.
 const STEP_BACK_MAX: Duration = Duration::from_mins(1);
 
-/// How fast a bucket fills and how much it holds, in thousandths of a unit.
+/// The rate, depth and deepest debt of a bucket, in thousandths of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketSpec {
     /// Thousandths a second. At most one a nanosecond, so that a clock reading is never above the
@@ -29,7 +29,7 @@ pub(crate) struct BucketSpec {
     rate: u64,
     /// Thousandths when full.
     depth: u64,
-    /// The most thousandths it is ever below zero.
+    /// The most thousandths that the bucket is ever below zero.
     debt_max: u64,
 }
 
@@ -54,7 +54,7 @@ impl BucketSpec {
         Self { debt_max, ..self }
     }
 
-    /// The clock at `now`, rounded down: what is missing is never understated.
+    /// The clock at `now`, rounded down, so that the missing units are never understated.
     #[inline]
     const fn clock(self, now: Timestamp) -> u64 {
         self.reading(now).0
@@ -89,7 +89,7 @@ impl BucketSpec {
     }
 }
 
-/// A charge, as whoever made it must remember it to take it back.
+/// A charge; its owner keeps it to be able to take it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketCharge {
     before: u64,
@@ -97,7 +97,7 @@ pub(crate) struct BucketCharge {
     cost: u64,
 }
 
-/// The state of a bucket. All methods take the spec it was used with before.
+/// The state of a bucket. All calls for one bucket take the same spec, except for the debt.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     // Relaxed throughout: the word says everything about the bucket, and nothing else is published
@@ -134,7 +134,7 @@ impl Bucket {
     }
 
     /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes
-    /// nothing and says when something will be left.
+    /// nothing and returns the first instant at which something is left.
     pub(crate) fn take(
         &self,
         spec: BucketSpec,
@@ -162,8 +162,8 @@ impl Bucket {
         }
     }
 
-    /// Charges `cost` whatever is left. The debt this leaves is at most the spec's; what is above
-    /// is not booked.
+    /// Charges `cost` even if nothing is left. The debt is at most the spec's; the part of the cost
+    /// that would exceed it is not booked.
     pub(crate) fn charge(&self, spec: BucketSpec, cost: u64, now: Timestamp) -> BucketCharge {
         let (clock, begun) = spec.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
@@ -181,8 +181,9 @@ impl Bucket {
 
     /// Takes back `units` of a charge, at most all of it.
     ///
-    /// All of it with nothing charged since: the word is what it was. Otherwise never so much that
-    /// more is left than if those units had not been charged, as far as instants came in order.
+    /// If all of it is taken back and nothing was charged since, the word is the same as before the
+    /// charge. Otherwise no more is left than if those units had not been charged, provided that
+    /// instants came in order.
     pub(crate) fn give_back(&self, spec: BucketSpec, charged: BucketCharge, units: u64, now: Timestamp) {
         let units = units.min(charged.cost);
         // Had these units not been charged, the bucket would have been full from here on and would
@@ -210,8 +211,8 @@ impl Bucket {
     }
 }
 
-/// `full_at`, or the latest it can be at `clock` if it is further ahead than [`STEP_BACK_MAX`]
-/// explains.
+/// `full_at`; or its latest possible value at `clock`, if it is further ahead than a step back of
+/// [`STEP_BACK_MAX`] can explain.
 const fn plausible(spec: BucketSpec, full_at: u64, clock: u64) -> u64 {
     let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
     let slack = spec.rate * STEP_BACK_MAX.as_secs();

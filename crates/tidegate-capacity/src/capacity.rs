@@ -1,13 +1,13 @@
-//! All tables and nodes of a store, and whether an access may go ahead.
+//! All tables and nodes of a store, and the decision on each access.
 //!
-//! **What it guarantees.** A partition is refused for nothing but its own allocation: no level of a
-//! neighbour, of the table or of the node is looked at before an access is admitted. A refused
-//! access leaves everything as it was.
+//! **Guarantees.** An access is refused only because its own partition has used up its allocation:
+//! the levels of neighbours, of the table and of the node play no part. A refused access leaves
+//! everything as it was.
 //!
-//! **Nodes.** Every admitted access is debited from the node of its partition, without asking, so
-//! that the node's level says what it has to spare and may be negative. Nothing is refused for it:
-//! that is for the burst of later, which is spent from what nodes have to spare. Instead a table
-//! whose shares a node could not bear is an error when it is placed.
+//! **Nodes.** Every admitted access is also debited from the node of its partition, whatever is
+//! left there, so the node's level shows its spare throughput and may be negative. No access is
+//! refused for it. A placement whose rates exceed those of the node is an error, when the store is
+//! built and in [`Capacity::place`].
 //!
 //! **Large requests.** An access is admitted when its partition has anything left, even if less
 //! than it weighs. The debt, at most [`Units::LARGEST_REQUEST`], is repaid before anything else. So
@@ -43,8 +43,8 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Checked tables, the hash of each one's name with its position in order of the hashes,
-    /// checked nodes and what lies on each.
+    /// A store of checked tables and nodes. `by_name` has the hash of each table's name and its
+    /// position, in order of the hashes; `loads` has the load of each node.
     pub(crate) fn of(
         tables: Vec<Table>,
         by_name: Vec<(u64, u32)>,
@@ -54,8 +54,8 @@ impl Capacity {
         Self { tables: tables.into(), by_name: by_name.into(), nodes: nodes.into(), loads: Mutex::new(loads) }
     }
 
-    /// Whether `access` may go ahead at `now`. If so its units are charged to its partition and
-    /// node until they are given back; if not, nothing is.
+    /// Decides whether `access` may go ahead at `now`. The units of an admitted access are charged
+    /// to its partition and node until they are given back; a throttled access is charged nothing.
     ///
     /// Fails when there is no such table, and when the access is larger than one may be.
     pub fn admit(&self, access: &Access<'_>, now: Timestamp) -> Result<Admission<'_>, CapacityError> {
@@ -119,11 +119,12 @@ impl Capacity {
         })
     }
 
-    /// Takes back what `hold` charged, as if the access had never been.
+    /// Takes back the charge of `hold`, as if the access had not been made.
     ///
-    /// With nothing charged since, the state is bit for bit what it was. Otherwise no later access
-    /// is admitted that would not have been without the charge, if instants come in order; units
-    /// that would have overflowed the bucket in the meantime are not given back.
+    /// If nothing was charged since, the state is bit for bit the same as before the charge.
+    /// Otherwise no later access is admitted that would not have been admitted without the charge,
+    /// provided that instants come in order; units that would have overflowed the bucket in the
+    /// meantime are not given back.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a hold is used up, so that it is not given back twice"
@@ -133,13 +134,12 @@ impl Capacity {
         self.give_back_part(&hold, units, now);
     }
 
-    /// Replaces what `hold` charged by what the access turned out to weigh; `None`: the weight is
+    /// Replaces the charge of `hold` by the true weight of the access. With `None` the weight is
     /// not known, and the charge stays.
     ///
-    /// A surplus is given back, as far as [`Capacity::give_back`] would; what is missing is charged
-    /// whether or not there is room. The debt of a partition never exceeds
-    /// [`Units::LARGEST_REQUEST`]; what is above is not booked. A negative weight counts as
-    /// nothing.
+    /// A surplus is given back, under the rules of [`Capacity::give_back`]; a shortfall is charged
+    /// even if nothing is left. The debt of a partition never exceeds [`Units::LARGEST_REQUEST`];
+    /// the part of the shortfall that would exceed it is not booked. A negative weight counts as 0.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a hold is used up, so that it is not given back twice"
@@ -198,7 +198,7 @@ impl Capacity {
             let (table, node) = (table.name.to_string(), shortened(node));
             return Err(CapacityError::UnknownNode { table, node });
         };
-        // A panic elsewhere leaves the loads whole: they change below, where nothing can fail.
+        // A panic elsewhere leaves the loads valid: they change below, where nothing can fail.
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let from = placed.node() as usize;
         if from == to {
@@ -288,7 +288,7 @@ impl fmt::Debug for Capacity {
 
 impl Capacity {
     /// The refusal of an access to a partition whose allocation is used up until `retry`. If the
-    /// whole table is, `learn` is told until when.
+    /// allocations of all partitions are used up, `learn` gets the end of that time.
     #[cold]
     fn throttle<'a>(
         &'a self,
@@ -354,15 +354,15 @@ impl Table {
 #[derive(Debug)]
 #[must_use = "units stay charged until the hold is given back"]
 pub enum Admission<'a> {
-    /// It may go ahead; its units are charged.
+    /// The access may go ahead; its units are charged.
     Admit(UnitsHold),
-    /// It may not; nothing is charged.
+    /// The access may not go ahead; nothing is charged.
     Throttle(Throttled<'a>),
 }
 
 /// The units an admitted access was charged.
 ///
-/// Dropped, they stay charged, as is right for work that was done and weighed what was thought.
+/// When the hold is dropped, the units stay charged: the work was done and weighed as expected.
 #[derive(Debug)]
 pub struct UnitsHold {
     table: u32,
@@ -375,12 +375,12 @@ pub struct UnitsHold {
 }
 
 impl UnitsHold {
-    /// What was charged.
+    /// The units charged.
     pub const fn units(&self) -> Units {
         self.units
     }
 
-    /// The partition of its table it was charged to, counted from 0.
+    /// The partition of the table that was charged, counted from 0.
     pub const fn partition(&self) -> u32 {
         self.partition
     }

@@ -4,7 +4,7 @@ use crate::node::NodeLoad;
 use crate::table::TableConfig;
 use crate::units::Units;
 
-/// Why a store cannot be built, or an access cannot be decided.
+/// The reason for which a store cannot be built, or an access cannot be decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CapacityError {
@@ -110,9 +110,9 @@ pub enum CapacityError {
     NodeOvercommitted {
         /// The node.
         node: String,
-        /// What it can do a second.
+        /// The units a second that it can do.
         units: u64,
-        /// What its partitions may use a second.
+        /// The units a second that its partitions are promised.
         promised: Units,
     },
     /// More nodes, tables or partitions than there may be.

@@ -9,7 +9,7 @@ use crate::units::Units;
 
 /// A table with provisioned throughput, as it is configured.
 ///
-/// A new one has one partition and lies nowhere; it must be given nodes.
+/// A new one has one partition and no node; it must be given at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableConfig {
@@ -19,7 +19,7 @@ pub struct TableConfig {
     pub read_units_per_second: u64,
     /// Units of writing a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
     pub write_units_per_second: u64,
-    /// How many partitions its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
+    /// The number of partitions that its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
     pub partitions: u32,
     /// The nodes its partitions lie on, in turn; at least one. A node named twice gets twice as
     /// many.
@@ -27,12 +27,11 @@ pub struct TableConfig {
 }
 
 impl TableConfig {
-    /// The longest name of a table or node in bytes: what `DynamoDB` allows.
+    /// The longest name of a table or node in bytes, as in `DynamoDB`.
     pub const NAME_BYTES_MAX: usize = 255;
     /// The most units a second of a table or node.
     pub const UNITS_PER_SECOND_MAX: u64 = BucketSpec::UNITS_PER_SECOND_MAX;
-    /// The most partitions of a table. With one unit a second each of them still gets a thousandth,
-    /// and none is cut off.
+    /// The most partitions of a table. At one unit a second each of them still gets a thousandth.
     pub const PARTITIONS_MAX: u32 = 1000;
 
     /// A table with one partition and no node.
@@ -89,7 +88,7 @@ impl Allocation {
     }
 }
 
-/// A range of a table's keys on a node. Aligned so that cores busy with one do not fight over the
+/// A range of a table's keys on a node. Aligned so that cores busy with one do not contend for the
 /// next.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -131,8 +130,8 @@ pub(crate) struct Table {
     used_up_writes: ExhaustionHint,
 }
 
-/// Until when all partitions of a table are known to be used up, so that refusing does not ask each
-/// of them again.
+/// The end of the time for which all partitions of a table are known to be used up, so that a
+/// refusal need not read each of them again.
 ///
 /// A hint for the reason of a refusal. Nothing is admitted or refused by it.
 #[derive(Debug)]
@@ -155,7 +154,7 @@ impl ExhaustionHint {
         self.until_ns.store(until.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Units came back: it is no longer known.
+    /// Units were given back, so that a partition may have room.
     pub(crate) fn forget(&self) {
         // Looked at first, since almost always there is nothing to forget and the word is shared by
         // all partitions.

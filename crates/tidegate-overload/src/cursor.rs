@@ -2,7 +2,7 @@
 //!
 //! A request's level is its class times [`COHORTS`] plus its cohort, a keyed hash of the tenant
 //! that changes every hour. Levels below the cursor are shed. A class is therefore shed only after
-//! all lower ones are, and within a class whole tenants are, rather than a part of everybody's
+//! all lower ones are, and within a class whole tenants are, rather than a part of each tenant's
 //! requests: a task of many calls is served wholly or not at all.
 //!
 //! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a
@@ -20,12 +20,12 @@ pub(crate) const LEVELS: usize = Class::ALL.len() * COHORTS as usize;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// A position between "all are served" and "only the most important class is".
+/// A position between "all requests are served" and "only the most important class is".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(u16);
 
 impl Cursor {
-    /// All are served.
+    /// All requests are served.
     pub const OPEN: Self = Self(0);
     /// Only [`Class::CriticalPlus`] is served; the cursor sheds none of it.
     pub const CLOSED: Self = Self((Class::ALL.len() as u16 - 1) * COHORTS);
@@ -50,8 +50,7 @@ impl Cursor {
         self.0 % COHORTS
     }
 
-    /// Where the cursor must stand so that of the offered cost (by level) at most `allowed` is
-    /// served.
+    /// The position at which at most `allowed` of the offered cost (by level) is served.
     ///
     /// The most important levels are filled first; the level that no longer fits is shed whole.
     pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: u64) -> Self {

@@ -13,8 +13,9 @@
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 7 })?;
-//! let resource = overload.find(Some("checkout")).expect("the default resource takes all requests");
-//! assert!(overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now).is_none());
+//! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
+//! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
+//! assert!(shed.is_none());
 //! let permit = overload.acquire(resource, now).expect("one place is free");
 //! assert!(overload.acquire(resource, now).is_err());
 //! overload.give_back(permit);

@@ -77,7 +77,7 @@ pub(crate) struct Resource {
     control: Mutex<ResourceControl>,
 }
 
-/// What only ticks, signals and pins change.
+/// The part of the state that only ticks, signals and pins change.
 #[derive(Debug)]
 struct ResourceControl {
     cursor: CursorControl,
@@ -121,7 +121,7 @@ impl Resource {
 
     #[inline]
     pub(crate) fn cursor(&self) -> Cursor {
-        // Relaxed: one word, which says all there is to know.
+        // Relaxed: one word, ordered with nothing.
         Cursor::at(self.cursor.load(Ordering::Relaxed))
     }
 

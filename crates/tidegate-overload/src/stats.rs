@@ -11,7 +11,8 @@ use crate::resource::Resource;
 /// Each request that was offered ends in one outcome:
 ///
 /// ```text
-/// offered == admitted + shed + no_place + denied + throttled + queue_full + gave_up + failed + undecided
+/// offered == admitted + shed + no_place + denied + throttled + queue_full + gave_up + failed
+///          + undecided
 /// ```
 ///
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the

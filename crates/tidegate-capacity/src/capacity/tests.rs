@@ -343,9 +343,8 @@ fn throttled_after_one<'a>(capacity: &'a Capacity, table: &str) -> &'a str {
     throttled(capacity, &large, START).table
 }
 
-/// What a partition of so many thousandths a second is promised, counted without a bucket:
-/// everything admitted so far against everything that has flowed in. Not capped while idle, so
-/// callers keep it busy.
+/// The promise of a partition of so many thousandths a second, counted without a bucket: all units
+/// admitted so far against all that have flowed in. Not capped while idle, so callers keep it busy.
 struct Promise {
     rate: u128,
     used: u128,
@@ -517,10 +516,21 @@ fn a_placement_that_a_node_cannot_bear_changes_nothing() {
     assert_eq!(nodes, ["a", "b"]);
 }
 
+#[test]
+fn a_node_books_the_debt_of_a_partition_that_was_placed_on_it() {
+    let orders = TableConfig::new("orders", 100, 500).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 600).node("b", 600).table(orders).build().unwrap();
+    let now = Timestamp::from_secs(1_795_210_800);
+    capacity.place("orders", 0, "b", now).unwrap();
+    admitted(&capacity, &Access::write("orders", b"k", 400 << 10), now);
+    assert_eq!(node_left(&capacity, "b", now), 60_000 - 400_000);
+    assert_eq!(node_left(&capacity, "a", now), 60_000);
+}
+
 proptest! {
-    /// Accesses that are admitted, placed, settled and given back at one instant in any order: what
-    /// is missing in partitions and nodes is, to the thousandth, what was booked and not given
-    /// back.
+    /// Accesses that are admitted, placed, settled and given back at one instant in any order: the
+    /// units missing in partitions and in nodes equal the units booked and not given back, to the
+    /// thousandth.
     #[test]
     fn units_are_conserved_to_the_thousandth(
         steps in prop::collection::vec((0_usize..4, 0_usize..3, 0_u64..(20 << 10), 0_i64..60_000, any::<prop::sample::Index>()), 1..100),

@@ -84,7 +84,7 @@ fn the_cursor_opens_in_one_step_when_two_ticks_were_calm() {
 }
 
 #[test]
-fn a_signal_that_nobody_renews_is_forgotten() {
+fn a_signal_that_is_not_renewed_is_forgotten() {
     let overload = overload(100);
     overload.event(Signal::on_all(3.0), START);
     for step in 0..10 {
@@ -116,7 +116,7 @@ fn turning_away_at_the_bound_is_pressure_of_its_own() {
 }
 
 #[test]
-fn what_limits_deny_is_no_demand_and_sheds_nobody() {
+fn requests_that_limits_deny_are_no_demand_and_shed_no_others() {
     let cursor_after = |withdrawn: bool| {
         let overload = overload(100);
         for _ in 0..100_000 {

@@ -25,8 +25,8 @@ pub struct RoomBounds {
     pub requests: usize,
     /// The most bytes that they occupy together.
     pub bytes: usize,
-    /// The namespaces whose requests may wait, at least 1; requests of more than these share what
-    /// is left over.
+    /// The namespaces whose requests may wait, at least 1; requests of more than these share the
+    /// remainder.
     pub namespaces: usize,
     /// The resources for which the requests of one namespace may wait, at least 1.
     pub resources: usize,
@@ -90,7 +90,7 @@ impl RoomUse {
     }
 }
 
-/// What the groups use, and what is reserved for them.
+/// The use of all groups, and the parts of the room reserved for them.
 #[derive(Clone, Debug)]
 pub(super) struct RoomShares {
     bounds: RoomBounds,
@@ -105,12 +105,12 @@ pub(super) struct RoomShares {
     by_namespace: BTreeMap<u32, NamespaceUse>,
 }
 
-/// What one namespace uses.
+/// The use of one namespace.
 #[derive(Clone, Copy, Debug, Default)]
 struct NamespaceUse {
     /// The groups that have requests in the room.
     groups: usize,
-    /// The sum over them of what each uses, and at least its share.
+    /// The sum over them of the use of each, or of its share if that is larger.
     claimed: RoomUse,
 }
 
@@ -214,8 +214,8 @@ impl RoomShares {
         self.used = self.used.minus(before).plus(after);
     }
 
-    /// Used by or reserved for a namespace: its share at least, or the sum over its resources of
-    /// what each uses or is entitled to.
+    /// Used by or reserved for a namespace: the sum over its resources of the use of each, or of
+    /// its share if that is larger; at least the share of the namespace.
     fn claim_of(&self, namespace: NamespaceUse) -> RoomUse {
         let absent = self.bounds.resources.saturating_sub(namespace.groups);
         namespace.claimed.plus(self.of_resource.times(absent)).max(self.of_namespace)

@@ -220,7 +220,7 @@ impl Model {
         line.max_by_key(|(position, one)| (one.class, Reverse(*position))).map(|(position, _)| *position)
     }
 
-    /// What is used or reserved by the definition, in the unit that `weigh` counts.
+    /// The used and reserved parts by the definition, in the unit that `weigh` counts.
     fn claimed(&self, most: usize, weigh: fn(&Entrant) -> usize) -> usize {
         let share = most / self.bounds.namespaces;
         let part = match self.bounds.resources {
