@@ -247,7 +247,12 @@ impl Engine {
     }
 
     /// The demand of a request that was offered just now and is not decided yet.
-    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Box<Demand>> {
+    pub(super) fn demand(
+        &self,
+        offered: Offered,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<Box<Demand>> {
         let plane = self.shared.overload.as_ref()?;
         Some(Box::new(Demand::new(plane, offered?, request, now)))
     }

@@ -220,7 +220,12 @@ impl Engine {
     }
 
     /// Refuses a request for good.
-    fn refuse_finally(&self, refusal: Box<Refusal<'static>>, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
+    fn refuse_finally(
+        &self,
+        refusal: Box<Refusal<'static>>,
+        demand: Option<Box<Demand>>,
+        gave_up: bool,
+    ) -> Step {
         if let Some(demand) = demand {
             demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
         }
