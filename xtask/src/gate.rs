@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::cargo::{add_flags, cargo, output_of, succeeds, succeeds_reading, target_directory};
 use crate::tally::{Tally, TestOutput};
 use crate::workspace::{self, Member};
-use crate::{feature_sets, layering, prerequisites};
+use crate::{feature_sets, layers, prerequisites};
 
 /// The variable that property tests take their seed from.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
@@ -37,7 +37,7 @@ pub(crate) fn run() -> bool {
     let steps = [
         step("tools", set_up),
         step("format", || check(&["fmt", "--all", "--check"])),
-        step("layering", || plain(layering::run())),
+        step("layering", || plain(layers::run())),
         step("clippy", || {
             let arguments =
                 ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];

@@ -8,7 +8,7 @@ mod acceptance;
 mod cargo;
 mod feature_sets;
 mod gate;
-mod layering;
+mod layers;
 mod prerequisites;
 mod tally;
 mod workspace;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let passed = match arguments.as_slice() {
         ["test"] => gate::run(),
         ["ci"] => gate::run_on_clean_checkout(),
-        ["layering"] => layering::run(),
+        ["layering"] => layers::run(),
         ["acceptance", arguments @ ..] => {
             let Some(passed) = acceptance::run(arguments) else {
                 eprintln!("no suite is called {:?}; list them with `cargo xtask acceptance`", arguments[0]);

@@ -83,7 +83,7 @@ fn broken_arrows(members: &[Member]) -> Vec<String> {
         let name = &member.name;
         let Some(rule) = rule_for(name) else {
             problems.push(format!(
-                "{name} is in no layer; add it to CRATES in xtask/src/layering/rules.rs and to ARCHITECTURE.md"
+                "{name} is in no layer; add it to CRATES in xtask/src/layers/rules.rs and to ARCHITECTURE.md"
             ));
             continue;
         };
