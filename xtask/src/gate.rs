@@ -150,7 +150,8 @@ fn explore_interleavings(members: &[Member]) -> (Tally, String) {
         let mut command = cargo(&[
             "test",
             "--locked",
-            "--release",
+            "--profile",
+            "dist",
             "--package",
             &member.name,
             "--lib",
