@@ -5,12 +5,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::workspace;
+use crate::checkout;
 
 /// A `cargo` command in the root of the workspace, without input.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    command.args(arguments).current_dir(workspace::root()).stdin(Stdio::null());
+    command.args(arguments).current_dir(checkout::root()).stdin(Stdio::null());
     // `cargo run` describes this crate to us in variables. Passed on, they make some build scripts
     // believe that their own crate changed, and everything above it is built again.
     for (name, _) in std::env::vars_os() {
@@ -78,5 +78,5 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
 /// Where cargo builds: `CARGO_TARGET_DIR`, or `target` in the root.
 pub(crate) fn target_directory() -> PathBuf {
     let chosen = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
-    workspace::root().join(chosen)
+    checkout::root().join(chosen)
 }

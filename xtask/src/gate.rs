@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::cargo::{add_flags, cargo, output_of, succeeds, succeeds_reading, target_directory};
 use crate::tally::{Tally, TestOutput};
 use crate::workspace::{self, Member};
-use crate::{feature_sets, layers, prerequisites};
+use crate::{checkout, feature_sets, language, layers, prerequisites};
 
 /// The variable that property tests take their seed from.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
@@ -38,6 +38,7 @@ pub(crate) fn run() -> bool {
         step("tools", set_up),
         step("format", || check(&["fmt", "--all", "--check"])),
         step("layering", || plain(layers::run())),
+        step("language", || plain(language::check())),
         step("clippy", || {
             let arguments =
                 ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];
@@ -78,7 +79,7 @@ pub(crate) fn run_on_clean_checkout() -> bool {
 
 fn uncommitted() -> Result<String, String> {
     let mut git = std::process::Command::new("git");
-    output_of(git.args(["status", "--porcelain"]).current_dir(workspace::root()))
+    output_of(git.args(["status", "--porcelain"]).current_dir(checkout::root()))
 }
 
 fn step(name: &'static str, run: impl FnOnce() -> (Tally, String)) -> Outcome {

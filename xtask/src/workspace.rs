@@ -26,11 +26,6 @@ pub(crate) struct Member {
     pub(crate) needs: Vec<String>,
 }
 
-/// The folder that holds the workspace.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
-}
-
 /// All crates of this workspace.
 pub(crate) fn members() -> Result<Vec<Member>, String> {
     let metadata = output_of(&mut cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
