@@ -13,7 +13,9 @@ mod gate;
 mod language;
 mod layers;
 mod prerequisites;
+mod step_times;
 mod tally;
+mod test_binaries;
 mod workspace;
 
 use std::process::ExitCode;

@@ -24,6 +24,8 @@ pub(crate) struct Member {
     /// Packages it needs to be used: normal and build dependencies on any platform, under their
     /// real names.
     pub(crate) needs: Vec<String>,
+    /// Whether it depends on loom, for tests only or under a `cfg`.
+    pub(crate) has_loom_models: bool,
 }
 
 /// All crates of this workspace.
@@ -59,6 +61,7 @@ fn member(package: &Value) -> Result<Member, String> {
             .map(|features| features.keys().filter(|feature| *feature != "default").cloned().collect())
             .unwrap_or_default(),
         needs: needs.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)).collect(),
+        has_loom_models: dependencies.iter().any(|dependency| dependency["name"].as_str() == Some("loom")),
         name,
         folder,
     })
