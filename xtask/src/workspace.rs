@@ -66,3 +66,22 @@ fn member(package: &Value) -> Result<Member, String> {
         folder,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_that_depends_on_loom_in_any_way_has_loom_models() {
+        for (dependency, has_models) in [
+            (r#"{"name":"loom","kind":null,"target":"cfg(tidegate_loom)"}"#, true),
+            (r#"{"name":"loom","kind":"dev","target":null}"#, true),
+            (r#"{"name":"bloom","kind":null,"target":null}"#, false),
+        ] {
+            let metadata = format!(
+                r#"{{"packages":[{{"name":"a","manifest_path":"/a/Cargo.toml","dependencies":[{dependency}]}}]}}"#
+            );
+            assert_eq!(read(&metadata).unwrap()[0].has_loom_models, has_models, "{dependency}");
+        }
+    }
+}

@@ -178,3 +178,24 @@ fn look_below(folder: &Path, root: &Path, found: &mut Vec<String>) -> Result<boo
     }
     Ok(has_source)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gerunds_pronouns_and_adverbs_are_bad_names() {
+        for name in ["waiting", "lease_keeping", "rolling", "together", "across", "ours", "told"] {
+            assert!(problem(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn nouns_are_good_names_those_that_end_in_ing_too() {
+        for name in
+            ["ring", "string", "logging", "timing", "metering", "buffer_ring", "batch_admission", "it", "lib"]
+        {
+            assert_eq!(problem(name), None, "{name}");
+        }
+    }
+}

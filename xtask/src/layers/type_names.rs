@@ -84,3 +84,46 @@ impl<'ast> Visit<'ast> for DefinedTypes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::module_tree::Module;
+    use super::*;
+
+    /// Duplicates in a crate of files `a.rs`, `b.rs` and so on with these sources.
+    fn duplicates_in(sources: &[&str]) -> Vec<String> {
+        let mut tree = ModuleTree::default();
+        for (file, source) in sources.iter().enumerate() {
+            tree.files.push(PathBuf::from(["/c/a.rs", "/c/b.rs", "/c/c.rs"][file]));
+            let items = syn::parse_file(source).unwrap().items;
+            tree.modules.push(Module { path: vec![file.to_string()], file, items });
+        }
+        duplicates(&[tree], Path::new("/c"))
+    }
+
+    #[test]
+    fn a_name_of_two_types_of_any_kind_is_named_with_both_places() {
+        for second in ["enum Name {}", "union Name { a: u8 }", "trait Name {}", "type Name = u8;"] {
+            let source = format!("\n{second}");
+            assert_eq!(duplicates_in(&["struct Name;", &source]), ["Name: a.rs:1, b.rs:2"], "{second}");
+        }
+    }
+
+    #[test]
+    fn types_in_functions_and_in_macro_calls_are_types_of_the_crate() {
+        let in_function = "fn f() { struct Name; }";
+        let in_macro = "pin_project! { struct Name { #[pin] inner: u8 } }";
+        assert_eq!(duplicates_in(&[in_function, in_macro]), ["Name: a.rs:1, b.rs:1"]);
+    }
+
+    #[test]
+    fn associated_types_types_of_tests_and_functions_may_share_a_name() {
+        let others = "trait T { type Name; } impl T for u8 { type Name = u8; }
+            #[cfg(test)] struct Name;
+            #[cfg(all(test, feature = \"x\"))] struct Name;
+            fn Name() {}";
+        assert_eq!(duplicates_in(&["struct Name;", others]), [""; 0]);
+    }
+}
