@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a fleet of daemons on one Redis admits, what it asks the store for, and what becomes of it when something fails.
 
-    cargo build --release -p tidegate-cli
-    python3 crates/tidegate-bench/fleet/measure.py target/release/tidegate load latency recovery quota
+    cargo build --profile dist -p tidegate-cli
+    python3 crates/tidegate-bench/fleet/measure.py target/dist/tidegate load latency recovery quota
 
 Needs redis-server and redis-cli, and nothing of Python but itself. `--quick` takes a few minutes and says little; all of it takes
 an hour. `--json FILE` appends a line of figures for each run. All traffic stays on loopback, everything ends by itself, and

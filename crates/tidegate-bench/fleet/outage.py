@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whether callers within their limits are admitted while the store of a fleet fails.
 
-    cargo build --release -p tidegate-cli
-    python3 crates/tidegate-bench/fleet/outage.py target/release/tidegate --json outage.json --plot outage.svg
+    cargo build --profile dist -p tidegate-cli
+    python3 crates/tidegate-bench/fleet/outage.py target/dist/tidegate --json outage.json --plot outage.svg
 
 Ten daemons share one Redis. 1 000 users send 4 requests a minute of their 5/m, 100 users send 8 a second of their 10/s; half of each
 kind keep to one daemon, the others draw a daemon for each request. 13 greedy users ask for far more than they may, so that a fleet

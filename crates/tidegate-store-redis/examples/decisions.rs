@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! redis-server --port 6390 --save "" --appendonly no &
-//! cargo run --release -p tidegate-store-redis --example decisions -- redis://127.0.0.1:6390
+//! cargo run --profile dist -p tidegate-store-redis --example decisions -- redis://127.0.0.1:6390
 //! ```
 
 use std::error::Error;

@@ -1,17 +1,17 @@
 //! The rules of the layers, as data. A new crate is one more row in [`CRATES`].
 
-/// What one crate may be.
+/// The rule for one crate, or for a family of crates.
 #[derive(Debug)]
 pub(crate) struct Rule {
     /// The name of the crate; a trailing `*` stands for every crate that begins so.
     pub(crate) name: &'static str,
-    /// What kind of crate it is.
+    /// The kind of the crate.
     pub(crate) kind: Kind,
     /// The crates of this workspace that it may depend on, apart from its tests.
     pub(crate) may_use: &'static [&'static str],
 }
 
-/// What holds for a crate besides its arrows.
+/// The kinds of crates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Reads no clock, opens no socket or file, starts no thread. Published.
@@ -122,8 +122,7 @@ pub(crate) const IMPURE_PACKAGES: &[&str] = &[
 /// The crate whose `clippy.toml` is the text that every pure crate repeats.
 pub(crate) const MODEL_OF_BANS: &str = "tidegate";
 
-/// What that text bans at the very least, so that the model cannot be emptied without anyone
-/// noticing.
+/// The least bans of that text. The check fails if one of them is removed from the model.
 pub(crate) const LEAST_BANS: &[&str] = &[
     "std::env::var",
     "std::fs::File",
@@ -135,7 +134,7 @@ pub(crate) const LEAST_BANS: &[&str] = &[
     "std::time::SystemTime::now",
 ];
 
-/// What every `Cargo.toml` takes from the workspace instead of saying it again.
+/// Fields that every `Cargo.toml` inherits from the workspace.
 pub(crate) const INHERITED: &[(&str, &[&str])] = &[
     ("package", &["authors", "edition", "license", "repository", "rust-version", "version"]),
     ("lints", &[""]),

@@ -1,22 +1,32 @@
-//! The layers: which crate may depend on which, and what a pure crate must not reach.
+//! The layers: which crate may depend on which, what a pure crate must not reach, and how the
+//! source of each crate is ordered and named.
 //!
-//! The rules are the table in [`rules`]; here they are compared with what cargo says. Dependencies
-//! of tests are free, since nobody who uses a crate gets them.
+//! The rules between crates are the table in [`rules`]; this file compares them with the output of
+//! cargo. Dependencies of tests are free, since users of a crate do not get them. The rules within
+//! a crate are in [`crate_source`].
 
 use std::fs;
 
+use crate::allowances::{self, Counts};
 use crate::cargo::{cargo, output_of};
+use crate::checkout;
 use crate::workspace::{self, Member};
 
 use rules::{ANY, IMPURE_PACKAGES, INHERITED, Kind, LEAST_BANS, MODEL_OF_BANS, matches, rule_for};
 
+mod circles;
+mod crate_source;
+mod file_names;
+mod imports;
+mod module_tree;
 mod rules;
+mod type_names;
 
-/// Prints every broken rule of this workspace; true when there is none.
+/// Prints every broken rule of this workspace; true if every rule is kept.
 pub(crate) fn run() -> bool {
     match problems() {
         Ok(problems) if problems.is_empty() => {
-            println!("every crate keeps its layer");
+            println!("every crate keeps its layer, and no crate exceeds its allowances");
             true
         }
         Ok(problems) => {
@@ -32,11 +42,37 @@ pub(crate) fn run() -> bool {
     }
 }
 
+/// Prints every circle, duplicate type name and bad file name there is, allowed or not.
+pub(crate) fn list() -> bool {
+    let listed = workspace::members().and_then(|members| {
+        for member in &members {
+            for line in crate_source::look_through(member)?.lines() {
+                println!("{}: {line}", member.name);
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = &listed {
+        println!("layering: {error}");
+    }
+    listed.is_ok()
+}
+
+/// The numbers of circles, duplicate type names and bad file names, by crate.
+pub(crate) fn counts() -> Result<Counts, String> {
+    let mut counts = Counts::new();
+    for member in workspace::members()? {
+        crate_source::look_through(&member)?.count(&member.name, &mut counts);
+    }
+    Ok(counts)
+}
+
 /// Every broken rule of this workspace.
 pub(crate) fn problems() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
     let mut problems = broken_arrows(&members);
-    let bans = fs::read_to_string(workspace::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
+    problems.extend(unallowed_findings(&members)?);
+    let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
     let bans = bans.as_deref().map(bans_in).unwrap_or_default();
     for ban in LEAST_BANS.iter().filter(|ban| !bans.contains(ban)) {
         problems.push(format!(
@@ -56,7 +92,27 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// What the crate of that name is built from, each line a depth and a package.
+/// Differences between the findings in the source of each crate and the allowances for them, with
+/// the findings of each crate that exceeds its allowances.
+fn unallowed_findings(members: &[Member]) -> Result<Vec<String>, String> {
+    let mut counts = Counts::new();
+    let mut findings = Vec::new();
+    for member in members {
+        let found = crate_source::look_through(member)?;
+        found.count(&member.name, &mut counts);
+        findings.push((&member.name, found));
+    }
+    let mut problems = allowances::differences(&allowances::read()?, &counts, &crate_source::KINDS);
+    for (name, found) in findings {
+        let start = format!("{name}: ");
+        if problems.iter().any(|problem| problem.starts_with(&start) && problem.contains("allowed are")) {
+            problems.extend(found.lines().map(|line| format!("{name}: {line}")));
+        }
+    }
+    Ok(problems)
+}
+
+/// The packages that the crate of that name is built from, each line a depth and a package.
 ///
 /// A tree for each crate rather than one `cargo metadata` for all: the metadata unites the features
 /// of the whole workspace, so that a feature the daemon turns on would be charged to a pure crate
@@ -76,14 +132,14 @@ fn tree_of(name: &str) -> Result<String, String> {
     ]))
 }
 
-/// Arrows that the table does not have, crates it does not know, and what it says of publishing.
+/// Dependencies that the table does not allow, crates without a rule, and wrong `publish` settings.
 fn broken_arrows(members: &[Member]) -> Vec<String> {
     let mut problems = Vec::new();
     for member in members {
         let name = &member.name;
         let Some(rule) = rule_for(name) else {
             problems.push(format!(
-                "{name} is in no layer; add it to CRATES in xtask/src/layering/rules.rs and to ARCHITECTURE.md"
+                "{name} is in no layer; add it to CRATES in xtask/src/layers/rules.rs and to ARCHITECTURE.md"
             ));
             continue;
         };
@@ -151,7 +207,7 @@ fn bans_in(clippy: &str) -> Vec<&str> {
     lines.filter_map(|line| line.split_once("path = \"")?.1.split('"').next()).collect()
 }
 
-/// What the `Cargo.toml` of the crate `name` says itself, or not at all, instead of inheriting it.
+/// Fields that the `Cargo.toml` of the crate `name` must inherit from the workspace and does not.
 fn not_inherited(name: &str, manifest: &str) -> Vec<String> {
     let mut section = "";
     let mut inherited: Vec<(&str, &str)> = Vec::new();

@@ -85,9 +85,7 @@ fn a_crate_of_no_layer_is_told_where_to_be_added() {
     let problems = broken(&[package("tidegate-new", "null", &[])]);
     assert_eq!(
         problems,
-        [
-            "tidegate-new is in no layer; add it to CRATES in xtask/src/layering/rules.rs and to ARCHITECTURE.md"
-        ]
+        ["tidegate-new is in no layer; add it to CRATES in xtask/src/layers/rules.rs and to ARCHITECTURE.md"]
     );
 }
 
