@@ -178,12 +178,6 @@ impl Pending {
     pub fn batch(&self) -> Option<&Batch> {
         self.0.wants().batch()
     }
-
-    /// Starts loading it, so that resuming it later waits less; of several the loads overlap. The
-    /// number means nothing.
-    pub fn touch(&self) -> u64 {
-        self.0.touch()
-    }
 }
 
 /// What an undecided request waits for.

@@ -15,7 +15,6 @@ mod together;
 mod world;
 
 use core::fmt;
-use core::hint::black_box;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -414,15 +413,6 @@ impl Engine {
             lineage: Lineage::default(),
             overrides: Vec::new(),
         }
-    }
-
-    /// Starts loading what every decision looks at first, so that one that follows waits less; of
-    /// several engines the loads overlap. Changes nothing.
-    pub fn touch(&self) {
-        let gates = self.gates.first().map_or(0, |gate| gate.touch_limits());
-        // The loads must not be optimised away: they are the point.
-        black_box(gates ^ self.shared.leases.as_ref().map_or(0, Leases::touch));
-        black_box(self.shared.overload.is_some() ^ self.shared.capacity.is_some());
     }
 
     /// The names of all namespaces, in the order they were given.

@@ -108,14 +108,6 @@ impl LeaseBatch {
         has_room
     }
 
-    /// Starts loading what its answer changes, so that taking that in later waits less; of several
-    /// batches the loads overlap. Changes nothing.
-    pub fn touch(&self) {
-        let touch = |due: &Due| due.about.number ^ u64::from(due.flight.has_failed());
-        // The loads must not be optimised away: they are the point.
-        black_box(self.dues.iter().fold(0, |near, due| near ^ touch(due)));
-    }
-
     /// How many keys it asks about.
     pub fn asks(&self) -> usize {
         self.dues.len()
@@ -290,13 +282,6 @@ impl Leases {
             unanswered: AtomicU64::new(0),
             answered_at: AtomicU64::new(0),
         }
-    }
-
-    /// Starts loading what every look for a lease begins with.
-    pub(crate) fn touch(&self) -> u64 {
-        let shard = u64::from(self.shards.first().is_some_and(Mutex::is_poisoned));
-        let next = self.next_looks.first().map_or(0, |next| next.load(Ordering::Relaxed));
-        shard ^ next ^ u64::from(self.outbox.is_poisoned() ^ self.terms.is_poisoned())
     }
 
     /// Divides the holders among so many namespaces.

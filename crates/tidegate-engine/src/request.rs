@@ -152,12 +152,6 @@ impl OwnedRequest {
         }
     }
 
-    /// Starts loading it.
-    pub(crate) fn touch(&self) -> u64 {
-        let text = self.attributes.text.as_bytes().first().map_or(0, |byte| u64::from(*byte));
-        text ^ self.cost.units() ^ u64::from(self.attempt)
-    }
-
     /// Its attributes, for [`OwnedRequest::with`].
     pub(crate) fn attributes(&self) -> Pairs<'_> {
         self.attributes.pairs()

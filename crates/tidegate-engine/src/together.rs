@@ -148,17 +148,6 @@ pub(crate) struct Asked {
 }
 
 impl Waiting {
-    /// Starts loading it.
-    pub(crate) fn touch(&self) -> u64 {
-        match self {
-            Self::Store(asked) => asked.batch.id.0 as u64,
-            Self::Lease(parked) => {
-                let first = parked.requests.first().map_or(0, OwnedRequest::touch);
-                u64::from(parked.rounds) ^ first
-            }
-        }
-    }
-
     pub(crate) fn wants(&self) -> Wants<'_> {
         match self {
             Self::Store(asked) => Wants::Store(&asked.batch),

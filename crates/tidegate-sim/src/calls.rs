@@ -70,12 +70,6 @@ impl Calls {
         Some((call, batch))
     }
 
-    /// Starts loading a call.
-    pub(crate) fn touch(&self, name: CallName) -> u64 {
-        let (number, call) = &self.places[name.place as usize];
-        u64::from(*number) ^ call.as_ref().map_or(0, |call| call.run ^ u64::from(call.flying))
-    }
-
     /// A copy has arrived at the store.
     pub(crate) fn landed(&mut self, name: CallName) {
         if let Some(call) = self.get_mut(name) {

@@ -1,7 +1,5 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
-use core::hint::black_box;
-
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
@@ -30,21 +28,6 @@ pub(crate) struct Member {
     pub(crate) woken: u64,
     /// Requests that wait for a lease.
     pub(crate) parked: Vec<(Pending, Arrival)>,
-}
-
-impl Member {
-    /// Starts loading the member.
-    pub(crate) fn touch(&self) -> u64 {
-        self.run ^ self.wake ^ u64::from(self.engine.is_some()) ^ self.parked.len() as u64
-    }
-
-    /// Starts loading its engine and what waits.
-    pub(crate) fn touch_engine(&self) {
-        if let Some(engine) = &self.engine {
-            engine.touch();
-        }
-        black_box(self.parked.iter().fold(0, |near, (pending, _)| near ^ pending.touch()));
-    }
 }
 
 /// Makes the engines of a fleet.

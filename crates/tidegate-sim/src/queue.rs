@@ -76,17 +76,6 @@ impl<E> Queue<E> {
         self.near.pop_front().map(|next| (next.at, next.event))
     }
 
-    /// What happens before [`Queue::near_until`].
-    pub(crate) fn near(&self) -> impl Iterator<Item = &E> {
-        self.near.iter().map(|planned| &planned.event)
-    }
-
-    /// Up to when all that is planned is in order. It moves on when the last event before has
-    /// happened.
-    pub(crate) fn near_until(&self) -> u64 {
-        self.near_until
-    }
-
     /// Where the wheel ends.
     fn far_from(&self) -> u64 {
         self.near_until.saturating_add(self.width * SLOTS as u64)
@@ -188,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_can_be_looked_at_before_it_happens() {
+    fn an_event_planned_in_the_open_slot_takes_its_place_there() {
         let mut queue = Queue::new(10);
         for (at, name) in [(5, 'c'), (1, 'a'), (19, 'd')] {
             queue.plan(at, name);
         }
-        assert_eq!((queue.next_at(), queue.near_until()), (Some(1), 10));
+        assert_eq!((queue.next_at(), queue.near_until), (Some(1), 10));
         queue.plan(3, 'b');
-        assert_eq!(queue.near().collect::<String>(), "abc");
+        assert_eq!(queue.near.iter().map(|planned| planned.event).collect::<String>(), "abc");
     }
 }

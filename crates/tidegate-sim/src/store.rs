@@ -87,11 +87,6 @@ impl SimulatedStore {
         self.paused_until = until;
     }
 
-    /// Starts loading what a batch is about.
-    pub(crate) fn touch(&self, batch: &Batch) {
-        self.keeper.touch(batch);
-    }
-
     pub(crate) fn serve(&mut self, batch: &Batch, now: u64) -> Served {
         if self.away > 0 {
             return Served::Away;

@@ -184,11 +184,6 @@ impl Watch {
         self.liveness.seen
     }
 
-    /// Starts loading what is known of a key.
-    pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.leased.as_ref().map_or_else(|| self.bound.touch(key), |leased| leased.epochs.touch(key))
-    }
-
     /// A caller makes a request for the first time, or retries one.
     pub(crate) fn asked_for(&mut self, key: u32, cost: u64, is_first: bool, now: u64) {
         if is_first {

@@ -21,7 +21,6 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use core::hint::black_box;
 use std::sync::Arc;
 
 use tidegate::lease::Epoch;
@@ -130,14 +129,6 @@ pub struct Ran {
 }
 
 impl Keeper {
-    /// Starts loading what a batch is about, so that running it later waits less; of several
-    /// batches the loads overlap. Changes nothing.
-    pub fn touch(&self, batch: &Batch) {
-        let records = batch.operations.iter().filter_map(|operation| self.shelf.get(&operation.key));
-        // The loads must not be optimised away: they are the point.
-        black_box(records.fold(0, |near, record| near ^ record.touch()));
-    }
-
     /// An empty keeper that holds all there is.
     pub fn new(config: MemoryConfig) -> Self {
         Self::with(config, false)

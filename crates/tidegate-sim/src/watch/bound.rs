@@ -67,11 +67,6 @@ impl Bound {
         Self { of, keys: vec![Filled::default(); keys], fullest: Fullest::default() }
     }
 
-    /// Starts loading what is known of a key.
-    pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.keys.get(key as usize).map_or(0, |filled| filled.level)
-    }
-
     /// Units of this cost were admitted at `now`. By how much that is too much; what is too much is
     /// then left out.
     pub(crate) fn admit(&mut self, key: u32, cost: u64, now: u64) -> Option<u64> {

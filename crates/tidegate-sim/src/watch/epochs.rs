@@ -98,11 +98,6 @@ impl Epochs {
             .max_by_key(|fullest| fullest.units)
             .unwrap_or_default()
     }
-
-    /// Starts loading what is known of a key.
-    pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.all.last().map_or(0, |epoch| epoch.spent.touch(key))
-    }
 }
 
 #[cfg(test)]

@@ -106,15 +106,6 @@ impl Record {
         }
     }
 
-    /// Starts loading it.
-    pub(crate) fn touch(&self) -> u64 {
-        let usage = match &self.usage {
-            Usage::Ledger(ledger) => ledger.touch(),
-            _ => 0,
-        };
-        self.algorithm.limit() ^ usage
-    }
-
     /// The ledger, if this is one of the algorithm, by whatever numbers.
     fn ledger(&self, algorithm: &Algorithm) -> Option<&Ledger> {
         match &self.usage {
