@@ -1,4 +1,4 @@
-//! What is measured: each scenario with everyone who can decide it.
+//! The measured scenarios, each with every candidate that can decide it.
 
 mod hot;
 mod many;

@@ -5,7 +5,7 @@ use tidegate_store::Batch;
 
 use crate::load::Arrival;
 
-/// Who asked.
+/// The origin of a call.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// A request, for its exact limits.

@@ -52,9 +52,9 @@ impl MemberFactory {
             .key([ATTRIBUTE])
             .consistency(consistency)
             .on_store_failure(failure);
-        // What a member decides alone is in its table: four words a key, so that every key finds a
-        // place. Beside a store that is only for silences, and of the many keys of a large fleet
-        // not all are asked for in one.
+        // Decisions that a member makes alone are in its table: four words a key, so that every key
+        // finds a place. Beside a store that is only for silences, and of the many keys of a large
+        // fleet not all are asked for in one.
         let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
         let keys = (scenario.keys as usize).min(keys_max);
         let table_bytes = (keys * 64).clamp(TableConfig::BYTES_MIN, TableConfig::BYTES_DEFAULT);

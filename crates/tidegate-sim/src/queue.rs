@@ -1,5 +1,5 @@
-//! What is yet to happen, by the instant at which it does; at one instant in the order in which it
-//! was planned.
+//! The queue of planned events, ordered by instant; at one instant in the order in which they
+//! were planned.
 //!
 //! Most of it happens soon, so the near future is a wheel of slots: an event is put in its slot
 //! without being compared with any other, and a slot is sorted when its time comes. That is R.
@@ -15,17 +15,17 @@ const SLOTS: usize = 256;
 /// Events in the order in which they happen.
 #[derive(Debug)]
 pub(crate) struct Queue<E> {
-    /// What happens before `near_until`, in order.
+    /// Events before `near_until`, in order.
     near: VecDeque<Planned<E>>,
     /// The beginning of a slot.
     near_until: u64,
-    /// What happens within so many slots from then on.
+    /// Events within so many slots from then on.
     wheel: Box<[Vec<Planned<E>>]>,
     /// How long a slot lasts.
     width: u64,
     /// How many events the wheel holds.
     in_wheel: usize,
-    /// What happens later.
+    /// Later events.
     far: BinaryHeap<Planned<E>>,
     planned: u64,
 }

@@ -61,7 +61,7 @@ pub struct Simulation {
     store: SimulatedStore,
     plan: Vec<Disturbance>,
     chance: Chance,
-    /// What the store charged, by batch, for as long as the charge may be undone. Only where
+    /// The charges of the store, by batch, for as long as they may be undone. Only where
     /// something goes wrong.
     charged: BTreeMap<RequestId, (u32, u64)>,
     watch: Watch,
@@ -151,7 +151,7 @@ impl Simulation {
         self.seconds
     }
 
-    /// What has happened so far.
+    /// The report of the simulation so far.
     pub fn into_report(mut self) -> Report {
         self.watch.finish(&self.tally.measured, self.now);
         self.tally.into_report(self.scenario, self.watch, &self.plan)
@@ -295,7 +295,7 @@ impl Simulation {
         }
     }
 
-    /// What the leases of a member want to ask is sent.
+    /// Sends the asks of a member's leases.
     fn send_asks(&mut self, member: u32) {
         let Some(engine) = &self.members[member as usize].engine else { return };
         for batch in engine.take_lease_asks() {

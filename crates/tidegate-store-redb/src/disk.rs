@@ -36,7 +36,7 @@ impl SweepEffort {
     }
 }
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
     /// How many drained counters it removed.
@@ -47,12 +47,12 @@ pub(crate) struct Committed {
     pub(crate) first_drain: Timestamp,
 }
 
-/// What a database stands on: a file, or what a test puts in its place.
+/// The backing of a database: a file, or the substitute of a test.
 pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
     /// Opens the database. It is there already.
     fn open(&self, builder: &Builder) -> Result<Database, DatabaseError>;
 
-    /// What to call it.
+    /// The path to show in messages.
     fn path(&self) -> &Path;
 
     /// How many bytes it takes.
@@ -71,7 +71,7 @@ pub(crate) struct Disk {
 /// A key and what stands on the disk of its counter.
 pub(crate) type Standing = (Vec<u8>, Vec<u8>);
 
-/// What stands on the disk when it is opened.
+/// The contents of the disk when it is opened.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) meta: Meta,
@@ -122,7 +122,7 @@ impl Disk {
         })
     }
 
-    /// What stands on the disk of these keys; those that do not are left out.
+    /// The stored counters of these keys; absent ones are left out.
     pub(crate) fn read(&self, keys: &[&Key]) -> Result<Vec<Standing>, Failure> {
         self.with(|database| {
             let transaction = database.begin_read()?;
@@ -137,7 +137,7 @@ impl Disk {
         })
     }
 
-    /// What all counters take.
+    /// The bytes of all counters.
     pub(crate) fn measure(&self) -> Result<Usage, Failure> {
         self.with(|database| {
             let transaction = database.begin_read()?;
@@ -282,8 +282,8 @@ impl Sweep {
 
 fn builder(cache: usize) -> Builder {
     let mut builder = Builder::new();
-    // What was altered behind our back is found here, where it can be told, and not in the middle
-    // of a request.
+    // Changes made to the file by others are found here, where they can be reported, and not in the
+    // middle of a request.
     builder.set_cache_size(cache).set_check_integrity_on_open(true);
     builder
 }

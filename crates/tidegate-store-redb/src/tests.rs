@@ -1,4 +1,4 @@
-//! What needs a disk that can be crashed, filled and looked into.
+//! Tests that need a disk that can be crashed, filled and inspected.
 
 mod crash;
 mod failing;

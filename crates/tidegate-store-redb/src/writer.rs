@@ -153,7 +153,7 @@ fn fail(shared: &Shared, failure: &Failure) {
 
 fn tell(waiting: Vec<(u64, Waiter)>, how: &Result<(), Failure>) {
     for (_, waiter) in waiting {
-        // Whoever does not listen any more need not know.
+        // A caller that has stopped listening need not know.
         let _ = waiter.send(how.clone());
     }
 }

@@ -43,14 +43,14 @@ impl RedisStore {
         Ok(Self { shared: Arc::new(Shared::open(config)?) })
     }
 
-    /// What the store's clock shows, asked of the store: an error says why it does not serve.
-    /// Changes nothing but the marker of the epoch, which is written if there is none.
+    /// The reading of the store's clock, asked of the store: an error says why it does not serve.
+    /// Changes nothing but the marker of the epoch, which is written if it is absent.
     pub async fn now(&self) -> Result<Timestamp, StoreError> {
         let asked = Asked::new(Batch::each(RequestId(0), []), &self.shared.known)?;
         Ok(self.shared.ask(self.place(note_slot()), asked).await?.answer.store_now)
     }
 
-    /// What it did and found.
+    /// The counts and findings of the store.
     pub fn stats(&self) -> RedisStats {
         self.shared.stats()
     }
@@ -157,7 +157,7 @@ impl RedisStore {
                 return Err(CallError::Unreadable.for_one(&self.shared));
             };
             bytes += fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-            // What changes meanwhile may be told twice.
+            // A change in the meantime may be reported twice.
             found.extend(fields);
             if found.len() > NOTES_MAX || bytes > NOTE_BYTES_MAX {
                 return Err(self.shared.unavailable(Fault::TooManyNotes { notes: found.len(), bytes }));

@@ -1,4 +1,4 @@
-//! What every store must pass: the contract of [`Store`] as tests.
+//! The conformance suite of stores: the contract of [`Store`] as tests.
 //!
 //! A store brings a [`ConformanceStore`], which opens it and sets its clock, and writes in its
 //! tests:
@@ -23,7 +23,7 @@
 //! which makes one test of each case. [`run`] runs all of them and reports instead, as for a store
 //! that is only there sometimes: what was skipped says so and is never a success.
 //!
-//! What is counted is compared, operation by operation, with a model: for limits whose state is one
+//! Counts are compared, operation by operation, with a model: for limits whose state is one
 //! word the pure functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits
 //! lists so plain that they can be seen to be right; for ledgers [`tidegate::lease::Ledger`]. The
 //! model shares no code with the memory store. Random lists come from a seed that a failure names.
@@ -94,7 +94,7 @@ pub trait ConformanceStore: Sync {
         None
     }
 
-    /// What the store can do beyond what [`Store::supports`] says.
+    /// The abilities of the store beyond those that [`Store::supports`] reports.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -106,7 +106,7 @@ pub trait ConformanceStore: Sync {
     }
 }
 
-/// What a store can do, and how long its tests may take.
+/// The abilities of a store, and the time that its tests may take.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -141,7 +141,7 @@ impl Default for Capabilities {
 
 /// One case of the suite.
 pub struct Case<H: ConformanceStore> {
-    /// What it claims.
+    /// The claim that the case checks.
     pub name: &'static str,
     run: fn(&Trial<'_, H>) -> Passed,
 }
@@ -152,7 +152,7 @@ impl<H: ConformanceStore> fmt::Debug for Case<H> {
     }
 }
 
-/// What became of a suite.
+/// The result of a suite.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The cases that hold.

@@ -18,7 +18,7 @@ pub(crate) struct Bound {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// What leaks in a nanosecond, and the most that fits, in parts; and how many parts a unit has:
+    /// The leak in a nanosecond, and the most that fits, in parts; and how many parts a unit has:
     /// a nanosecond of a rate of one unit in the limit's seconds, in hundredths.
     Vessel {
         leak: u64,
@@ -101,7 +101,7 @@ impl Bound {
         self.keys[key as usize] = Filled::default();
     }
 
-    /// What is in it at `now`, and what fits.
+    /// The level at `now`, and the level that is allowed.
     fn level(&mut self, key: u32, now: u64) -> (u64, u64) {
         let filled = &mut self.keys[key as usize];
         match self.of {

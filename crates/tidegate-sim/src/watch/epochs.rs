@@ -1,4 +1,4 @@
-//! What was spent from grants, epoch by epoch of the store.
+//! The units spent from grants, epoch by epoch of the store.
 //!
 //! The bounds of DESIGN, section 8, for a whole run follow from those of its epochs: each loss or
 //! failover adds what one record that begins full may grant, while leases of the epoch before run
@@ -31,7 +31,7 @@ struct Epoch {
     spent: Bound,
 }
 
-/// What was found wrong, and the numbers.
+/// A violation and its numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EpochWrong {
     /// More was spent of an epoch than the limit allows.

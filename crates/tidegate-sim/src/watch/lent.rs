@@ -1,4 +1,4 @@
-//! What is lent, seen from outside: from the asks and grants on the wire, and from nothing else.
+//! The lent units, seen from outside: from the asks and grants on the wire, and from nothing else.
 //!
 //! Each run of a member has two balances for each key. The *upper* one is never less than what the
 //! run can have in hand: the check that nothing is spent without a grant uses it. The *sure* one is
@@ -13,7 +13,7 @@ use super::Source;
 use crate::clock::{MS, SECOND};
 use crate::scenario::Numbers;
 
-/// What one run of a member was lent of one key.
+/// The lease of one key at one run of a member.
 #[derive(Clone, Copy, Debug, Default)]
 struct RunLease {
     /// By the last grant that left the store, in the store's time.
@@ -29,7 +29,7 @@ struct RunLease {
     /// zero by what rounding took.
     upper: i128,
     upper_max: i128,
-    /// What trickles in, each period, since when in true time.
+    /// The units that trickle in each period, since when in true time.
     trickle: u64,
     since: u64,
     /// When the lease has ended at the latest, and until when it lasts for certain.
@@ -48,7 +48,7 @@ struct RunLease {
     spot_epoch: u32,
 }
 
-/// What is lent of some keys.
+/// The leases of some keys.
 #[derive(Debug)]
 pub(crate) struct LentTokens {
     leases: BTreeMap<(u32, u64), RunLease>,
@@ -58,7 +58,7 @@ pub(crate) struct LentTokens {
     checks: u64,
 }
 
-/// What was found wrong, and the numbers.
+/// A violation and its numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// More is lent than there may be.
@@ -106,7 +106,7 @@ pub(crate) struct Spending {
     pub(crate) key: u32,
     pub(crate) run: u64,
     pub(crate) cost: u64,
-    /// What the engine says of it, if it says anything.
+    /// The source of the units as the engine reports it, if it does.
     pub(crate) source: Option<Source>,
     /// Whether the last ask was not answered.
     pub(crate) is_silent: bool,
@@ -166,7 +166,7 @@ impl LentTokens {
         }
     }
 
-    /// What is lent of a key in an epoch and not over, by the ledger's clock.
+    /// The units lent of a key in an epoch and not over, by the ledger's clock.
     pub(crate) fn out(&self, key: u32, epoch: u32, store_now: u64) -> u64 {
         let of_key = self.leases.range((key, 0)..=(key, u64::MAX)).map(|(_, lease)| lease);
         of_key
@@ -198,15 +198,15 @@ impl LentTokens {
             _ => Arrival::TooLate,
         };
         if grant.epoch > lease.own_epoch {
-            // What is in hand is of an epoch that has passed.
+            // The units in hand are of an epoch that has passed.
             lease.sure = 0;
         }
         if matches!(arrival, Arrival::TooLate | Arrival::Unheard | Arrival::PerhapsUnheard) {
             return arrival;
         }
         if is_spot(grant) {
-            // What the store counts as spent at once is not good for longer than a tenth of a
-            // second.
+            // Units that the store counts as spent at once are not good for longer than a tenth of
+            // a second.
             let arrival = match arrival {
                 _ if after > SPOT_MAX + SPOT_MAX / 20 => return Arrival::Unheard,
                 _ if after > SPOT_MAX - SPOT_MAX / 20 => Arrival::Doubtful,
@@ -290,7 +290,7 @@ fn is_spot(grant: &Grant) -> bool {
 }
 
 impl RunLease {
-    /// Nothing is spent of it any more. What the ledger counts as in hand.
+    /// Ends the spending of the lease. Returns the units that the ledger counts as in hand.
     fn end(&mut self) -> u64 {
         (self.trickle, self.upper, self.sure) = (0, 0, 0);
         self.held
@@ -303,7 +303,7 @@ impl RunLease {
         let came = passed * i128::from(self.trickle) * 101 / 100;
         self.upper = (self.upper + came).min(self.upper_max);
         if now > self.ends_by {
-            // What is in hand when the lease ends is not spent any more.
+            // Units in hand when the lease ends are not spent any more.
             (self.upper, self.sure) = (self.upper.min(0), 0);
         }
         self.since = self.since.max(now);

@@ -34,7 +34,7 @@ pub(crate) struct Liveness {
     pub(crate) seen: Seen,
 }
 
-/// What was seen of conforming callers.
+/// The counts of conforming callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// First attempts that were decided, and of these those that were admitted.
@@ -68,7 +68,7 @@ struct Caller {
 enum Exact {
     /// Parts of a unit that have not drained, and when.
     Bucket { level: u128, at: u64 },
-    /// What was admitted, and when, for as long as a window may still hold it.
+    /// The admissions and their instants, for as long as a window may still hold them.
     Window {
         units: u64,
         log: VecDeque<(u64, u64)>,
@@ -100,7 +100,7 @@ pub(crate) struct Refusing {
     pub(crate) retry_by: u64,
 }
 
-/// What follows from a refusal.
+/// The consequence of a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refused {
     /// Whether the caller is conforming and does not retry an earlier request already.

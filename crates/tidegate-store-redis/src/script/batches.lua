@@ -1,6 +1,6 @@
 -- Batches: what each operation does, and that a refused batch does nothing.
 
--- What the first byte of an answer says: that it is one, or why there is none.
+-- The first byte of an answer: an answer, or the reason for its absence.
 local ANSWER, ID_REUSED, OTHER_LAYOUT, UNREADABLE = 0, '\001', 2, 3
 -- Why a key cannot be read.
 local WRONG_TYPE, DAMAGED = 1, 2
@@ -31,7 +31,7 @@ local NO_BATCH = string.rep('\0', 8)
 -- undone since.
 local answered = {}
 
--- What is kept under the names of the answers of this call's batches, by their index.
+-- The values under the names of the answers of this call's batches, by their index.
 local fetched = {}
 
 local function read_charge(bytes, at)
@@ -53,7 +53,7 @@ local function read_charge(bytes, at)
   return made, at
 end
 
--- What was answered under a key, or nil. An answer that cannot be read is none: it is written anew.
+-- The answer kept under a key, or nil. An unreadable answer counts as absent: it is written anew.
 local function answered_under(index)
   local known = answered[index]
   if known == nil then
@@ -179,7 +179,7 @@ local function general()
     return m.release(record.view, made.holder, by)
   end
 
-  -- What a batch charged to the counter of an operation and is not undone yet, also not earlier in this batch.
+  -- The charge of a batch to the counter of an operation that is not undone yet, also not earlier in this batch.
   local function charges_of(op, batch)
     local known, found = answered_under(op.answer), {}
     local name = op.answer .. ' ' .. op.key
@@ -204,7 +204,7 @@ local function general()
     if viewed then
       view = view_under(record, op)
       if kind == ACQUIRE and m.holds(view, op.holder) then
-        -- Who has a permit keeps it through a block.
+        -- A permit that was granted stays through a block.
         op.admitted = true
       elseif kind <= PEEK or kind == ACQUIRE then
         local fits, wait = m.decide(n, view, op.units)
@@ -232,7 +232,7 @@ local function general()
       record.blocked = lasts and op.until_us or 0
     elseif kind == UNDO then
       local charges = charges_of(op, batch)
-      -- What one charge gives back follows from the states before and after, under the same numbers.
+      -- The units that an undo gives back follow from the states before and after, under the same numbers.
       local counts = record.exists and (record.view or #charges > 1 or record.n.spec ~= n.spec)
       local units = 0
       for position = #charges, 1, -1 do
@@ -319,7 +319,7 @@ local function general()
     end
   end
 
-  -- What an operation is answered: whether it was admitted, the counter as it is now, and what else it takes to tell the rest.
+  -- The answer to an operation: whether it was admitted, the counter as it is now, and further values to derive the rest.
   local function outcome(record, op, refused)
     if op.of then return op.of.outcome(record, op, refused) end
     local n, a, b, c = op.n, 0, 0, 0
@@ -397,7 +397,7 @@ local function general()
       for _, op in pairs(batch.undone or NOTHING) do
         local known, kept = answered_under(op.answer), {}
         if forestalls and not known then
-          -- The undo has overtaken its batch, which then meets an answer that is none of its own and charges nothing.
+          -- The undo has overtaken its batch, which then meets a foreign answer and charges nothing.
           answered[op.answer] =
             { fingerprint = NO_BATCH, answer = '', charges = {}, changed = true, new = true }
         end

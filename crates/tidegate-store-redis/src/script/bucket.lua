@@ -18,7 +18,7 @@ algorithms[BUCKET] = function()
       scale = string.sub(spec, from, from + 29),
       algorithm = 0, m = false, spec = false, viewed = false,
     }
-    -- What the clock reads now.
+    -- The present reading of the clock.
     if whole > 0 then
       -- A whole number of ticks each microsecond.
       local low = (now % T32) * whole

@@ -32,7 +32,7 @@ local function begin(record, n, op, origin)
   record.exists, record.n, record.origin = true, n, origin
   record.a, record.b, record.c, record.view = 0, 0, 0, nil
   if n.viewed then
-    -- What was kept under the names of the view, if anything, was of another life.
+    -- A value kept under the names of the view, if any, was of another life.
     record.view = n.m.view({ raw = false, a = 0 }, op)
   end
 end

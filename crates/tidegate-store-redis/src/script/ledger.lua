@@ -15,7 +15,7 @@ local function ledgers()
   local HEAD, HEAD_BYTES = '>BBI4dddddddI4d', 74
   local LEASE, LEASE_BYTES = '>c12I4I4I4I4I4dI4ddI4I4I4', 72
 
-  -- What the bytes of a limit say, with the window that lasts now.
+  -- Reads the bytes of a limit, with the window that lasts now.
   local function numbers(spec, window)
     local n = known[spec]
     if n then return n end
@@ -67,7 +67,7 @@ local function ledgers()
     end
   end
 
-  -- The record as bytes. What has not changed is taken over as it stood.
+  -- The record as bytes. Unchanged parts are copied as they are.
   local function bytes_of(g)
     if g.epoch == 0 then return false end
     local parts = {
@@ -270,7 +270,7 @@ local function ledgers()
     if not op.is_leaving then op.used, op.free_at = of.level(g, n, parts or 0) end
   end
 
-  -- What an operation is answered: units moved, units used, about when none will be; and what an ask was granted.
+  -- The answer to an operation: units moved, units used, about when none will be; and the grant of an ask.
   function m.outcome(g, op, refused)
     local used, free_at = op.used, op.free_at
     if refused or not used then used, free_at = look(g, op.n) end

@@ -13,7 +13,7 @@ for index = 1, window_count do
   windows[index] = { first, ends, starts }
 end
 
--- The names of the answers, which are asked for at once, stand right behind the beginning of each batch (0 is none), or with
+-- The names of the answers, which are asked for at once, stand right behind the beginning of each batch (0 for no name), or with
 -- each of those that ask for the same.
 local first, names, places = 4 + spec_count + window_count, {}, {}
 for index = first, #ARGV do

@@ -25,10 +25,10 @@ local function notes()
     return changes
   end
 
-  -- What this call has made of notes and not written yet, in order; and by set and name, the value or false.
+  -- The changes of notes that this call has not written yet, in order; and by set and name, the value or false.
   local unwritten, over = {}, {}
 
-  -- What is kept of a note, or false. The first look at a note raises an error where the hash or the set is none.
+  -- The stored value of a note, or false. The first look at a note raises an error where the key is not a hash or a set.
   function m.look(change)
     local of = over[change.set]
     if not of then
@@ -56,7 +56,7 @@ local function notes()
     return refused
   end
 
-  -- Makes all changes in order. What was there before each, for a member that has to take them back.
+  -- Makes all changes in order. Returns the former values, for a member that has to take the changes back.
   function m.change(changes)
     local before = {}
     for index, change in ipairs(changes) do

@@ -19,7 +19,7 @@ algorithms[CONCURRENCY] = function()
     if record.raw then
       v.all = call('ZCARD', v.set)
       v.expired = call('ZCOUNT', v.set, '-inf', now)
-      -- Raises an error where the hash is none, which writing to it must not.
+      -- Raises an error where the key is not a hash, which writing to it must not.
       call('HLEN', v.hash)
       v.held = v.all - v.expired
     end
@@ -115,7 +115,7 @@ algorithms[CONCURRENCY] = function()
     local permit = permit_of(v, holder)
     local renews = permit and permit[1] > now
     if not v.forget then
-      -- What is left are those that have not expired.
+      -- The remaining permits have not expired.
       v.forget, v.all = true, v.held
     end
     local expires = now + n.window

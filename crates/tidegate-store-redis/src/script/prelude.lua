@@ -6,7 +6,7 @@
 -- clock tells them. The state of a bucket is larger: it is a pair of a high and a low half of 32 bits.
 --
 -- Arguments. KEYS[1] is the marker of the epoch; the other keys are named by their index. ARGV[1] is the header, ARGV[2] the
--- marker this member has seen (empty: none yet), ARGV[3] the one to write where there is none, or its id; then follow
+-- marker this member has seen (empty: none yet), ARGV[3] the one to write where the key has no marker, or its id; then follow
 -- the numbers of limits, the windows of calendars, and the batches.
 --
 -- The answer is { status, now, marker, one string a batch }.
@@ -133,7 +133,7 @@ local function big()
   return b
 end
 
--- What each algorithm does, made when a call first needs it: there is no way to keep functions between calls, and making
+-- The functions of each algorithm, made when a call first needs them: there is no way to keep functions between calls, and making
 -- them all would cost more than most decisions. `numbers` of a limit are read once a call.
 --
 -- Algorithms whose state is at most three numbers have

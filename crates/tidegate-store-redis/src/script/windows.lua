@@ -1,6 +1,6 @@
 -- Windows: one count, or two, and the number of the window they were counted in. A window's number never decreases.
 
--- What all windows with one count have in common: `a` is the window, `b` the count, `c` what else is known of it.
+-- The common part of all windows with one count: `a` is the window, `b` the count, `c` the further state.
 -- `in_force(n, a, b, c)` gives the window that counts now.
 local function counted(in_force)
   local m = {}
@@ -124,7 +124,7 @@ algorithms[CALENDAR] = function()
   function m.carry(n, a, b, c, from)
     if n.unit ~= from.unit then return 0, 0, 0 end
     if n.civil == from.civil then return a, b, c end
-    -- What is used counts in the window that now lies in.
+    -- Used units count in the window that now lies in.
     if now >= c or b == 0 then return 0, 0, 0 end
     return n.number, b, n.ends
   end

@@ -198,7 +198,7 @@ pub fn a_refused_batch_leaves_every_ledger_as_it_was<H: ConformanceStore>(trial:
     Ok(())
 }
 
-/// Who holds what, and what was booked and given back.
+/// The holders with their leases, and the reported and refunded units.
 pub fn what_was_lent_survives_a_restart<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     let mut trial = Trial::new(trial.harness);
     for family in [buckets(), fixed(WindowStart::Epoch), fixed(WindowStart::FirstHit), calendars()] {
@@ -262,13 +262,13 @@ fn first(holder: HolderName, seq: u32) -> Ask {
     Ask { seq, ..Ask::first(holder, 0) }
 }
 
-/// What the pure code says.
+/// The expected answers of the pure code.
 struct Pure {
     epoch: Epoch,
     ledgers: BTreeMap<Key, Ledger>,
 }
 
-/// What it says of one operation.
+/// The expected answer to one operation.
 struct Said {
     units: u64,
     grant: Option<Grant>,
@@ -392,7 +392,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         Ok(expected)
     }
 
-    /// What is used.
+    /// The used units.
     fn look(&mut self, place: u64) -> Result<u64, Stopped> {
         self.run(vec![(place, OnLedger::Look)])?;
         let operation = self.operation(place, OnLedger::Look);
@@ -443,7 +443,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         self.trial.advance(Duration::from_nanos(self.random.below(most + 1) / step * step));
     }
 
-    /// What is done next with a key; who asked is added to `asked`.
+    /// Draws the next operation on a key; an ask is added to `asked`.
     fn choose(&mut self, place: u64, asked: &mut Vec<(u64, u64)>) -> OnLedger {
         let limit = self.operation(place, OnLedger::Look).algorithm.limit().max(1);
         let some = |random: &mut Random| {

@@ -1,4 +1,4 @@
-//! What a store should answer, found in the plainest way.
+//! The expected answers of a store, computed in the plainest way.
 //!
 //! Words are decided by [`Counter`]. A rolling limit keeps one instant for each unit in a list, a
 //! concurrency limit a list of permits; both answer by looking at every entry. A batch works on a
@@ -66,7 +66,7 @@ impl Model {
     /// How many batches can be undone; more than a list ever goes back.
     pub(super) const CHARGES_MAX: usize = 256;
 
-    /// What a batch under a new id should be answered.
+    /// The expected answer to a batch under a new id.
     pub(super) fn run(&mut self, batch: &Batch, now: Timestamp) -> Answer {
         let mut tried = self.clone();
         let mut outcomes: Vec<_> =
@@ -282,7 +282,7 @@ impl Modelled {
             Usage::Units(instants) => {
                 let Algorithm::Rolling(rolling) = self.algorithm else { return (0, None) };
                 let at = instants.last().map_or(now, |newest| now.max(*newest));
-                // What has left the window is forgotten by a charge.
+                // A charge forgets units that have left the window.
                 instants.retain(|instant| at.saturating_since(*instant) < rolling.window());
                 instants.extend((0..units).map(|_| at));
                 (units, Some(Charge::Units { at, units }))

@@ -1,6 +1,6 @@
 //! The counters of a store, within a number of bytes.
 //!
-//! Nothing is forgotten before room is needed. What goes then depends on whether the counters are
+//! Nothing is evicted before room is needed. The choice then depends on whether the counters are
 //! also written elsewhere: if not, drained ones, which are the same as none, found through a queue
 //! ordered by the instant at which each drains; if they are, those that are as they were written,
 //! the longest unused first.
@@ -36,7 +36,7 @@ struct Entry {
     due: Timestamp,
     /// Heap bytes of the record, as counted.
     heap: usize,
-    /// What is not written yet.
+    /// The changes that are not written yet.
     unsaved: Unsaved,
     /// Whether it stands among the [saved](Saving::saved).
     queued: bool,
@@ -77,7 +77,7 @@ struct Saving {
     saved: VecDeque<Arc<[u8]>>,
 }
 
-/// What one counter is to become where it is kept: a part of the bytes beside it, or nothing.
+/// The next stored form of one counter: a part of the bytes beside it, or nothing.
 pub(super) type Handed = (Arc<[u8]>, Option<Range<usize>>);
 
 impl Shelf {
@@ -113,7 +113,7 @@ impl Shelf {
         self.entries.get(key.as_bytes())?.record.as_ref()
     }
 
-    /// Whether it is known what the counter is, or that there is none.
+    /// Whether the counter is known, present or absent.
     pub(super) fn knows(&self, key: &Key) -> bool {
         self.entries.contains_key(key.as_bytes())
     }
@@ -158,7 +158,7 @@ impl Shelf {
         }
     }
 
-    /// Puts a counter under its key, which is to be kept as `name` where there is none yet.
+    /// Puts a counter under its key; a new key is kept as `name`.
     fn place(
         &mut self,
         key: &[u8],
@@ -344,8 +344,9 @@ impl Shelf {
         }
     }
 
-    /// Hands out all that has changed, to be written; what it is goes to the end of `bytes`. What
-    /// was handed out before must have been [written](Shelf::written) or [not](Shelf::not_written).
+    /// Hands out all changes to be written; their encoding goes to the end of `bytes`. Changes that
+    /// were handed out before must have been [written](Shelf::written) or
+    /// [not](Shelf::not_written).
     pub(super) fn hand_out(&mut self, bytes: &mut Vec<u8>) -> Vec<Handed> {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return Vec::new() };
         assert!(saving.handed.is_empty(), "what was handed out before is neither written nor taken back");
@@ -364,7 +365,7 @@ impl Shelf {
         handed
     }
 
-    /// What was handed out is written.
+    /// The changes that were handed out are written.
     pub(super) fn written(&mut self) {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return };
         for key in core::mem::take(&mut saving.handed) {
@@ -384,7 +385,7 @@ impl Shelf {
         }
     }
 
-    /// What was handed out could not be written, and is to be handed out again.
+    /// The changes that were handed out could not be written, and are to be handed out again.
     pub(super) fn not_written(&mut self) {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return };
         for key in core::mem::take(&mut saving.handed) {

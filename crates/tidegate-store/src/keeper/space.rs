@@ -19,7 +19,7 @@ pub struct SpaceConfig {
     pub bytes: u64,
     /// How many namespaces divide half of them; 0 counts as 1.
     pub namespaces: usize,
-    /// What becomes of a charge that would take more.
+    /// The treatment of a charge that would take more.
     pub when_full: WhenFull,
 }
 
@@ -35,7 +35,7 @@ impl SpaceConfig {
     }
 }
 
-/// What counters take where they are written, and what is on the way there.
+/// The bytes of counters where they are written, and the bytes on the way there.
 #[derive(Debug, Default)]
 pub struct Space {
     config: Option<SpaceConfig>,
@@ -87,8 +87,8 @@ impl Usage {
 }
 
 impl Space {
-    /// What a counter is counted as that takes so many bytes for its key and itself: twice as many,
-    /// and 32 for its place.
+    /// The counted bytes of a counter that takes so many bytes for its key and itself: twice as
+    /// many, and 32 for its place.
     pub fn bytes_of(key: usize, counter: usize) -> i64 {
         i64::try_from(2 * (key + counter) + 32).unwrap_or(i64::MAX)
     }
@@ -105,7 +105,7 @@ impl Space {
         self.config
     }
 
-    /// What is written, as it was counted: replaces what was known.
+    /// Replaces the known bytes by the written ones as they were counted.
     pub(super) fn measured(&mut self, written: Usage) {
         self.written = written;
     }
@@ -133,7 +133,7 @@ impl Space {
             // Its own, which nobody else could take, unless there were fewer namespaces before.
             return true;
         }
-        // What the others may still take of their shares stays free for them.
+        // The unused shares of the others stay free for them.
         let mut known = vec![namespace];
         let mut unused = 0;
         for usage in [&self.written, &self.taken, &self.handed] {
@@ -171,7 +171,7 @@ impl Space {
         self.handed.add_all(&taken);
     }
 
-    /// What was handed out is written, which has changed the bytes there by these.
+    /// The changes that were handed out are written, which has changed the bytes there by these.
     pub(super) fn written(&mut self, changes: &Usage) {
         self.handed = Usage::default();
         self.written.add_all(changes);

@@ -137,7 +137,7 @@ fn what_changes_while_it_is_written_is_written_again() {
     assert_eq!(first.len(), 2);
     world.run([check(1)]);
     world.keeper.written(&Usage::default());
-    // What was written of it is no longer it, so that it stays.
+    // The written version is out of date, so the counter stays.
     world.keeper.shelf.forget_all_saved();
     assert_eq!(world.run([peek(1)]).answer.outcomes[0].used, 3);
     assert_eq!((world.keeper.unsaved(), world.write()), (1, (1, 0)));

@@ -20,7 +20,7 @@ use tidegate::ring::RING_DEBT_LIMITS;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitLog {
     entries: VecDeque<Entry>,
-    /// What was counted before the first entry. Counts wrap; only their differences mean anything.
+    /// Units counted before the first entry. Counts wrap; only their differences mean anything.
     before: u64,
 }
 
@@ -185,8 +185,8 @@ impl UnitLog {
         self.entries.push_back(Entry { at: now, through });
     }
 
-    /// What was counted before the first entry, and the entries: when, and all units up to and with
-    /// them.
+    /// Units counted before the first entry, and the entries: an instant, and all units up to and
+    /// with it.
     pub(crate) fn parts(&self) -> (u64, impl ExactSizeIterator<Item = (Timestamp, u64)>) {
         (self.before, self.entries.iter().map(|entry| (entry.at, entry.through)))
     }
