@@ -1,8 +1,10 @@
--- Lending: a bucket's ledger, and a window's. Each is made when a call first needs it, with the parts that ledgers share.
--- Of all leases but that of the holder that asks only sums count, so each ask goes through them once.
+-- Lending: a bucket's ledger, and a window's. Each is made when a call first needs it, with the
+-- parts that ledgers share. Of all leases but that of the holder that asks only sums count, so each
+-- ask goes through them once.
 --
--- Whatever a function of the script takes from around it is looked up in every call, whether or not the function is called. So
--- these take nothing: what they need is a part of `m`, or of the language.
+-- Whatever a function of the script takes from around it is looked up in every call, whether or not
+-- the function is called. So these take nothing: what they need is a part of `m`, or of the
+-- language.
 
 local function bucket_ledger(m)
   local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
@@ -62,8 +64,8 @@ local function bucket_ledger(m)
     end
   end
 
-  -- Units in hand when a lease ended held `used` up until then, though no call looked. Where several have ended all of it
-  -- did until the last, which is never too little.
+  -- Units in hand when a lease ended held `used` up until then, though no call looked. Where
+  -- several have ended all of it did until the last, which is never too little.
   local function hold_up_ended(g, n)
     local last = false
     for _, lease in ipairs(g.leases) do
@@ -77,7 +79,8 @@ local function bucket_ledger(m)
     hold_up(g, ceil(parts / g.period_us) + held)
   end
 
-  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is `sums.own`.
+  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is
+  -- `sums.own`.
   local function drain(g, n, holder)
     hold_up_ended(g, n)
     drain_until(g, n, now)
@@ -114,13 +117,15 @@ local function bucket_ledger(m)
     return sums, paid
   end
 
-  -- Brings the record to now. Returns the units that holders may still spend, those yet to come, and the latter in parts.
+  -- Brings the record to now. Returns the units that holders may still spend, those yet to come,
+  -- and the latter in parts.
   function k.step(g, n)
     local sums = drain(g, n, false)
     return sums.least, sums.coming, sums.to_come
   end
 
-  -- Units used, of which so many parts are yet to come and do not count, and about when none will be.
+  -- Units used, of which so many parts are yet to come and do not count, and about when none will
+  -- be.
   function k.level(g, n, coming)
     local used = max(0, g.used - floor((coming + g.dust) / g.period_us))
     if used == 0 then return 0, now end
@@ -255,7 +260,8 @@ local function bucket_ledger(m)
     lump = min(lump, max(0, n.lent_max - left))
 
     if floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
-    -- Units for waiting requests are spent as soon as they are granted. Their holder is counted for a period all the same.
+    -- Units for waiting requests are spent as soon as they are granted. Their holder is counted for
+    -- a period all the same.
     local is_spot = is_cold and left == 0 and lump <= need
     local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and 2 or shorter))
     hold_up(g, ceil(sums.to_come / g.period_us) + sums.in_hand + left)
@@ -287,7 +293,8 @@ local function bucket_ledger(m)
     local fits = lump >= ask.need
     g.used = g.used + lump
     g.spent = (g.spent + lump) % T32
-    -- Each for another time: there are more of them than are let in, and they should not all come back at once.
+    -- Each for another time: there are more of them than are let in, and they should not all come
+    -- back at once.
     local turn = (ask.holder:byte(8) + ask.holder:byte(12)) % SPOT_TURNS
     local again = fits and 0 or floor(n.period_us * (SPOT_AGAIN + turn) / 32)
     return m.grant(g, ask, lump, 0, 0, n.period_us, 0, max(#g.leases, 1), true, again), lump, sums.to_come
@@ -323,8 +330,8 @@ local function window_ledger(m)
   local k, now, floor, max, min, T32 = {}, m.now, math.floor, math.max, math.min, 4294967296
   local SHORTER, PREFETCH, FREE_PART, RECHECK_QUOTA = 16, 8, 64, 30000000
 
-  -- Begins the window that lasts now, if the one that was counted has ended. Returns the units in hand, also of holders whose
-  -- lease has ended, as they may say that it was not spent.
+  -- Begins the window that lasts now, if the one that was counted has ended. Returns the units in
+  -- hand, also of holders whose lease has ended, as they may say that it was not spent.
   function k.step(g, n)
     if now >= g.ends then g.leases, g.used, g.ends = {}, 0, max(n.ends, now + 1) end
     local held = 0
@@ -356,7 +363,8 @@ local function window_ledger(m)
   local function settle(g, lease, ask)
     if ask.acked ~= lease.seq or ask.epoch ~= g.epoch then
       if lease.lump > lease.held then
-        -- A reset may have forgotten it, and then what was spent since is not given back in its place.
+        -- A reset may have forgotten it, and then what was spent since is not given back in its
+        -- place.
         local held, spent = 0, max(0, (g.spent - lease.spent) % T32 - lease.lump)
         for _, other in ipairs(g.leases) do held = held + other.held end
         m.credit_spent(g, lease.lump, held + spent)
