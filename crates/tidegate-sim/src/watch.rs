@@ -13,9 +13,9 @@ use serde::Serialize;
 use tidegate::Reason;
 use tidegate::lease::{Ask, Grant, Terms};
 
-use self::bound::{Bound, Fullest};
+use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};
-use self::lent::{Arrival, LentTokens, Origin, Spending, Wrong};
+use self::lent::{GrantArrival, LentTokens, Origin, Spending, Wrong};
 use self::liveness::{Attempt, Liveness, Refusing, Seen};
 use self::silence::Silences;
 use crate::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
@@ -175,7 +175,7 @@ impl Watch {
         }
     }
 
-    pub(crate) fn fullest(&self) -> Fullest {
+    pub(crate) fn fullest(&self) -> PeakLevel {
         self.leased.as_ref().map_or(self.bound.fullest, |leased| leased.epochs.fullest())
     }
 
@@ -358,11 +358,11 @@ impl Watch {
         let Some(grant) = grant else { return self.silences.unanswered(run, key, now) };
         // A grant that has ended when it arrives says nothing of holders either.
         match leased.lent.arrived(key, run, grant, now) {
-            Arrival::InTime => self.silences.answered(run, key, &[grant.members]),
-            Arrival::Doubtful => self.silences.answered_late(run, key, Some(grant.members), now),
-            Arrival::PerhapsUnheard => self.silences.answered_late(run, key, None, now),
-            Arrival::TooLate => self.silences.answered(run, key, &[]),
-            Arrival::Unheard => self.silences.unanswered(run, key, now),
+            GrantArrival::InTime => self.silences.answered(run, key, &[grant.members]),
+            GrantArrival::Doubtful => self.silences.answered_late(run, key, Some(grant.members), now),
+            GrantArrival::PerhapsUnheard => self.silences.answered_late(run, key, None, now),
+            GrantArrival::TooLate => self.silences.answered(run, key, &[]),
+            GrantArrival::Unheard => self.silences.unanswered(run, key, now),
         }
     }
 

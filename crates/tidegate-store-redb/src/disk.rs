@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable};
 use tidegate::Timestamp;
-use tidegate_store::keeper::{Changes, DrainCheck, Space, Usage};
+use tidegate_store::keeper::{Changes, DrainCheck, Space, SpaceUsage};
 use tidegate_store::{Key, Note};
 
 use crate::error::{Failure, OpenError};
@@ -42,7 +42,7 @@ pub(crate) struct Committed {
     /// How many drained counters it removed.
     pub(crate) swept: u64,
     /// How many bytes more or less counters take.
-    pub(crate) space: Usage,
+    pub(crate) space: SpaceUsage,
     /// The first instant at which a counter on disk drains, as far as is known.
     pub(crate) first_drain: Timestamp,
 }
@@ -138,11 +138,11 @@ impl Disk {
     }
 
     /// The bytes of all counters.
-    pub(crate) fn measure(&self) -> Result<Usage, Failure> {
+    pub(crate) fn measure(&self) -> Result<SpaceUsage, Failure> {
         self.with(|database| {
             let transaction = database.begin_read()?;
             let table = transaction.open_table(COUNTERS)?;
-            let mut usage = Usage::default();
+            let mut usage = SpaceUsage::default();
             for entry in table.iter()? {
                 let (key, bytes) = entry?;
                 usage.add(key.value(), Space::bytes_of(key.value().len(), bytes.value().len()));
@@ -162,7 +162,7 @@ impl Disk {
         self.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
-            let mut space = Usage::default();
+            let mut space = SpaceUsage::default();
             let swept = {
                 let mut counters = transaction.open_table(COUNTERS)?;
                 // Before the changes, which may bring one back that has drained.

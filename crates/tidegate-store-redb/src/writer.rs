@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_store::keeper::{DrainCheck, Usage};
+use tidegate_store::keeper::{DrainCheck, SpaceUsage};
 
 use crate::disk::{Committed, Sweep, SweepEffort};
 use crate::error::Failure;
@@ -114,7 +114,7 @@ fn commit(shared: &Shared, sweep: &mut Sweep) -> Result<bool, Failure> {
             return Err(failure);
         }
     };
-    let nothing = Usage::default();
+    let nothing = SpaceUsage::default();
     state.keeper.written(committed.as_ref().map_or(&nothing, |committed| &committed.space));
     state.failing = None;
     state.stats.bytes_on_disk = bytes_on_disk;

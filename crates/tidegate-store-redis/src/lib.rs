@@ -48,7 +48,6 @@ pub mod error;
 pub mod stats;
 pub mod store;
 
-mod across;
 mod answer;
 mod bounded_stream;
 mod bytes;
@@ -60,6 +59,7 @@ mod lanes;
 mod ledger;
 mod link;
 mod marker;
+mod multi_slot;
 mod names;
 mod numbers;
 mod probe;

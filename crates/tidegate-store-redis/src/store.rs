@@ -8,11 +8,11 @@ use redis::{Cmd, Value};
 use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Answer, Batch, Key, Note, NoteKind, RequestId, Store, StoreError};
 
-use crate::across;
 use crate::answer;
 use crate::call::Asked;
 use crate::config::RedisConfig;
 use crate::error::{CallError, Fault, OpenError};
+use crate::multi_slot;
 use crate::names::{Place, note_slot, slot};
 use crate::numbers::to_micros;
 use crate::shared::Shared;
@@ -97,7 +97,7 @@ impl RedisStore {
     /// [`Kind::Undo`]: tidegate_store::Kind::Undo
     pub async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
         batch.check()?;
-        let undone = across::undo(&self.shared, batch).await;
+        let undone = multi_slot::undo(&self.shared, batch).await;
         if undone.is_ok() {
             add(&self.shared.counts.undone, 1);
         }
@@ -188,7 +188,7 @@ fn scanned(reply: Value) -> Option<Scanned> {
 impl Store for RedisStore {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         batch.check()?;
-        across::run(&self.shared, batch).await
+        multi_slot::run(&self.shared, batch).await
     }
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {

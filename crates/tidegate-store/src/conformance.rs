@@ -31,8 +31,10 @@
 //! The suite starts threads and needs no particular executor; it waits by
 //! [`ConformanceStore::block_on`].
 
+mod concurrent_callers;
 mod contract;
-mod counting;
+mod counts;
+mod executor;
 mod keys;
 mod ledgers;
 mod lists;
@@ -42,9 +44,7 @@ mod operations;
 mod random;
 mod recovery;
 mod time;
-mod together;
 mod trial;
-mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -55,8 +55,9 @@ use core::time::Duration;
 
 use tidegate::Timestamp;
 
+pub use self::concurrent_callers::*;
 pub use self::contract::*;
-pub use self::counting::*;
+pub use self::counts::*;
 pub use self::keys::*;
 pub use self::ledgers::*;
 pub use self::lists::*;
@@ -64,7 +65,6 @@ pub use self::notes::*;
 pub use self::operations::*;
 pub use self::recovery::*;
 pub use self::time::*;
-pub use self::together::*;
 pub use self::trial::{Passed, Stopped, Trial};
 use crate::Store;
 
@@ -102,7 +102,7 @@ pub trait ConformanceStore: Sync {
     /// Waits for a future. Default: on the calling thread, for stores that need no runtime of their
     /// own.
     fn block_on<T>(&self, future: impl Future<Output = T> + Send) -> T {
-        waiting::block_on(future)
+        executor::block_on(future)
     }
 }
 
@@ -242,7 +242,7 @@ macro_rules! __conformance_cases {
             undoing_what_was_not_charged_gives_nothing_back
             nothing_is_given_back_for_charges_before_a_reset
             the_largest_cost_is_refused_for_good_and_breaks_nothing
-            // counting
+            // counts
             waiting_as_told_is_enough_and_no_less_is
             changed_numbers_keep_what_is_used
             permits_are_counted_by_holder
@@ -277,7 +277,7 @@ macro_rules! __conformance_cases {
             the_clock_of_the_answer_is_the_clock_of_the_store
             a_clock_that_steps_back_never_admits_more
             a_clock_that_jumps_ahead_ten_years_grants_one_burst
-            // together
+            // concurrent callers
             tasks_that_take_turns_admit_exactly_the_limit
             threads_admit_exactly_the_limit
             threads_that_share_some_keys_lose_no_charge

@@ -29,7 +29,7 @@ use tidegate::{Algorithm, Timestamp, WhenFull};
 use self::answers::{Answers, Remembered};
 use self::notes::{Notes, Room};
 use self::shelf::Shelf;
-pub use self::space::{Space, SpaceConfig, Usage};
+pub use self::space::{Space, SpaceConfig, SpaceUsage};
 pub use crate::record::Unreadable;
 use crate::record::{Made, Moment, Numbers, Record};
 use crate::step::{self, Done, Few, Keyed, Slot};
@@ -254,7 +254,7 @@ impl Keeper {
     }
 
     /// Sets the written bytes after a complete recount.
-    pub fn measured(&mut self, written: Usage) {
+    pub fn measured(&mut self, written: SpaceUsage) {
         self.space.measured(written);
     }
 
@@ -300,8 +300,8 @@ impl Keeper {
     }
 
     /// The changes that were handed out are written, and counters take so many bytes more or less
-    /// there; without a bound on [space](Keeper::bound_space) an empty [`Usage`] will do.
-    pub fn written(&mut self, changes: &Usage) {
+    /// there; without a bound on [space](Keeper::bound_space) an empty [`SpaceUsage`] will do.
+    pub fn written(&mut self, changes: &SpaceUsage) {
         self.shelf.written();
         self.notes.written();
         self.space.written(changes);

@@ -4,7 +4,7 @@
 //! failover adds what one record that begins full may grant, while leases of the epoch before run
 //! out beside it.
 
-use super::bound::{Bound, Fullest};
+use super::bound::{Bound, PeakLevel};
 use crate::clock::MS;
 use crate::scenario::Numbers;
 
@@ -91,7 +91,7 @@ impl Epochs {
         }
     }
 
-    pub(crate) fn fullest(&self) -> Fullest {
+    pub(crate) fn fullest(&self) -> PeakLevel {
         self.all
             .iter()
             .map(|epoch| epoch.spent.fullest)

@@ -75,7 +75,7 @@ pub(crate) enum Wrong {
 
 /// Whether a lease that arrives has ended by then, as far as the clocks tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub(crate) enum GrantArrival {
     /// It lasts.
     InTime,
     /// It has ended by some clocks and lasts by others.
@@ -180,36 +180,36 @@ impl LentTokens {
 
     /// A grant arrived; whether the run can use it. A lease that has ended by then leaves the one
     /// before as it was.
-    pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) -> Arrival {
+    pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) -> GrantArrival {
         let period = self.period;
         let lease = self.leases.entry((key, run)).or_default();
         if grant.epoch < lease.own_epoch.max(lease.spot_epoch) {
-            return Arrival::TooLate;
+            return GrantArrival::TooLate;
         }
         lease.trickle_in(now);
         let ttl = grant.ttl.as_nanos() as u64;
         let after = now.saturating_sub(lease.asked_at);
         let arrival = match now {
             // The holder's margin is a thirty-second, and its clock may run fast.
-            _ if now < lease.asked_at + ttl - ttl / 16 => Arrival::InTime,
-            _ if now < lease.asked_at + ttl => Arrival::Doubtful,
-            _ if ttl > 0 && after > SPOT_MAX + SPOT_MAX / 20 => Arrival::Unheard,
-            _ if ttl > 0 && after > SPOT_MAX - SPOT_MAX / 20 => Arrival::PerhapsUnheard,
-            _ => Arrival::TooLate,
+            _ if now < lease.asked_at + ttl - ttl / 16 => GrantArrival::InTime,
+            _ if now < lease.asked_at + ttl => GrantArrival::Doubtful,
+            _ if ttl > 0 && after > SPOT_MAX + SPOT_MAX / 20 => GrantArrival::Unheard,
+            _ if ttl > 0 && after > SPOT_MAX - SPOT_MAX / 20 => GrantArrival::PerhapsUnheard,
+            _ => GrantArrival::TooLate,
         };
         if grant.epoch > lease.own_epoch {
             // The units in hand are of an epoch that has passed.
             lease.sure = 0;
         }
-        if matches!(arrival, Arrival::TooLate | Arrival::Unheard | Arrival::PerhapsUnheard) {
+        if matches!(arrival, GrantArrival::TooLate | GrantArrival::Unheard | GrantArrival::PerhapsUnheard) {
             return arrival;
         }
         if is_spot(grant) {
             // Units that the store counts as spent at once are not good for longer than a tenth of
             // a second.
             let arrival = match arrival {
-                _ if after > SPOT_MAX + SPOT_MAX / 20 => return Arrival::Unheard,
-                _ if after > SPOT_MAX - SPOT_MAX / 20 => Arrival::Doubtful,
+                _ if after > SPOT_MAX + SPOT_MAX / 20 => return GrantArrival::Unheard,
+                _ if after > SPOT_MAX - SPOT_MAX / 20 => GrantArrival::Doubtful,
                 arrival => arrival,
             };
             // A lease that the run has beside it is as it was.
@@ -222,7 +222,7 @@ impl LentTokens {
         let upper_max = i128::from(grant.held) * unit + depth;
         let (upper, ends_by) = (lease.upper + i128::from(grant.lump) * unit, lease.asked_at + ttl + ttl / 50);
         lease.own_epoch = grant.epoch;
-        if arrival == Arrival::Doubtful {
+        if arrival == GrantArrival::Doubtful {
             lease.upper_max = lease.upper_max.max(upper_max);
             lease.trickle = lease.trickle.max(grant.rate.into());
             lease.ends_by = lease.ends_by.max(ends_by);

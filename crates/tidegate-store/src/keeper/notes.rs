@@ -23,12 +23,12 @@ pub(super) struct Notes {
     /// Every note, the one that expires first at the front.
     expiries: BTreeSet<(Timestamp, Name)>,
     /// Where notes are written elsewhere.
-    saving: Option<Saving>,
+    saving: Option<UnsavedNotes>,
 }
 
 /// Names of what is not written yet.
 #[derive(Debug, Default)]
-struct Saving {
+struct UnsavedNotes {
     /// Changes that were not handed out yet.
     changed: BTreeSet<Name>,
     /// Changes that were handed out to be written.
@@ -46,7 +46,7 @@ impl Notes {
     /// No notes yet. `written` says whether changes are to be known, for a store that writes them
     /// down.
     pub(super) fn new(bounds: Room, written: bool) -> Self {
-        let saving = written.then(Saving::default);
+        let saving = written.then(UnsavedNotes::default);
         Self { bounds, used: Room::default(), kept: BTreeMap::new(), expiries: BTreeSet::new(), saving }
     }
 

@@ -22,12 +22,12 @@ const RECLAIM_STEPS_MAX: usize = 1024;
 pub(super) struct Shelf {
     bytes: usize,
     bytes_used: usize,
-    entries: HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
+    entries: HashMap<Arc<[u8]>, ShelfEntry, ahash::RandomState>,
     reclaim: Reclaim,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ShelfEntry {
     /// Taken out while a batch works on it; also `None` where nothing is left and that is not
     /// written yet.
     record: Option<Record>,
@@ -38,7 +38,7 @@ struct Entry {
     heap: usize,
     /// The changes that are not written yet.
     unsaved: Unsaved,
-    /// Whether it stands among the [saved](Saving::saved).
+    /// Whether it stands among the [saved](SavedCounters::saved).
     queued: bool,
     /// Whether it was used since it was last looked at for eviction.
     used: bool,
@@ -62,12 +62,12 @@ enum Reclaim {
     /// Drained ones: every entry with its `due`, the earliest first.
     Drained(BTreeSet<(Timestamp, Arc<[u8]>)>),
     /// Saved ones.
-    Saved(Saving),
+    Saved(SavedCounters),
 }
 
 /// Where counters stand on their way to where they are kept.
 #[derive(Debug, Default)]
-struct Saving {
+struct SavedCounters {
     /// Those that have changed and were not handed out since.
     changed: Vec<Arc<[u8]>>,
     /// Those that were handed out.
@@ -85,7 +85,7 @@ impl Shelf {
     pub(super) fn new(bytes: usize, seed: [u64; 4], saved: bool) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed[0], seed[1], seed[2], seed[3]);
         let reclaim =
-            if saved { Reclaim::Saved(Saving::default()) } else { Reclaim::Drained(BTreeSet::new()) };
+            if saved { Reclaim::Saved(SavedCounters::default()) } else { Reclaim::Drained(BTreeSet::new()) };
         Self { bytes, bytes_used: 0, entries: HashMap::with_hasher(hasher), reclaim }
     }
 
@@ -96,7 +96,8 @@ impl Shelf {
     }
 
     fn bytes_of(key: &[u8]) -> usize {
-        const TABLES: usize = 2 * (size_of::<(Arc<[u8]>, Entry)>() + size_of::<(Timestamp, Arc<[u8]>)>() + 8);
+        const TABLES: usize =
+            2 * (size_of::<(Arc<[u8]>, ShelfEntry)>() + size_of::<(Timestamp, Arc<[u8]>)>() + 8);
         const NUMBERS: usize = size_of::<Algorithm>() + 2 * size_of::<usize>();
         TABLES + NUMBERS + 2 * size_of::<usize>() + key.len().next_multiple_of(16)
     }
@@ -191,7 +192,7 @@ impl Shelf {
             queue.insert((due, Arc::clone(&key)));
         }
         let unsaved = Unsaved::Nothing;
-        self.entries.insert(key, Entry { record, due, heap, unsaved, queued: false, used: true });
+        self.entries.insert(key, ShelfEntry { record, due, heap, unsaved, queued: false, used: true });
     }
 
     fn requeue(&mut self, key: &[u8], due: Timestamp) {
@@ -430,7 +431,7 @@ impl Shelf {
     }
 }
 
-impl Entry {
+impl ShelfEntry {
     fn is_saved(&self) -> bool {
         self.unsaved == Unsaved::Nothing
     }
@@ -439,9 +440,9 @@ impl Entry {
 /// The entry whose place among the saved this is; `None` if it has gone, though another may have
 /// come under its key.
 fn queued_entry<'a>(
-    entries: &'a mut HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
+    entries: &'a mut HashMap<Arc<[u8]>, ShelfEntry, ahash::RandomState>,
     key: &Arc<[u8]>,
-) -> Option<&'a mut Entry> {
+) -> Option<&'a mut ShelfEntry> {
     let (name, entry) = entries.get_key_value(key)?;
     if !Arc::ptr_eq(name, key) || !entry.queued {
         return None;

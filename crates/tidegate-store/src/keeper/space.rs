@@ -40,23 +40,23 @@ impl SpaceConfig {
 pub struct Space {
     config: Option<SpaceConfig>,
     /// By namespace, as it was last written.
-    written: Usage,
+    written: SpaceUsage,
     /// Taken since the last hand-out.
-    taken: Usage,
+    taken: SpaceUsage,
     /// Handed out and not yet said to be written.
-    handed: Usage,
+    handed: SpaceUsage,
     /// The first instant at which a counter that is written drains, as far as is known.
     first_drain: Timestamp,
 }
 
 /// Bytes by namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Usage {
+pub struct SpaceUsage {
     by_namespace: HashMap<Box<[u8]>, i64>,
     total: i64,
 }
 
-impl Usage {
+impl SpaceUsage {
     /// Adds what a counter takes, or a negative number of bytes that it gives back.
     pub fn add(&mut self, key: &[u8], bytes: i64) {
         self.add_to(Key::first_part_of(key), bytes);
@@ -106,7 +106,7 @@ impl Space {
     }
 
     /// Replaces the known bytes by the written ones as they were counted.
-    pub(super) fn measured(&mut self, written: Usage) {
+    pub(super) fn measured(&mut self, written: SpaceUsage) {
         self.written = written;
     }
 
@@ -172,8 +172,8 @@ impl Space {
     }
 
     /// The changes that were handed out are written, which has changed the bytes there by these.
-    pub(super) fn written(&mut self, changes: &Usage) {
-        self.handed = Usage::default();
+    pub(super) fn written(&mut self, changes: &SpaceUsage) {
+        self.handed = SpaceUsage::default();
         self.written.add_all(changes);
     }
 
