@@ -108,14 +108,6 @@ impl LeaseBatch {
         has_room
     }
 
-    /// Starts loading what its answer changes, so that taking that in later waits less; of several
-    /// batches the loads overlap. Changes nothing.
-    pub fn touch(&self) {
-        let touch = |due: &Due| due.about.number ^ u64::from(due.flight.has_failed());
-        // The loads must not be optimised away: they are the point.
-        black_box(self.dues.iter().fold(0, |near, due| near ^ touch(due)));
-    }
-
     /// How many keys it asks about.
     pub fn asks(&self) -> usize {
         self.dues.len()

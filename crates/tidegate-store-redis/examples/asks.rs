@@ -1,4 +1,4 @@
-//! What an ask of a ledger costs the server, by how many holders the key has and how many ask at
+//! The server's cost of an ask of a ledger, by how many holders the key has and how many ask at
 //! once.
 //!
 //! ```sh

@@ -1,4 +1,4 @@
-//! What a decision costs the server: this store beside a script as it is often written, one call a
+//! The server's cost of a decision: this store beside a script as it is often written, one call a
 //! decision.
 //!
 //! ```sh

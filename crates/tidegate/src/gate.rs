@@ -89,13 +89,6 @@ impl Gate {
         self.owner
     }
 
-    /// Starts loading what a decision looks at before it knows which counters it falls on, so that
-    /// one that follows waits less; of several gates the loads overlap. The number means nothing.
-    pub fn touch_limits(&self) -> u64 {
-        let namespace = self.namespace.as_bytes().first().map_or(0, |byte| u64::from(*byte));
-        namespace ^ self.names.touch() ^ self.limits.first().map_or(0, build::Compiled::touch)
-    }
-
     /// The limits, in the order they were given.
     pub fn limits(&self) -> impl ExactSizeIterator<Item = &Limit> {
         self.limits.iter().map(|compiled| &compiled.limit)

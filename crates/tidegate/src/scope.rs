@@ -37,11 +37,6 @@ impl Names {
         &self.0[usize::from(index)]
     }
 
-    /// Starts loading the first of them.
-    pub(crate) fn touch(&self) -> u64 {
-        self.0.first().and_then(|name| name.as_bytes().first()).map_or(0, |byte| u64::from(*byte))
-    }
-
     /// Picks the values of these names out of a request.
     #[inline]
     pub(crate) fn read<'a>(&self, attributes: crate::Attributes<'a>, values: &mut Values<'a>) {
@@ -122,11 +117,6 @@ impl Scope {
         let mut start = table.hasher();
         start.write_u64(identity);
         Self { parts, missing, start }
-    }
-
-    /// Starts loading where the hash begins.
-    pub(crate) fn touch(&self) -> u64 {
-        self.start.finish()
     }
 
     /// The key of a request with these values.

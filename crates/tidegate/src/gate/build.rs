@@ -1,7 +1,7 @@
 //! From limits as they are written to limits as they are checked on every request.
 
 use core::hash::Hasher;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::AtomicBool;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -363,18 +363,6 @@ impl Compiled {
             has_blocks,
             is_elsewhere,
         })
-    }
-
-    /// Starts loading what a decision looks at.
-    pub(super) fn touch(&self) -> u64 {
-        let part = self.scope.parts.first().map_or(0, |part| part.attribute);
-        let identity = self.ledger_identity.first().map_or(0, |byte| u64::from(*byte));
-        // Relaxed: the value is thrown away.
-        let blocks = self.has_blocks.load(Ordering::Relaxed);
-        let flags = [self.is_elsewhere, blocks, self.overrides.is_some(), self.limit.key.is_empty()];
-        let near = flags.iter().fold(u64::from(part), |near, flag| near ^ u64::from(*flag));
-        let limit = self.limit.algorithm.limit() ^ self.limit.name.len() as u64 ^ self.limit.mode as u64;
-        near ^ identity ^ limit ^ u64::from(self.spec.get()) ^ self.algorithm.limit() ^ self.scope.touch()
     }
 
     /// Whether the request with these values is one this limit speaks of.

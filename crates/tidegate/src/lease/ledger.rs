@@ -231,12 +231,6 @@ impl Ledger {
         self.renumber(terms);
     }
 
-    /// Starts loading it, so that a step that follows waits less; of several ledgers the loads
-    /// overlap. The number means nothing.
-    pub fn touch(&self) -> u64 {
-        self.used ^ self.crowded_us ^ self.leases.touch()
-    }
-
     /// The epoch it was begun in.
     pub fn epoch(&self) -> u32 {
         self.epoch

@@ -39,13 +39,6 @@ pub(super) struct Known {
 }
 
 impl Leases {
-    /// Starts loading the first of them, those in the middle, and what is known.
-    pub(super) fn touch(&self) -> u64 {
-        let middle = self.all.get(self.all.len() / 2).map_or(0, |lease| lease.until_us);
-        let known = self.known.as_ref().map_or(0, |known| known.steady_us);
-        self.all.first().map_or(0, |lease| lease.until_us) ^ middle ^ known
-    }
-
     /// What all add up to at `now_us`, releases counted from `from_us` on.
     pub(super) fn sums(&self, now_us: u64, from_us: u64) -> Sums {
         match &self.known {

@@ -2,10 +2,10 @@
 //!
 //! Slots are charged in order, each in one step. Where one refuses, those before it are given back
 //! by undoing, which is exact for what nobody charged on top; a neighbour may for a moment be
-//! refused for a charge that is then given back, never the reverse. What cannot be undone (refunds,
-//! resets, blocks, releases, what ledgers do) is only done after all slots have been asked whether
-//! they would refuse. A failure in between leaves a charge: its outcome is unknown, as the error
-//! says, and the count `undo_failed` grows.
+//! refused for a charge that is then given back, never the reverse. Operations that cannot be
+//! undone (refunds, resets, blocks, releases, ledgers) are only done after all slots have been
+//! asked whether they would refuse. A failure in between leaves a charge: its outcome is unknown,
+//! as the error says, and the count `undo_failed` grows.
 //!
 //! Everything a batch asks has an id that follows from its own, so that a batch sent again meets
 //! the answers it met.
@@ -31,7 +31,7 @@ use crate::names::{Place, note_slot, slot};
 use crate::shared::Shared;
 use crate::stats::add;
 
-/// What the ids of a batch's own questions are derived for.
+/// The purpose that the ids of a batch's own questions are derived for.
 const TRIED_BEFORE: u128 = 1;
 const TRIED_AFTER: u128 = 2;
 const NOTES_BACK: u128 = 3;
@@ -160,7 +160,7 @@ impl Across<'_> {
         Ok(answer)
     }
 
-    /// What would happen, in every slot, with nothing done.
+    /// Peeks in every slot and changes nothing.
     async fn try_all(&self, purpose: u128) -> Result<Answer, StoreError> {
         let mut answers = Vec::new();
         for part in &self.parts {

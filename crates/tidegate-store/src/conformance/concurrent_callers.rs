@@ -7,8 +7,8 @@ use std::thread;
 use tidegate::algorithm::Verdict;
 
 use super::ConformanceStore;
+use super::executor::take_turns;
 use super::trial::{Passed, Stopped, Trial, ensure, every_algorithm, key};
-use super::waiting::take_turns;
 use crate::{Answer, Batch, HolderId, Operation, RequestId, Store, StoreError};
 
 /// How many are admitted in all.

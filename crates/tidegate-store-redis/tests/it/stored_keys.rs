@@ -1,4 +1,4 @@
-//! What is kept in the engine: for how long, in which layout, and that its loss is noticed.
+//! The keys kept in the engine: their lifetimes, their layout, and the report of their loss.
 
 use std::time::Duration;
 

@@ -43,12 +43,12 @@ fn while_the_disk_is_full_nothing_is_charged_in_vain_and_afterwards_all_is_well(
     disk.fill(true);
     let unknown = run(&store, 2, b"ada", CHECK);
     assert!(is_unknown(&unknown), "{unknown:?}");
-    // Whoever comes now is told at once, and nothing is charged for it.
+    // New callers fail at once, and nothing is charged for them.
     for id in 3..10 {
         let refused = run(&store, id, b"ada", CHECK);
         assert!(is_certain(&refused), "{refused:?}");
     }
-    // What changes nothing is still answered, and what is unknown counts as charged.
+    // A batch that changes nothing is still answered, and an unknown outcome counts as charged.
     assert_eq!(run(&store, 10, b"ada", PEEK).unwrap().used, 2);
     assert!(wait(store.flush()).is_err());
     let stats = store.stats();
