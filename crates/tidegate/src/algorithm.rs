@@ -10,7 +10,7 @@ mod bucket;
 mod calendar;
 mod fixed;
 mod ratio;
-mod rolling;
+mod rolling_window;
 mod sliding_counter;
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ pub use bucket::Bucket;
 pub(crate) use bucket::Clock as BucketClock;
 pub use calendar::{Calendar, CivilUnit, Weekday};
 pub use fixed::{Fixed, WindowStart};
-pub use rolling::{Concurrency, Rolling};
+pub use rolling_window::{Concurrency, Rolling};
 pub use sliding_counter::SlidingCounter;
 
 use crate::cost::Cost;

@@ -50,7 +50,7 @@ mod tests;
 use core::num::NonZeroU64;
 
 use self::entries::{Entries, Seen};
-use self::header::{Record, Span, Window, Writer};
+use self::header::{Record, RingWindow, Span, Writer};
 use self::segments::Handle;
 use self::space::Space;
 use self::ticks::{SPAN_TICKS_MAX, Ticks};
@@ -528,7 +528,7 @@ impl Rings {
     }
 
     /// Stores the instants in the ticks of `window`, leaving out those that have left it.
-    fn store_anew(&self, writer: &mut Writer<'_>, old: Record, window: Window) -> Record {
+    fn store_anew(&self, writer: &mut Writer<'_>, old: Record, window: RingWindow) -> Record {
         let ticks = window.ticks();
         let entries = self.entries(old);
         let seen = entries.through(window);
@@ -587,9 +587,9 @@ fn judge(
 
 /// The window of `rolling`; at most [`crate::algorithm::WINDOW_MAX`], so its nanoseconds fit.
 #[inline]
-fn window(rolling: &Rolling) -> Window {
+fn window(rolling: &Rolling) -> RingWindow {
     let window = rolling.window();
-    Window { ns: window.as_secs() * 1_000_000_000 + u64::from(window.subsec_nanos()) }
+    RingWindow { ns: window.as_secs() * 1_000_000_000 + u64::from(window.subsec_nanos()) }
 }
 
 /// The capacity that a limit and a cost need in the long run: instants that count, and room for the

@@ -56,7 +56,7 @@ pub struct Fixed {
 
 /// A window and what was counted in it.
 #[derive(Clone, Copy)]
-struct Counted {
+struct FixedCount {
     window: u64,
     count: u64,
 }
@@ -105,13 +105,13 @@ impl Fixed {
     }
 
     #[inline]
-    fn read(&self, state: State) -> Counted {
+    fn read(&self, state: State) -> FixedCount {
         let bits = state.to_bits();
-        Counted { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
+        FixedCount { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
     }
 
     #[inline]
-    fn write(&self, counted: Counted) -> State {
+    fn write(&self, counted: FixedCount) -> State {
         State::from_bits(counted.window << self.count_bits | counted.count)
     }
 
@@ -145,7 +145,7 @@ impl Fixed {
 
     /// What counts at `now`: the window of `state` until its end, afterwards a new one.
     #[inline]
-    fn in_force(&self, state: State, now: Timestamp) -> Counted {
+    fn in_force(&self, state: State, now: Timestamp) -> FixedCount {
         let counted = self.read(state);
         let holds = match self.start {
             WindowStart::Epoch => self.windows.of(now.as_nanos()) <= counted.window,
@@ -154,7 +154,7 @@ impl Fixed {
                 counted.count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window)
             }
         };
-        if holds { counted } else { Counted { window: self.window_at(now), count: 0 } }
+        if holds { counted } else { FixedCount { window: self.window_at(now), count: 0 } }
     }
 }
 
@@ -164,7 +164,7 @@ impl Counter for Fixed {
         let counted = self.in_force(state, now);
         let count = counted.count.saturating_add(cost.units());
         if count <= self.limit {
-            (Verdict::Admit, self.write(Counted { count, ..counted }))
+            (Verdict::Admit, self.write(FixedCount { count, ..counted }))
         } else if cost.units() > self.limit {
             (Verdict::Never { largest: self.limit }, state)
         } else {
@@ -175,7 +175,7 @@ impl Counter for Fixed {
     fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {
         let counted = self.in_force(state, now);
         let count = counted.count.saturating_add(cost.units()).min(self.count_max).max(counted.count);
-        self.write(Counted { count, ..counted })
+        self.write(FixedCount { count, ..counted })
     }
 
     fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State {
@@ -183,7 +183,7 @@ impl Counter for Fixed {
         if self.in_force(state, now).window != counted.window {
             return state;
         }
-        self.write(Counted { count: counted.count.saturating_sub(cost.units()), ..counted })
+        self.write(FixedCount { count: counted.count.saturating_sub(cost.units()), ..counted })
     }
 
     fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State {
@@ -208,9 +208,9 @@ impl Counter for Fixed {
             WindowStart::FirstHit
                 if opened && count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window) =>
             {
-                self.write(Counted { window: self.window_at(now).max(counted.window), count })
+                self.write(FixedCount { window: self.window_at(now).max(counted.window), count })
             }
-            _ => self.write(Counted { count, ..counted }),
+            _ => self.write(FixedCount { count, ..counted }),
         }
     }
 

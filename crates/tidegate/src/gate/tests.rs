@@ -1,7 +1,7 @@
 mod atomicity;
 mod carried;
 mod changes;
-mod explaining;
+mod explanations;
 mod operations;
 mod reclamation;
 mod scopes;

@@ -1,6 +1,6 @@
 //! The instants of one ring, read: what is used, and when there is room.
 
-use super::header::{Record, Span, Window};
+use super::header::{Record, RingWindow, Span};
 use super::ticks::{NS_MAX, Ticks};
 use crate::algorithm::Verdict;
 use crate::sync::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ pub(super) struct Entries<'a> {
     last: u64,
     latest_tick: u64,
     /// The window of the last charge; the instants are stored in its ticks.
-    window: Window,
+    window: RingWindow,
 }
 
 impl<'a> Entries<'a> {
@@ -88,7 +88,7 @@ impl<'a> Entries<'a> {
 
     /// The window of the last charge.
     #[inline]
-    pub(super) fn window(&self) -> Window {
+    pub(super) fn window(&self) -> RingWindow {
         self.window
     }
 
@@ -100,7 +100,7 @@ impl<'a> Entries<'a> {
 
     /// The same instants seen through `window`.
     #[inline]
-    pub(super) fn through(self, window: Window) -> Seen<'a> {
+    pub(super) fn through(self, window: RingWindow) -> Seen<'a> {
         Seen { entries: self, window }
     }
 
@@ -129,7 +129,7 @@ impl<'a> Entries<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     entries: Entries<'a>,
-    window: Window,
+    window: RingWindow,
 }
 
 impl Seen<'_> {

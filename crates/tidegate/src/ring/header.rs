@@ -64,16 +64,16 @@ pub(super) struct Record {
     /// The latest instant charged at, in nanoseconds: time does not go back behind it.
     pub(super) last: u64,
     /// The window of the last charge; none at first.
-    pub(super) window: Window,
+    pub(super) window: RingWindow,
 }
 
 /// A length of time to look back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct RingWindow {
     pub(super) ns: u64,
 }
 
-impl Window {
+impl RingWindow {
     /// The ticks that instants of this window are stored in.
     #[inline]
     pub(super) fn ticks(self) -> Ticks {
@@ -110,7 +110,7 @@ impl Record {
     /// A ring that was never charged.
     pub(super) fn empty(generation: u32) -> Self {
         let range = Range { start: 0, len: 0 };
-        let window = Window::default();
+        let window = RingWindow::default();
         Self { generation, ticks: window.ticks(), range, span: Span::default(), last: 0, window }
     }
 
@@ -227,7 +227,7 @@ impl Header {
             range: Range { start, len: capacity },
             span: Span { head, len },
             last: self.last.load(Ordering::Relaxed),
-            window: Window { ns: self.window.load(Ordering::Relaxed) },
+            window: RingWindow { ns: self.window.load(Ordering::Relaxed) },
         }
     }
 }
@@ -277,7 +277,7 @@ impl Writer<'_> {
         self.header.last.store(last, Ordering::Relaxed);
     }
 
-    pub(super) fn set_window(&mut self, window: Window) {
+    pub(super) fn set_window(&mut self, window: RingWindow) {
         self.header.window.store(window.ns, Ordering::Relaxed);
     }
 
