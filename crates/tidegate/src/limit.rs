@@ -4,10 +4,7 @@
 use core::time::Duration;
 
 use crate::algorithm::Algorithm;
-use crate::gate::GateError;
-use crate::lease::Terms;
 use crate::matcher::Matcher;
-use crate::time::Timestamp;
 
 /// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
 ///
@@ -145,37 +142,6 @@ impl Limit {
     pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
         self.on_store_failure = on_store_failure;
         self
-    }
-
-    /// Whether `algorithm` can be leased, with its numbers.
-    pub(crate) fn check_leasable(&self, algorithm: &Algorithm) -> Result<(), GateError> {
-        let not_leasable = |why| GateError::NotLeasable { limit: self.name.clone(), why };
-        Terms::of(algorithm, Timestamp::MIN).map(drop).map_err(not_leasable)
-    }
-
-    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
-    /// the limit's algorithm with whatever numbers.
-    pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
-        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&self.algorithm) {
-            return Err(GateError::OverrideAlgorithm {
-                limit: self.name.clone(),
-                expected: self.algorithm.name(),
-                given: one.algorithm.name(),
-            });
-        }
-        if self.consistency == Consistency::Leased {
-            self.check_leasable(&one.algorithm)?;
-        }
-        let attribute = |attribute: &str| GateError::OverrideAttribute {
-            limit: self.name.clone(),
-            attribute: attribute.to_owned(),
-        };
-        let foreign = one.when.iter().find(|(name, _)| !self.key.iter().any(|part| part.attribute == *name));
-        match (foreign, one.when.is_empty()) {
-            (Some((name, _)), _) => Err(attribute(name)),
-            (None, true) => Err(attribute("")),
-            (None, false) => Ok(()),
-        }
     }
 }
 
