@@ -56,7 +56,7 @@ pub use balance::{Balance, LedgerLevel};
 #[cfg(feature = "planted-faults")]
 pub use fault::Fault;
 pub use holder::{Holder, Share, Stamp, Take};
-pub use ledger::{Answer, HolderView, Ledger, Movement, Unreadable};
+pub use ledger::{AskOutcome, HolderView, Ledger, Movement, Unreadable};
 pub use message::{Ask, Epoch, Grant, HolderName};
 pub use terms::{Terms, TermsError};
 

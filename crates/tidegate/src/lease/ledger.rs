@@ -15,10 +15,11 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use self::allocation::Sums;
+use self::lease::Lease;
 use self::leases::Leases;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
-use super::terms::{Kind, Refill, Terms, Window, micros};
+use super::terms::{Kind, LeaseWindow, Refill, Terms, micros};
 use super::{HOLDERS_MAX, LENT_MAX, NUMBER_MAX, RECHECK, SPACING};
 use crate::algorithm::REPORT_DEBT_LIMITS;
 use crate::cost::Cost;
@@ -26,6 +27,7 @@ use crate::time::Timestamp;
 
 mod allocation;
 mod bucket;
+mod lease;
 mod leases;
 mod stored;
 mod window;
@@ -59,34 +61,9 @@ pub struct Ledger {
     leases: Leases,
 }
 
-/// What one holder has, as far as the ledger knows: never less than what it really has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Lease {
-    holder: HolderName,
-    /// The ask answered last.
-    seq: u32,
-    demand: u32,
-    /// Tokens in hand at most, `lump` included.
-    held: u32,
-    /// What the last grant added to them.
-    lump: u32,
-    /// What the last grant lets trickle in, each period, until when.
-    rate: u32,
-    until_us: u64,
-    /// The grant before, which the holder spends by if the last one has not arrived.
-    prior_rate: u32,
-    prior_until_us: u64,
-    /// When it asked last.
-    since_us: u64,
-    /// Its totals at that time, and [`Ledger::spent`].
-    returned: u32,
-    unused: u32,
-    spent: u32,
-}
-
 /// What an ask led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Answer {
+pub struct AskOutcome {
     /// What to tell the holder; `None` for an ask that a later one has overtaken, which nobody
     /// waits for any more.
     pub grant: Option<Grant>,
@@ -158,21 +135,21 @@ impl Ledger {
     /// changes nothing; one that a later ask has overtaken gets no answer. `now` may step back:
     /// nothing drains then, and no window that has ended comes back. Of a quota nothing is granted
     /// while it matters that its usage was lost.
-    pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> Answer {
+    pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
         self.enter(terms, epoch);
         let now_us = micros(now);
         let is_lost = epoch.is_after_loss && now_us < terms.lost_until_us(micros(epoch.began));
         if is_lost && !ask.is_leaving {
             let again = RECHECK.max(SPACING);
             let nothing = Grant { seq: ask.seq, epoch: epoch.number, is_lost, again, ..Grant::NOTHING };
-            return Answer { grant: Some(nothing), movement: Movement::default() };
+            return AskOutcome { grant: Some(nothing), movement: Movement::default() };
         }
         let mut step = Step { ledger: self, terms, now_us, movement: Movement::default() };
         let grant = match &terms.kind {
             Kind::Bucket(refill) => step.ask_bucket(refill, ask),
             Kind::Window(window) => step.ask_window(window, ask),
         };
-        Answer { grant, movement: step.movement }
+        AskOutcome { grant, movement: step.movement }
     }
 
     /// Charges `cost` at `now` whether or not there is room, as for work already done, and says how
@@ -510,63 +487,6 @@ impl Step<'_> {
             again: Duration::from_micros(again_us).max(SPACING),
             ..Grant::NOTHING
         }
-    }
-}
-
-impl Lease {
-    /// A lease of nothing that takes the holder's totals as they are.
-    fn begin(ask: &Ask, spent: u32, since_us: u64) -> Self {
-        Self {
-            holder: ask.holder,
-            seq: 0,
-            demand: 0,
-            held: 0,
-            lump: 0,
-            rate: 0,
-            until_us: 0,
-            prior_rate: 0,
-            prior_until_us: 0,
-            since_us,
-            returned: ask.returned,
-            unused: ask.unused,
-            spent,
-        }
-    }
-
-    /// When the first and when the second of the last two grants ends.
-    fn ends_us(&self) -> (u64, u64) {
-        (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us))
-    }
-
-    /// Whether the last grant was only for the requests that waited: it is not among the tokens in
-    /// hand.
-    const fn was_spot(&self) -> bool {
-        self.lump > self.held
-    }
-
-    /// Whether it still lets its holder spend.
-    fn is_alive(&self, now_us: u64) -> bool {
-        self.ends_us().1 > now_us
-    }
-
-    /// The fastest that its holder may spend from now on, in tokens each period.
-    fn fastest(&self, now_us: u64) -> u64 {
-        let last = if self.until_us > now_us { self.rate } else { 0 };
-        let prior = if self.prior_until_us > now_us { self.prior_rate } else { 0 };
-        last.max(prior).into()
-    }
-
-    /// What is yet to trickle in after `from_us`, at most, in parts of a token by the period.
-    ///
-    /// The holder spends by the last grant or by the one before, not by both: by the faster of the
-    /// two at each instant, as long as either lasts.
-    fn to_come(self, from_us: u64) -> u64 {
-        let (first_us, last_us) = self.ends_us();
-        let alone = if self.until_us >= self.prior_until_us { self.rate } else { self.prior_rate };
-        // Only a clock that has stepped back by hours makes more of it than can be counted.
-        let both = u64::from(self.rate.max(self.prior_rate)).saturating_mul(first_us.saturating_sub(from_us));
-        let then = u64::from(alone).saturating_mul(last_us.saturating_sub(from_us.max(first_us)));
-        both.saturating_add(then)
     }
 }
 

@@ -30,7 +30,7 @@ const UNLEASED_PART: u64 = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Bucket(Refill),
-    Window(Window),
+    Window(LeaseWindow),
 }
 
 /// A bucket that refills by `units` each `per_us` microseconds, in lowest terms.
@@ -47,7 +47,7 @@ pub(super) struct Refill {
 
 /// A window that may take `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Window {
+pub(super) struct LeaseWindow {
     pub(super) limit: u64,
     /// The earliest instant at which a window that lasts at `now` may have begun.
     pub(super) start_us: u64,
@@ -125,11 +125,11 @@ impl Terms {
                     }
                     WindowStart::FirstHit => (now.saturating_sub(window), now.saturating_add(window)),
                 };
-                Kind::Window(Window { limit, start_us, end_us })
+                Kind::Window(LeaseWindow { limit, start_us, end_us })
             }
             Algorithm::Calendar(calendar) => {
                 let (start, end) = calendar.window_bounds(now);
-                Kind::Window(Window {
+                Kind::Window(LeaseWindow {
                     limit: checked(calendar.limit())?,
                     start_us: micros(start),
                     end_us: micros(end),

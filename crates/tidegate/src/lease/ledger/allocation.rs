@@ -4,7 +4,7 @@
 //! How these figures are rounded is nothing that a bound depends on, only that every port rounds
 //! the same way.
 
-use super::Lease;
+use super::lease::Lease;
 
 /// What some leases add up to: what an ask has to know of the others, found in one pass, as there
 /// may be many.

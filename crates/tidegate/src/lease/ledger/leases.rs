@@ -8,8 +8,8 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Deref, DerefMut};
 
-use super::Lease;
 use super::allocation::Sums;
+use super::lease::Lease;
 
 /// The leases in order of their holders. Whatever is changed among them, sums are counted anew.
 #[derive(Clone, Default)]

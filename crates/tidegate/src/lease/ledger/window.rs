@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use super::allocation::{Wanted, with_headroom};
 use super::bucket::{FREE_PART, needed};
-use super::{Lease, Step, Window};
+use super::{Lease, LeaseWindow, Step};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
@@ -24,7 +24,7 @@ const SHORTER: u64 = 16;
 
 impl Step<'_> {
     /// Begins the window that lasts now, if the one that was counted has ended.
-    pub(super) fn roll(&mut self, window: &Window) {
+    pub(super) fn roll(&mut self, window: &LeaseWindow) {
         if self.now_us >= self.ledger.end_us {
             self.movement.drained = self.ledger.used;
             self.ledger.leases.clear();
@@ -32,7 +32,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn ask_window(&mut self, window: &Window, ask: &Ask) -> Option<Grant> {
+    pub(super) fn ask_window(&mut self, window: &LeaseWindow, ask: &Ask) -> Option<Grant> {
         self.roll(window);
         let index = match self.find(ask.holder) {
             Ok(index) => {
@@ -105,7 +105,7 @@ impl Step<'_> {
         self.ledger.leases[index] = lease;
     }
 
-    fn grant_tokens(&mut self, window: &Window, index: Option<usize>, ask: &Ask) -> Grant {
+    fn grant_tokens(&mut self, window: &LeaseWindow, index: Option<usize>, ask: &Ask) -> Grant {
         let now_us = self.now_us;
         let free = window.limit.saturating_sub(self.ledger.used);
         let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
