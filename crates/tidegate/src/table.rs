@@ -30,12 +30,15 @@
 //! one such pair in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such
 //! keys.
 
+mod backing;
 mod blocks;
 mod carried_specs;
 mod first_slots;
 mod places;
+mod reclaimer;
 mod reclamation;
 mod specs;
+mod word;
 
 #[cfg(test)]
 #[cfg(tidegate_loom)]
@@ -50,9 +53,11 @@ use core::hash::{BuildHasher, Hasher};
 pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
 use first_slots::FirstSlots;
-use reclamation::Reclaimer;
-use specs::Found;
+use reclaimer::Reclaimer;
+use specs::SpecGuard;
 pub(crate) use specs::{Spec, SpecId, SpecNumber, SpecOwner, SpecPin, Specs};
+pub(crate) use word::{Entry, KeyHash, Unwritten};
+use word::{LINE, SPEC_MASK, STATE_BITS, TAG_SHIFT};
 
 use crate::algorithm::State;
 use crate::permits::Permits;
@@ -61,18 +66,10 @@ use crate::shares::{Namespaces, Shares};
 use crate::sync::{AtomicBool, AtomicU64, AtomicU128, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
-/// Words in a line; a line is one cache line of 64 bytes.
-const LINE: usize = 4;
 /// Lines that a key may stand in when its first two are full.
 const FURTHER_LINES: usize = 4;
 /// Locks for newcomers; two keys on one lock only wait for each other's insertion.
 const STRIPES: usize = if cfg!(tidegate_loom) { 1 } else { 64 };
-/// Bits of a word that hold the state.
-const STATE_BITS: u32 = 64;
-/// Bits of a word that hold the number of the spec.
-const SPEC_BITS: u32 = 20;
-const SPEC_MASK: u128 = ((1 << SPEC_BITS) - 1) << STATE_BITS;
-const TAG_SHIFT: u32 = STATE_BITS + SPEC_BITS;
 
 /// What the table does with a new key when every word it may take still matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,54 +164,11 @@ pub struct KeyTable {
 #[repr(align(64))]
 struct Stripe(Mutex<()>);
 
-/// The hash of a key: where it may stand, and its tag there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct KeyHash(pub(crate) u64);
-
-impl KeyHash {
-    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-
-    /// The key under which the block of this key is kept.
-    pub(crate) const fn of_block(self) -> Self {
-        Self((self.0 ^ 0xB10C).wrapping_mul(Self::MIX).rotate_left(29))
-    }
-
-    const fn tag(self) -> u128 {
-        (self.0 & ((1 << (128 - TAG_SHIFT)) - 1)) as u128
-    }
-
-    /// Another hash made of this one: where one line is must say nothing of where the next is.
-    const fn next(self) -> Self {
-        let mixed = (self.0 ^ (self.0 >> 29)).wrapping_mul(Self::MIX);
-        Self((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93))
-    }
-}
-
-/// Where a key stands, and the word that was read there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    slot: u32,
-    word: u128,
-}
-
-impl Entry {
-    const ABSENT: u32 = u32::MAX;
-    pub(crate) const NONE: Self = Self { slot: Self::ABSENT, word: 0 };
-
-    /// The state of the key, or the empty one if it is absent.
-    pub(crate) const fn state(self) -> State {
-        State::from_bits(self.word as u64)
-    }
-
-    /// The number of the spec that reads the state; `None` for an absent key.
-    #[inline]
-    pub(crate) const fn spec(self) -> Option<SpecNumber> {
-        SpecNumber::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
-    }
-
-    pub(crate) const fn is_absent(self) -> bool {
-        self.slot == Self::ABSENT
-    }
+/// The words that several namespaces divide, 11 in 16. A newcomer finds no word when all of its 24
+/// are taken. Measured in a table of 4 194 304 words: none of those that come while fewer than 6
+/// words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000 at 8 in 10.
+fn shared_places(words: usize) -> u64 {
+    (words / 16 * 11).max(1) as u64
 }
 
 /// The latest instant that a caller is told to come back at when the table is full. Other keys may
@@ -222,18 +176,6 @@ impl Entry {
 /// words that were looked at.
 fn full_until_max(now: Timestamp) -> Timestamp {
     now.saturating_add(core::time::Duration::from_mins(1))
-}
-
-/// Why a word was not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unwritten {
-    /// The key is not where it was or no longer says what it said: look again.
-    Moved,
-    /// There is no room for a new key before this instant.
-    Full {
-        /// When the first of the words it may take drains.
-        until: Timestamp,
-    },
 }
 
 impl KeyTable {
@@ -271,7 +213,7 @@ impl KeyTable {
             has_spilled: AtomicBool::new(false),
             first_slots: FirstSlots::new(),
             namespaces: Namespaces::new(config.seed[3]),
-            shares: Shares::new(places::shared_places(lines * LINE)),
+            shares: Shares::new(shared_places(lines * LINE)),
             swept: portable_atomic::AtomicUsize::new(0),
             swept_for_nothing: portable_atomic::AtomicU64::new(0),
             stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
@@ -542,7 +484,7 @@ impl KeyTable {
         let found = entry.spec().and_then(|number| self.specs.get(number));
         // A word without a spec was never written by this table; one whose number is free has been
         // rewritten since.
-        found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.is_drained(state, self, now))
+        found.as_ref().and_then(SpecGuard::spec).is_none_or(|spec| self.is_state_drained(spec, state, now))
     }
 
     pub(crate) fn is_drained_entry(&self, entry: Entry, now: Timestamp) -> bool {
@@ -552,15 +494,18 @@ impl KeyTable {
     /// Frees the ring or permits behind a word that was just cleared.
     pub(crate) fn reclaim_backing(&self, entry: Entry) {
         let found = entry.spec().and_then(|number| self.specs.get(number));
-        if let Some(spec) = found.as_ref().and_then(Found::spec) {
-            spec.reclaim_backing(entry.state(), self);
+        if let Some(spec) = found.as_ref().and_then(SpecGuard::spec) {
+            self.reclaim_backing_of(spec, entry.state());
         }
     }
 
     fn drains_at(&self, word: u128, now: Timestamp) -> Timestamp {
         let entry = Entry { slot: 0, word };
         let found = entry.spec().and_then(|number| self.specs.get(number));
-        found.as_ref().and_then(Found::spec).map_or(now, |spec| spec.drains_at(entry.state(), self, now))
+        found
+            .as_ref()
+            .and_then(SpecGuard::spec)
+            .map_or(now, |spec| self.state_drains_at(spec, entry.state(), now))
     }
 
     /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they
@@ -568,7 +513,10 @@ impl KeyTable {
     fn release_backing(&self, word: u128, now: Timestamp) -> bool {
         let entry = Entry { slot: 0, word };
         let found = entry.spec().and_then(|number| self.specs.get(number));
-        found.as_ref().and_then(Found::spec).is_none_or(|spec| spec.release_backing(entry.state(), self, now))
+        found
+            .as_ref()
+            .and_then(SpecGuard::spec)
+            .is_none_or(|spec| self.release_backing_of(spec, entry.state(), now))
     }
 
     fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {

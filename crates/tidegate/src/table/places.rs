@@ -6,7 +6,8 @@
 //! newcomers clears the drained words of another few lines. In a table of one namespace no share is
 //! looked at and nothing is swept.
 
-use super::{Entry, KeyHash, KeyTable, LINE};
+use super::KeyTable;
+use super::word::{Entry, KeyHash, LINE};
 use crate::shares::{Namespaces, Owner};
 use crate::sync::Ordering;
 use crate::time::Timestamp;
@@ -26,13 +27,6 @@ const FURTHER_SWEEPS: usize = 4;
 /// After all sweeps of a newcomer found nothing, others sweep no further for so long: a table that
 /// is full of states that matter costs each refusal a microsecond and not a hundred.
 const FRUITLESS_PAUSE_NS: u64 = 1_000_000;
-
-/// The words that several namespaces divide, 11 in 16. A newcomer finds no word when all of its 24
-/// are taken. Measured in a table of 4 194 304 words: none of those that come while fewer than 6
-/// words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000 at 8 in 10.
-pub(super) fn shared_places(words: usize) -> u64 {
-    (words / 16 * 11).max(1) as u64
-}
 
 impl KeyTable {
     /// The namespaces that share this table.

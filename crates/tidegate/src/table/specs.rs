@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwapOption, Guard};
 
-use super::KeyTable;
 use crate::algorithm::{Algorithm, BucketClock, Counter, State};
-use crate::permits::PermitsHandle;
-use crate::ring::RingHandle;
 use crate::shares::Owner;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::Timestamp;
+
+/// Bits of a word that hold the number of the spec.
+pub(super) const SPEC_BITS: u32 = 20;
 
 /// How to read the state of a word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,70 +39,6 @@ pub(crate) enum Spec {
 }
 
 impl Spec {
-    pub(super) fn is_drained(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
-        match self {
-            Self::BlockedUntil => state.to_bits() <= now.as_nanos(),
-            Self::Bucket(clock) => state.to_bits() <= clock.level(now),
-            Self::Algorithm(Algorithm::Rolling(_)) => match RingHandle::from_bits(state.to_bits()) {
-                Some(ring) => table.rings.is_drained(ring, now),
-                None => true,
-            },
-            Self::Algorithm(Algorithm::Concurrency(_)) => match PermitsHandle::from_bits(state.to_bits()) {
-                Some(permits) => table.permits.is_drained(permits, now),
-                None => true,
-            },
-            Self::Algorithm(Algorithm::Bucket(counter)) => counter.is_drained(state, now),
-            Self::Algorithm(Algorithm::Fixed(counter)) => counter.is_drained(state, now),
-            Self::Algorithm(Algorithm::Calendar(counter)) => counter.is_drained(state, now),
-            Self::Algorithm(Algorithm::SlidingCounter(counter)) => counter.is_drained(state, now),
-        }
-    }
-
-    pub(super) fn drains_at(&self, state: State, table: &KeyTable, now: Timestamp) -> Timestamp {
-        match self {
-            Self::BlockedUntil => Timestamp::from_nanos(state.to_bits()).max(now),
-            Self::Bucket(clock) => clock.instant(state.to_bits()).max(now),
-            Self::Algorithm(Algorithm::Rolling(rolling)) => RingHandle::from_bits(state.to_bits())
-                .and_then(|ring| table.rings.reset_at(ring, rolling, now))
-                .unwrap_or(now),
-            Self::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
-                .and_then(|permits| table.permits.reset_at(permits, now))
-                .unwrap_or(now),
-            Self::Algorithm(Algorithm::Bucket(counter)) => counter.reset_at(state, now),
-            Self::Algorithm(Algorithm::Fixed(counter)) => counter.reset_at(state, now),
-            Self::Algorithm(Algorithm::Calendar(counter)) => counter.reset_at(state, now),
-            Self::Algorithm(Algorithm::SlidingCounter(counter)) => counter.reset_at(state, now),
-        }
-    }
-
-    /// Frees what stands behind a drained handle; `false` if it is in use again.
-    pub(super) fn release_backing(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
-        match self {
-            Self::Algorithm(Algorithm::Rolling(_)) => RingHandle::from_bits(state.to_bits())
-                .is_none_or(|ring| table.rings.reclaim_if_drained(ring, now)),
-            Self::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
-                .is_none_or(|permits| table.permits.reclaim_if_drained(permits, now)),
-            _ => true,
-        }
-    }
-
-    /// Frees what stands behind a handle, in use or not.
-    pub(super) fn reclaim_backing(&self, state: State, table: &KeyTable) {
-        match self {
-            Self::Algorithm(Algorithm::Rolling(_)) => {
-                if let Some(ring) = RingHandle::from_bits(state.to_bits()) {
-                    table.rings.reclaim(ring);
-                }
-            }
-            Self::Algorithm(Algorithm::Concurrency(_)) => {
-                if let Some(permits) = PermitsHandle::from_bits(state.to_bits()) {
-                    table.permits.reclaim(permits);
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with
     /// other numbers.
     pub(crate) fn carry_over(&self, state: State, to: &Algorithm, now: Timestamp) -> State {
@@ -162,7 +98,7 @@ impl SpecNumber {
 pub(crate) struct SpecId(NonZeroU32);
 
 impl SpecId {
-    const NUMBER: u32 = (1 << super::SPEC_BITS) - 1;
+    const NUMBER: u32 = (1 << SPEC_BITS) - 1;
 
     /// What a word carries.
     #[inline]
@@ -181,7 +117,7 @@ impl SpecId {
 
     /// The id under which the number is used next.
     const fn next(self) -> Self {
-        match NonZeroU32::new(self.0.get().wrapping_add(1 << super::SPEC_BITS)) {
+        match NonZeroU32::new(self.0.get().wrapping_add(1 << SPEC_BITS)) {
             Some(id) => Self(id),
             None => self,
         }
@@ -276,9 +212,9 @@ impl Drop for SpecPin {
 
 /// A spec that was looked up. It may be retired and its number be freed while this is held; what it
 /// says stays the same.
-pub(crate) struct Found(Guard<Option<Arc<Registered>>>);
+pub(crate) struct SpecGuard(Guard<Option<Arc<Registered>>>);
 
-impl Found {
+impl SpecGuard {
     pub(crate) fn spec(&self) -> Option<&Spec> {
         self.0.as_ref().map(|registered| &registered.spec)
     }
@@ -302,7 +238,7 @@ impl SpecOwner {
 /// Specs of the first chunk, as a power of two. Each further one has twice as many as the one
 /// before: most tables know a handful, some a million.
 const FIRST_BITS: u32 = 4;
-const CHUNKS: usize = super::SPEC_BITS as usize + 1 - FIRST_BITS as usize;
+const CHUNKS: usize = SPEC_BITS as usize + 1 - FIRST_BITS as usize;
 
 /// Specs that come into being together.
 type Chunk = Box<[ArcSwapOption<Registered>]>;
@@ -338,7 +274,7 @@ struct Registry {
 impl Specs {
     /// The most distinct specs: an algorithm with its numbers counts once in a namespace, however
     /// many of its limits and overrides use it.
-    pub(crate) const MAX: usize = (1 << super::SPEC_BITS) - 1;
+    pub(crate) const MAX: usize = (1 << SPEC_BITS) - 1;
     /// How many numbers the run-time overrides of one namespace may hold, in force or waiting to be
     /// reclaimed. One more is refused until a pass has freed some, usually within a second, and
     /// leaves the rest to other namespaces.
@@ -391,8 +327,8 @@ impl Specs {
 
     /// The spec of that number.
     #[inline]
-    pub(crate) fn get(&self, number: SpecNumber) -> Option<Found> {
-        self.slot(number).map(|slot| Found(slot.load()))
+    pub(crate) fn get(&self, number: SpecNumber) -> Option<SpecGuard> {
+        self.slot(number).map(|slot| SpecGuard(slot.load()))
     }
 
     /// The namespace that the spec of that number belongs to; [`Owner::NONE`] if the number is
