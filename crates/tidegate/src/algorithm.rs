@@ -29,7 +29,7 @@ use crate::cost::Cost;
 use crate::rate::Rate;
 use crate::time::{Timestamp, duration_nanos};
 
-/// What one key has used under one [`Counter`]: 64 bits whose meaning is the algorithm's own.
+/// The usage of one key under one [`Counter`]: 64 bits whose meaning depends on the algorithm.
 ///
 /// [`State::EMPTY`] (all zero) is the state of a key that was never seen, for every algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,7 +75,7 @@ pub struct Charged {
     pub before: State,
     /// The state it left.
     pub after: State,
-    /// What was charged.
+    /// The cost that was charged.
     pub cost: Cost,
 }
 
@@ -414,10 +414,10 @@ pub enum AlgorithmError {
     /// The time zone is not in the IANA database.
     #[error("time zone \"{0}\" does not exist; use an IANA name such as Europe/Berlin or UTC")]
     Zone(String),
-    /// The unit of a calendar is none.
-    #[error("calendar unit \"{0}\" is not one; use minute, hour, day, week, month or year")]
+    /// The unit of a calendar is unknown.
+    #[error("invalid calendar unit \"{0}\"; use minute, hour, day, week, month or year")]
     CivilUnit(String),
-    /// The first day of a week is none.
+    /// The first day of a week is unknown.
     #[error("\"{0}\" is not a day of the week; use monday to sunday")]
     Weekday(String),
     /// The hold of a permit is zero or longer than [`WINDOW_MAX`].

@@ -1,5 +1,4 @@
-//! What the value of an attribute must look like: compiled once from a policy, matched for every
-//! request.
+//! Matchers of attribute values: compiled once from a policy, applied to every request.
 //!
 //! Matching is byte-exact and case-sensitive, takes time linear in the value (patterns never
 //! backtrack), and never fails: whatever can be wrong with a matcher is said when it is made.
@@ -17,7 +16,7 @@ use regex::{Regex, RegexBuilder};
 
 pub use glob::GlobPattern;
 
-/// What the value of an attribute must look like.
+/// A condition on the value of an attribute.
 ///
 /// An attribute that the request lacks matches [`Matcher::Absent`] and the negation of what it does
 /// not match, nothing else; an empty value is present.
@@ -55,11 +54,11 @@ pub enum Matcher {
     Present,
     /// No value: the request lacks the attribute. Made by [`Matcher::absent`].
     Absent,
-    /// Whatever this one does not match. Made by [`Matcher::not`].
+    /// A value that this one does not match. Made by [`Matcher::not`].
     Not(Box<Self>),
-    /// What at least one of these matches; empty matches nothing. Made by [`Matcher::any`].
+    /// A value that at least one of these matches; empty matches nothing. Made by [`Matcher::any`].
     Any(Box<[Self]>),
-    /// What each of these matches; empty matches everything. Made by [`Matcher::all`].
+    /// A value that each of these matches; empty matches everything. Made by [`Matcher::all`].
     All(Box<[Self]>),
 }
 
@@ -107,7 +106,7 @@ impl Matcher {
     /// the last.
     ///
     /// The syntax is that of the [`regex`](https://docs.rs/regex) crate; Unicode classes other than
-    /// `\d`, `\s` and `\w` are not promised. Fails on a pattern that is none, too long, or too
+    /// `\d`, `\s` and `\w` are not promised. Fails on a pattern that is invalid, too long, or too
     /// large when compiled.
     pub fn regex(pattern: &str) -> Result<Self, MatcherError> {
         RegexPattern::new(pattern).map(Self::Regex)
@@ -283,7 +282,7 @@ pub enum MatcherError {
     Glob {
         /// The pattern, its beginning if it is long.
         pattern: String,
-        /// What is wrong with it, and what to do.
+        /// The problem, and the fix.
         problem: &'static str,
     },
     /// Not a regular expression.
@@ -293,7 +292,7 @@ pub enum MatcherError {
     Regex {
         /// The pattern, its beginning if it is long.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// Longer than [`Matcher::PATTERN_BYTES_MAX`].
@@ -321,9 +320,9 @@ pub enum MatcherError {
         pattern: String,
     },
     /// Not a network.
-    #[error("network \"{text}\" is none; write for example 10.0.0.0/8, 2001:db8::/32 or a single address")]
+    #[error("invalid network \"{text}\"; write for example 10.0.0.0/8, 2001:db8::/32 or a single address")]
     Cidr {
-        /// What was given, its beginning if it is long.
+        /// The given text, its beginning if it is long.
         text: String,
     },
     /// A network whose address has bits behind its prefix: it is not clear what was meant.
@@ -331,7 +330,7 @@ pub enum MatcherError {
         "network \"{text}\" has bits set behind its prefix; write {network}, or the address without a prefix"
     )]
     CidrHostBits {
-        /// What was given.
+        /// The given text.
         text: String,
         /// The network it lies in.
         network: String,

@@ -2,7 +2,7 @@
 
 use crate::table::{SpecOwner, Specs};
 
-/// Why limits make no gate.
+/// A reason why a gate cannot be built from the given limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GateError {
@@ -28,9 +28,9 @@ pub enum GateError {
         /// The attribute.
         attribute: String,
     },
-    /// An override for an attribute the limit does not count by, or for none.
+    /// An override for an attribute the limit does not count by, or without attributes.
     #[error(
-        "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is none; use one of them"
+        "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is not one of them; use an attribute of `key`"
     )]
     OverrideAttribute {
         /// The limit.
@@ -59,7 +59,8 @@ pub enum GateError {
         /// Its limits.
         limits: usize,
     },
-    /// More distinct attributes than [`GateBuilder::ATTRIBUTES_MAX`](crate::GateBuilder::ATTRIBUTES_MAX).
+    /// More distinct attributes than
+    /// [`GateBuilder::ATTRIBUTES_MAX`](crate::GateBuilder::ATTRIBUTES_MAX).
     #[error("namespace \"{namespace}\" looks at {attributes} attributes; use at most 256")]
     TooManyAttributes {
         /// The namespace.
@@ -69,7 +70,8 @@ pub enum GateError {
     },
     /// The table holds as many distinct sets of numbers as it can tell apart, or the run-time
     /// overrides of this namespace hold their share of them. Those that no limit uses any more are
-    /// reclaimed by [`KeyTable::reclaim_spec_numbers`](crate::KeyTable::reclaim_spec_numbers), so this usually passes within seconds.
+    /// reclaimed by [`KeyTable::reclaim_spec_numbers`](crate::KeyTable::reclaim_spec_numbers), so
+    /// this usually passes within seconds.
     #[error("limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has")]
     TooManySpecs {
         /// The limit.
@@ -83,7 +85,7 @@ pub enum GateError {
     NotLeasable {
         /// The limit.
         limit: String,
-        /// What is wrong with its numbers, and what to do.
+        /// The problem with its numbers, and the fix.
         #[source]
         why: crate::lease::TermsError,
     },
