@@ -15,7 +15,7 @@
 //! The permits of a key are a search tree ordered by expiry (`permits/expiries.rs`) behind one
 //! lock: acquiring, giving back and refusing take O(log n). Expired permits are not swept;
 //! acquiring reuses them. A lock is right here, for a permit is taken once a request, and every
-//! request writes anyway. What outlives a key is its place: it is never freed while [`Permits`]
+//! request writes anyway. The place of a set outlives its key: it is never freed while [`Permits`]
 //! lives, only reused, and a [`PermitsHandle`] names the use as well as the place.
 
 mod expiries;
@@ -38,7 +38,7 @@ use crate::shares::{Owner, Shares};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::{Timestamp, duration_nanos};
 
-/// What a set costs beside its permits: its place, and its number when it is given back.
+/// The bytes of a set without its permits: its place, and its number when it is given back.
 const SET_BYTES: usize = 112;
 
 /// The share of the budget that places of sets may take: a half, so that a flood of keys cannot use
@@ -68,7 +68,7 @@ pub struct Permits {
 /// The permits of one key.
 #[derive(Debug)]
 struct Set {
-    /// What a handle must name; 0 never.
+    /// The generation that a handle must name; never 0.
     generation: u32,
     /// The namespace that it belongs to.
     owner: Owner,
@@ -369,7 +369,7 @@ impl Permits {
         reclaimed.unwrap_or(true)
     }
 
-    /// What `act` makes of the locked set; `None` if the handle is stale.
+    /// Returns the result of `act` on the locked set; `None` if the handle is stale.
     fn with<R>(&self, handle: PermitsHandle, act: impl FnOnce(&mut Set) -> R) -> Option<R> {
         let mut set = lock(self.sets.get(handle.0.index())?);
         (set.generation == handle.0.generation()).then(|| act(&mut set))

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use crate::time::Timestamp;
 
-/// Who refused: what the caller was promised, what a part of the store can do, or what the system
-/// can bear.
+/// The plane that refused: the caller's limits, the capacity of a part of the store, or the load
+/// that the system can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plane {
     /// A limit denied: the caller is over what it was promised.
@@ -216,7 +216,7 @@ pub struct Violated<'a> {
     /// The units that were left; 0 while the key is blocked, and for a request without a counter
     /// because it lacks an attribute.
     pub remaining: u64,
-    /// The span the limit counts over; `None` where there is none (concurrency).
+    /// The span the limit counts over; `None` for concurrency, which has no span.
     pub window: Option<Duration>,
 }
 

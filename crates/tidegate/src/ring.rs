@@ -22,8 +22,7 @@
 //!
 //! Why a lock: the lock-free ring this grew from loses counts under contention, and a repaired one
 //! that does not pays two contended cache lines for each charge, 400 to 490 ns with two threads
-//! where a lock costs 158 ns. What must not contend is refusing, since that is what a flood
-//! consists of.
+//! where a lock costs 158 ns. Refusals must not contend, since a flood consists of refusals.
 //!
 //! How: a ring is a header of one cache line (`ring/header.rs`: a sequence lock), and a range in a
 //! slab of instants (`ring/arena.rs`). Ranges grow by doubling and shrink when a lowered limit
@@ -113,13 +112,13 @@ pub struct RingCharge {
     at: u64,
     units: u32,
     ticks: Ticks,
-    /// What the charge left.
+    /// The stamp that the charge left.
     stamp: u64,
-    /// What it found.
+    /// The state before the charge.
     before: Before,
 }
 
-/// What undoing a charge puts back if nothing came after it.
+/// The state that undoing a charge restores if no other charge came after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Before {
     span: Span,
@@ -303,7 +302,8 @@ impl Rings {
         };
         let count = (to - from).min(charge.units);
         self.cut_out(&mut writer, record, from, count);
-        // What is missing may lie where a later charge, undone, would take it up again: no more.
+        // A later charge could restore the removed instants when it is undone. The new stamp
+        // prevents that.
         writer.set_stamp(writer.fresh_stamp());
         count == charge.units
     }
@@ -374,7 +374,7 @@ impl Rings {
         true
     }
 
-    /// What `look` sees of the ring; `None` if the handle is stale.
+    /// Returns the result of `look` on the ring; `None` if the handle is stale.
     #[inline]
     fn look<R>(&self, ring: RingHandle, rolling: &Rolling, look: impl Fn(Seen<'_>) -> R) -> Option<R> {
         let (seen, _) = self.space.header(ring.0.index())?.read(|record| {
@@ -424,7 +424,7 @@ impl Rings {
             (self.entries(self.make_room(&mut writer, ring, rolling, units, at)?), STAMP_NONE)
         };
 
-        // What an undo takes up again from outside of the span, this charge may write over.
+        // This charge may overwrite instants outside of the span that an undo would restore.
         let stamp_found = if stamp_found & STAMP_REACHES_BACK == 0 { stamp_found } else { STAMP_NONE };
         let before = Before { span: found.span(), last: found.last(), stamp: stamp_found };
         let ticks = found.ticks();
@@ -491,8 +491,9 @@ impl Rings {
         if let Some(moved) = moved.or_else(|| self.move_to(writer, ring, record, expired, needed)) {
             return Ok(moved);
         }
-        // The budget is used up. What has left the window by now makes room too; should the charge
-        // be undone, time stays where it is, so that nobody misses it.
+        // The budget is used up. Instants that have left the window by now make room too. If the
+        // charge is undone, the ring's time does not step back, so those instants are not needed
+        // again.
         let expired = entries.through(window).expired(at);
         if entries.len() - expired + units > entries.capacity() {
             return Err(RingRefusal::Full);

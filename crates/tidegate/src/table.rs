@@ -27,8 +27,7 @@
 //! word is their handle.
 //!
 //! Two keys share a counter when their hashes agree in tag and line: 64 bits for a table of 64 MiB,
-//! one such pair in 10^6 tables of 5 million keys. The seed keeps strangers from choosing such
-//! keys.
+//! one such pair in 10^6 tables of 5 million keys. The seed keeps clients from choosing such keys.
 
 mod backing;
 mod blocks;
@@ -71,7 +70,7 @@ const FURTHER_LINES: usize = 4;
 /// Locks for newcomers; two keys on one lock only wait for each other's insertion.
 const STRIPES: usize = if cfg!(tidegate_loom) { 1 } else { 64 };
 
-/// What the table does with a new key when every word it may take still matters.
+/// The treatment of a new key when every word that it may take is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// The request is refused with reason `table_full`, to come back when the first of those words
@@ -90,7 +89,7 @@ pub struct TableConfig {
     pub bytes: usize,
     /// How much of `bytes` is set aside for rings and permits, in percent; default 25, at most 90.
     pub ring_share_percent: u8,
-    /// What happens to a new key when there is no room.
+    /// The treatment of a new key when there is no room.
     pub when_full: WhenFull,
     /// The seed of the key hash. It must come from a random source wherever strangers choose keys;
     /// the same seed gives the same placement.
@@ -235,7 +234,7 @@ impl KeyTable {
         }
     }
 
-    /// What happens to a new key when there is no room.
+    /// The treatment of a new key when there is no room.
     pub fn when_full(&self) -> WhenFull {
         self.config.when_full
     }
@@ -277,7 +276,7 @@ impl KeyTable {
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for slot in 0..(self.lines * LINE) as u32 {
-            // Relaxed: whoever compares fingerprints orders them with the writes between.
+            // Relaxed: the caller that compares fingerprints orders them with the writes between.
             let word = self.word(slot).load(Ordering::Relaxed);
             if word != 0 {
                 hasher.write_u32(slot);
@@ -323,9 +322,9 @@ impl KeyTable {
     /// Looks beyond the first two lines, where a key only stands if those were full when it came.
     #[inline(never)]
     fn look_further(&self, key: KeyHash) -> Entry {
-        // Acquire: a key that its own insertion put into a further line is seen by whoever sees the
-        // flag. Whoever does not takes the key for absent, and looks again under the lock that the
-        // insertion held.
+        // Acquire: a thread that sees the flag also sees a key that was inserted into a further
+        // line. A thread that does not see it takes the key for absent, and looks again under the
+        // lock that the insertion held.
         if !self.has_spilled.load(Ordering::Acquire) {
             return Entry::NONE;
         }
@@ -405,8 +404,8 @@ impl KeyTable {
         let near = self.nearest_of(self.lines_of(key), now);
         let choice = near.or_else(|| {
             let far = self.roomiest_of(self.further_lines_of(key), now)?;
-            // Release: before the word is written, so that whoever may find the key there looks
-            // there.
+            // Release: before the word is written, so that a thread that could find the key there
+            // looks there.
             self.has_spilled.store(true, Ordering::Release);
             Some(far)
         });

@@ -5,9 +5,9 @@
 //! third of one for the others (see *Ticks*). Rates are exact ratios: nothing is lost or won over a
 //! year of traffic.
 //!
-//! **State.** One instant, counted from 1970 in *ticks*: the time at which what is used will have
-//! drained (GCRA's theoretical arrival time, `tat` below). What is used is the distance from `now`
-//! to it. A tick is a fixed part of a unit, so a charge moves the instant by a whole number of
+//! **State.** One instant, counted from 1970 in *ticks*: the time at which the used units will have
+//! drained (GCRA's theoretical arrival time, `tat` below). The usage is the distance from `now` to
+//! `tat`. A tick is a fixed part of a unit, so a charge moves the instant by a whole number of
 //! ticks whatever the rate, and no rounding adds up.
 //!
 //! **Ticks.** Let the rate be `n` units each `p` nanoseconds in lowest terms. A unit is `S` ticks;
@@ -352,7 +352,7 @@ impl Clock {
         Self { ticks, per_ns, ratio: Ratio::new(ticks, per_ns) }
     }
 
-    /// What the clock reads at `now`: ticks since 1970, saturating.
+    /// The reading of the clock at `now`: ticks since 1970, saturating.
     #[inline]
     pub(crate) fn level(&self, now: Timestamp) -> u64 {
         self.ratio.of(now.as_nanos())
@@ -369,7 +369,8 @@ impl Clock {
         Timestamp::from_nanos(nanos)
     }
 
-    /// What it reads when `other` reads `level`, rounded up to a whole tick, saturating.
+    /// The reading of this clock when `other` reads `level`, rounded up to a whole tick,
+    /// saturating.
     fn read_from(self, other: Self, level: u64) -> u64 {
         if self.per_ns > 1 && other.per_ns > 1 {
             // The product of both does not fit; a nanosecond that is rounded up, and a tick, are

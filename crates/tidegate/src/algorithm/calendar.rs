@@ -26,7 +26,6 @@
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use core::time::Duration;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use portable_atomic::{AtomicU64, Ordering};
@@ -167,8 +166,8 @@ impl Calendar {
         State::from_bits(counted.window << self.count_bits | counted.count)
     }
 
-    /// What counts at `now`: the window of `state` until its end, afterwards the one that holds
-    /// `now`.
+    /// The count in force at `now`: that of the window in `state` until its end, afterwards an
+    /// empty one for the window that holds `now`.
     #[inline]
     fn in_force(&self, state: State, now: Timestamp) -> CalendarCount {
         let counted = self.read(state);
@@ -260,7 +259,7 @@ impl Clone for Calendar {
         Self {
             zone: self.zone.clone(),
             rules: self.rules.clone(),
-            // What was found holds for the copy too.
+            // The cached window is valid for the copy too.
             found: AtomicU64::new(self.found.load(Ordering::Relaxed)),
             ..*self
         }

@@ -143,7 +143,8 @@ impl Fixed {
         Timestamp::from_nanos(u64::try_from(self.end_ns(window)).unwrap_or(u64::MAX))
     }
 
-    /// What counts at `now`: the window of `state` until its end, afterwards a new one.
+    /// The count in force at `now`: that of the window in `state` until its end, afterwards an
+    /// empty one for a new window.
     #[inline]
     fn in_force(&self, state: State, now: Timestamp) -> FixedCount {
         let counted = self.read(state);

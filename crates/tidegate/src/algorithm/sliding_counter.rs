@@ -4,8 +4,8 @@
 //! window before it weighted by the part of it that a sliding window would still cover, rounded up,
 //! are never more than `limit`.
 //!
-//! **Error.** The weight assumes that what came in the window before came evenly. Let that be `p`
-//! units and let `now` be a part `e` into its window. What is admitted leaves at most
+//! **Error.** The weight assumes that the units of the previous window arrived evenly. Let `p` be
+//! those units and let `now` be a part `e` into its window. An admitted request leaves at most
 //! `limit - p * (1 - e)` in the current window, so any span of the window's length holds at most
 //! `limit + p * e`: with `p <= limit` and `e < 1`, at most `2 * limit - 1` units. That is reached,
 //! by a client that spends everything in the last instant of a window and then spends the weight as

@@ -1,4 +1,4 @@
-//! From limits as they are written to limits as they are checked on every request.
+//! The builder of a gate: limits as a policy states them become limits that are fast to check.
 
 mod compiled_limit;
 mod error;

@@ -1,5 +1,5 @@
-//! What is used of a key as far as one member knows: the ledger's balance at its last answer, and
-//! what the member has admitted since.
+//! The usage of a key as far as one member knows: the usage in the ledger's last answer, and the
+//! units that the member has admitted since.
 //!
 //! Refusals and header fields are made of it. For a caller that uses one member it is exact; of
 //! what other members have admitted meanwhile it knows nothing, so it is at most one lease period
@@ -11,7 +11,7 @@ use super::terms::{Kind, Terms, UNIT_BITS};
 use crate::algorithm::Algorithm;
 use crate::time::Timestamp;
 
-/// What is used of a key, with the tokens in this member's hand counted as unused.
+/// The usage of a key, with the tokens in this member's hand counted as unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Balance {
     /// When nothing is used any more if nothing else is charged: of a bucket when it is full, of a
@@ -21,7 +21,7 @@ pub struct Balance {
     used: u64,
 }
 
-/// What a ledger says is used when it answers.
+/// The usage that a ledger reports when it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LedgerLevel {
     /// Units used, those in holders' hands included.
@@ -33,7 +33,8 @@ pub struct LedgerLevel {
 impl Balance {
     pub(super) const NONE: Self = Self { reset_at: Timestamp::MIN, used: 0 };
 
-    /// What the ledger says at `now`, of which `in_hand` tokens are this member's.
+    /// The balance after the ledger reported `level` at `now`, of which `in_hand` tokens are this
+    /// member's.
     pub(super) fn of(terms: &Terms, level: LedgerLevel, in_hand: u64, now: Timestamp) -> Self {
         // A ledger tells time in whole microseconds, and drains a bucket by them.
         let is_bucket = matches!(terms.kind, Kind::Bucket(_));

@@ -19,7 +19,7 @@ pub(super) struct Demand {
     /// Millionths of a unit a second.
     micro: u64,
     at: Timestamp,
-    /// What the ledger was told, in units each period.
+    /// The demand that the last ask reported to the ledger, in units each period.
     told: u32,
     /// When the stream began, in milliseconds, wrapping. Of use while `seen` counts.
     born_ms: u16,
@@ -40,8 +40,8 @@ const WEIGHT_MIN: u64 = 1 << (HALF_LIFE_BITS - 3);
 
 const HALF_LIFE_BITS: u32 = 30;
 
-/// What a unit adds, so that a steady stream of them averages to itself: the slope of the decay, in
-/// millionths a second.
+/// The rate that one unit adds, so that the average of a steady stream is its rate: the slope of
+/// the decay, in millionths a second.
 const UNIT: u64 = 645_533;
 
 /// ln 2 and what the parabola is curved by (ln 2 less a half), in parts of 2^30.
@@ -94,7 +94,7 @@ impl Demand {
         self.told = demand;
     }
 
-    /// What the ledger was told.
+    /// The demand that the last ask reported to the ledger.
     pub(super) fn told(&self) -> u32 {
         self.told
     }
@@ -113,7 +113,7 @@ fn millis(now: Timestamp) -> u16 {
     (now.as_nanos() / 1_000_000) as u16
 }
 
-/// What is left of `value` when so many nanoseconds have passed.
+/// The rest of `value` after `passed` nanoseconds of decay.
 fn decayed(value: u64, passed: u64) -> u64 {
     let halves = passed >> HALF_LIFE_BITS;
     if halves >= 64 {

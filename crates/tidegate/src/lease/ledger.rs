@@ -46,7 +46,7 @@ pub struct Ledger {
     used: u64,
     /// How far the next unit has drained, in parts of the rate's `per_us`.
     rest: u64,
-    /// What was returned beyond whole tokens, in parts of `period_us`.
+    /// The fraction of a token that was returned beyond whole tokens, in parts of `period_us`.
     dust: u64,
     per_us: u64,
     period_us: u64,
@@ -61,13 +61,13 @@ pub struct Ledger {
     leases: Leases,
 }
 
-/// What an ask led to.
+/// The result of an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AskOutcome {
-    /// What to tell the holder; `None` for an ask that a later one has overtaken, which nobody
-    /// waits for any more.
+    /// The grant to send to the holder; `None` for an ask that a later ask has overtaken, as no
+    /// request waits for it any more.
     pub grant: Option<Grant>,
-    /// What became of `used` in this step.
+    /// The change of `used` in this step.
     pub movement: Movement,
 }
 
@@ -85,14 +85,14 @@ pub struct Movement {
     pub credited: u64,
 }
 
-/// One holder, as `tidegate leases` shows it.
+/// One holder, as the command `tidegate leases` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HolderView {
-    /// Who it is.
+    /// The name of the holder.
     pub holder: HolderName,
-    /// What it was asked for, in units each period.
+    /// The demand at the holder, in units each period.
     pub demand: u32,
-    /// What trickles in to it, in units each period.
+    /// The rate of its lease, in units each period.
     pub rate: u32,
     /// Tokens it has in hand at most.
     pub held: u32,
@@ -102,8 +102,8 @@ pub struct HolderView {
 }
 
 impl Ledger {
-    /// The record of a key that has none in `epoch`: nothing is used, whatever the reason that
-    /// there is none.
+    /// The first record of a key in `epoch`. Nothing is used, whatever the reason that the record
+    /// was missing.
     ///
     /// So a caller within its limit is not refused because a store is new or was wiped. Leases of a
     /// former epoch run out beside the new record: a loss costs at most one burst and one lease
@@ -161,8 +161,8 @@ impl Ledger {
     /// nothing more.
     pub fn report(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
         self.with_step(now, terms, epoch, |step| {
-            // What leases are yet to release comes on top, and is less than a few of the largest
-            // grants.
+            // The units that leases will still release come on top; they are less than a few of the
+            // largest grants.
             let most = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
             let booked = cost.units().min(most.saturating_sub(step.level()));
             step.debit(booked);
@@ -269,7 +269,7 @@ impl Ledger {
         }
     }
 
-    /// Who holds what, in order of their names.
+    /// The holders and their leases, in order of their names.
     pub fn holders(&self) -> impl Iterator<Item = HolderView> + '_ {
         self.leases.iter().map(|lease| HolderView {
             holder: lease.holder,
@@ -285,9 +285,9 @@ impl Ledger {
         self.leases.binary_search_by_key(&holder, |lease| lease.holder).is_ok()
     }
 
-    /// What is used at `now` as a caller sees it: tokens in holders' hands count as used, what
-    /// leases are yet to let trickle in does not. And when nothing will be used any more if nothing
-    /// else is charged: of a window its end, `now` if nothing is.
+    /// The usage at `now` as a caller sees it: tokens in holders' hands count as used, tokens that
+    /// leases have yet to release do not. The instant is when the usage will be zero if nothing
+    /// else is charged: the end of a window, `now` if nothing is used.
     pub fn level(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
         let copy = self.at(now, terms);
         let (used, at_us) = match &terms.kind {
@@ -316,7 +316,7 @@ impl Ledger {
         match &terms.kind {
             Kind::Window(_) => instant(self.end_us).max(now),
             Kind::Bucket(_) => {
-                // What is then still used drains from there on.
+                // The usage that is left then drains from there on.
                 let last = self.lasts_until(now);
                 self.level(last, terms).1.max(last)
             }
@@ -394,9 +394,9 @@ impl Step<'_> {
         self.now_us.max(self.ledger.at_us)
     }
 
-    /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a
-    /// window also what holders have in hand whose lease has ended, as they may say that it was not
-    /// spent.
+    /// The tokens that holders may still spend, as far as the ledger knows: in hand and yet to
+    /// come. For a window this includes tokens of holders whose lease has ended, since those
+    /// holders may still return them.
     fn outstanding(&self) -> u64 {
         match &self.terms.kind {
             Kind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
@@ -404,17 +404,17 @@ impl Step<'_> {
         }
     }
 
-    /// What is used without what leases are yet to release, rounded down.
+    /// The usage without the units that leases have yet to release, rounded down.
     fn level(&self) -> u64 {
         self.ledger.used.saturating_sub(self.sums().to_come.div_ceil(self.ledger.period_us))
     }
 
-    /// What all leases add up to.
+    /// The sums over all leases.
     fn sums(&self) -> Sums {
         self.ledger.leases.sums(self.now_us, self.paid_from())
     }
 
-    /// Credits so much of what is in nobody's hand, and says how much.
+    /// Credits at most `units` of the usage that no holder has in hand, and returns how many.
     fn give_back(&mut self, units: u64) -> u64 {
         let outstanding = self.outstanding();
         let units = units.min(self.ledger.used.saturating_sub(outstanding));
@@ -478,7 +478,7 @@ impl Step<'_> {
         })
     }
 
-    /// An answer without tokens.
+    /// A grant without tokens.
     fn nothing(&self, ask: &Ask, again_us: u64) -> Grant {
         Grant {
             seq: ask.seq,

@@ -39,7 +39,7 @@ pub(super) struct Refill {
     pub(super) units: u64,
     pub(super) per_us: u64,
     pub(super) burst: u64,
-    /// What refills in a period, rounded down: the most that rates of leases add up to.
+    /// The refill in a period, rounded down: the largest sum of the rates of all leases.
     pub(super) quota: u64,
     /// Nanoseconds in which a unit refills, in parts of 2^16, rounded up.
     pub(super) unit_ns: u128,

@@ -1,4 +1,4 @@
-//! What a matcher wants, in words.
+//! Descriptions of matchers for people.
 
 use core::fmt::{self, Display};
 
@@ -8,7 +8,7 @@ use super::{Matcher, shortened};
 const VALUES_SHOWN_MAX: usize = 8;
 
 impl Display for Matcher {
-    /// What it wants, to go after "wants": `one of "GET", "HEAD"`, `a value like "/v1/*"`,
+    /// A description that follows the word "wants": `one of "GET", "HEAD"`, `a value like "/v1/*"`,
     /// `an address in 10.0.0.0/8`. Of a long list only the beginning.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

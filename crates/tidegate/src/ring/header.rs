@@ -1,4 +1,4 @@
-//! What a ring knows about itself: one cache line that many read and one at a time changes.
+//! The header of a ring: one cache line with many readers and one writer at a time.
 //!
 //! It is a sequence lock whose sequence is the lock. A writer makes the sequence odd by a
 //! compare-and-swap, changes words, and makes it even again. A reader notes an even sequence, reads
@@ -52,7 +52,7 @@ pub(super) struct Header {
     stamp: AtomicU64,
 }
 
-/// What a reader needs of a header to decide.
+/// The parts of a header that a decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// The generation a handle must name; 0 never.

@@ -1,8 +1,7 @@
 //! The memory of the rings of one table: headers and instants out of one byte budget.
 //!
-//! What was taken from the system once is kept and reused, never freed, so that a reader with an
-//! old handle reads an old header and not something else. Memory is taken when needed, a segment at
-//! a time.
+//! Memory is never freed, only reused, so that a reader with an old handle reads an old header and
+//! nothing else. Memory is taken when needed, a segment at a time.
 
 use std::sync::OnceLock;
 
@@ -12,11 +11,11 @@ use super::segments::{Handle, Places, Segments};
 use crate::shares::{Owner, Shares};
 use crate::sync::{AtomicU32, Mutex, lock};
 
-/// What a ring costs beside its instants: its header, and what its going may leave in the books: a
-/// free range in two half full B-trees, and its number.
+/// The bytes of a ring without its instants: its header, and the entries that freeing it leaves
+/// behind, which are its number and a free range in two half-full B-trees.
 pub(super) const RING_BYTES: usize = 64 + 48;
 
-/// What an instant costs.
+/// The bytes of an instant.
 pub(super) const INSTANT_BYTES: usize = 4;
 
 /// The share of the budget that headers may take: a half, so that a flood of rings of one instant

@@ -46,7 +46,7 @@ impl KeyTable {
         }
     }
 
-    /// Frees what stands behind a drained handle; `false` if it is in use again.
+    /// Frees the ring or permits behind a drained handle; `false` if they are in use again.
     pub(super) fn release_backing_of(&self, spec: &Spec, state: State, now: Timestamp) -> bool {
         match spec {
             Spec::Algorithm(Algorithm::Rolling(_)) => RingHandle::from_bits(state.to_bits())
@@ -57,7 +57,7 @@ impl KeyTable {
         }
     }
 
-    /// Frees what stands behind a handle, in use or not.
+    /// Frees the ring or permits behind a handle, in use or not.
     pub(super) fn reclaim_backing_of(&self, spec: &Spec, state: State) {
         match spec {
             Spec::Algorithm(Algorithm::Rolling(_)) => {

@@ -12,8 +12,8 @@
 //! carries it over to its own numbers, as after any change of numbers.
 //!
 //! **Why a freed number is in no word.** A word gets another number only under a pin. A pin taken
-//! since the pass began changes [`unpinned`](super::specs::Registered::unpinned), and [`super::Specs::free`] leaves that
-//! number in use.
+//! since the pass began changes [`unpinned`](super::specs::Registered::unpinned), and
+//! [`super::Specs::free`] leaves that number in use.
 
 use super::KeyTable;
 use super::reclaimer::{ReclamationPass, spec_at_rest};

@@ -39,8 +39,8 @@ pub(crate) enum Spec {
 }
 
 impl Spec {
-    /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with
-    /// other numbers.
+    /// The state under `to` that has the usage of `state`, read by `self`. Usage is kept where both
+    /// are one algorithm with other numbers.
     pub(crate) fn carry_over(&self, state: State, to: &Algorithm, now: Timestamp) -> State {
         let from = match (self, to) {
             (Self::Algorithm(from), _) => from,
@@ -100,7 +100,7 @@ pub(crate) struct SpecId(NonZeroU32);
 impl SpecId {
     const NUMBER: u32 = (1 << SPEC_BITS) - 1;
 
-    /// What a word carries.
+    /// The number as a word carries it.
     #[inline]
     pub(crate) const fn number(self) -> SpecNumber {
         match NonZeroU32::new(self.0.get() & Self::NUMBER) {
@@ -156,14 +156,14 @@ impl Registered {
         self.pins.fetch_sub(1, Ordering::Release);
     }
 
-    /// The value that stays the same as long as nobody takes a pin; `None` while there is one.
+    /// A value that stays the same until a pin is taken; `None` while the spec is pinned.
     pub(super) fn unpinned(&self) -> Option<u64> {
         // Acquire: with the release in `unpin`.
         let pins = self.pins.load(Ordering::Acquire);
         (pins & Self::PINS_NOW == 0).then_some(pins)
     }
 
-    /// Whether nobody has taken a pin since [`Registered::unpinned`] gave this value.
+    /// Whether no pin was taken since [`Registered::unpinned`] returned this value.
     pub(super) fn is_unpinned_since(&self, seen: u64) -> bool {
         self.pins.load(Ordering::Acquire) == seen
     }

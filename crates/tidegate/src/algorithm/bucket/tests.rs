@@ -299,7 +299,7 @@ fn a_clock_that_was_ten_years_ahead_keeps_no_key_out_longer_than_its_largest_deb
     let loaded = bucket.on_load(ahead, at(START));
     assert_eq!(bucket.remaining(loaded, at(START)), 0);
     assert_eq!(bucket.reset_at(loaded, at(START)), at(START + 101_000_000_000));
-    // What is explained by use is left alone.
+    // A state that usage explains is not changed.
     let used = drain(&bucket, State::EMPTY, at(START)).1;
     assert_eq!(bucket.on_load(used, at(START)), used);
 }

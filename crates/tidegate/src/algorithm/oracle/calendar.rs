@@ -34,7 +34,7 @@ fn zone(name: &str) -> TimeZone {
     TimeZoneDatabase::bundled().get(name).unwrap()
 }
 
-/// What the wall shows of the unit. Later labels are greater as text.
+/// The label of the unit on a wall clock. Later labels are greater as text.
 fn shown(zone: &TimeZone, unit: CivilUnit, second: i64) -> String {
     let now = jiff::Timestamp::from_second(second).unwrap();
     let format = match unit {

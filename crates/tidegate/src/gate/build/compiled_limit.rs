@@ -15,7 +15,7 @@ use crate::shares::Owner;
 use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin};
 use crate::time::Timestamp;
 
-/// What the identity of a limit's ledgers ends with.
+/// The suffix of the identity of a limit's ledgers.
 const LEDGER: &[u8] = b"\0ledger";
 
 /// A limit ready to be checked.
@@ -34,9 +34,9 @@ pub(crate) struct Compiled {
     /// The name it counts under: its own, or the one it had when it was first counted.
     pub(crate) counts_as: Box<str>,
     ledger_identity: Box<[u8]>,
-    /// Whether any key of this limit was ever blocked; until then nobody looks for blocks. Shared
-    /// with the same limit of other gates over the table, so that a block outlives a reload, also
-    /// one that is set while it happens.
+    /// Whether any key of this limit was ever blocked; until then decisions look for no blocks.
+    /// Shared with the same limit of other gates over the table, so that a block outlives a reload,
+    /// also a block that is set during the reload.
     pub(crate) has_blocks: Arc<AtomicBool>,
     /// Whether the caller decides it.
     pub(crate) is_elsewhere: bool,
@@ -88,7 +88,7 @@ impl Compiled {
         })
     }
 
-    /// Starts loading what a decision looks at.
+    /// Prefetches the memory that a decision reads.
     pub(crate) fn touch(&self) -> u64 {
         let part = self.scope.parts.first().map_or(0, |part| part.attribute);
         let identity = self.ledger_identity.first().map_or(0, |byte| u64::from(*byte));
@@ -100,7 +100,7 @@ impl Compiled {
         near ^ identity ^ limit ^ u64::from(self.spec.get()) ^ self.algorithm.limit() ^ self.scope.touch()
     }
 
-    /// Whether the request with these values is one this limit speaks of.
+    /// Whether this limit applies to the request with these values.
     #[inline]
     pub(crate) fn matches(&self, values: &Values<'_>) -> bool {
         self.unmet(values).is_none()
@@ -141,12 +141,13 @@ impl Compiled {
         self.overrides.as_ref().and_then(|overrides| overrides.find(values, now))
     }
 
-    /// What makes its counters its own, on every member and across reloads.
+    /// The identity of its counters, the same on every member and across reloads.
     pub(crate) fn identity(&self) -> &[u8] {
         &self.ledger_identity[..self.ledger_identity.len() - LEDGER.len()]
     }
 
-    /// The same of its ledgers, so that none is ever taken for a counter of the same limit.
+    /// The identity of its ledgers. It differs from [`Self::identity`], so that a ledger is never
+    /// taken for a counter of the same limit.
     pub(crate) fn ledger_identity(&self) -> &[u8] {
         &self.ledger_identity
     }
@@ -160,9 +161,9 @@ impl Compiled {
     }
 }
 
-/// What makes two limits of a namespace the same one across a reload and on every member: the name
-/// it counts under, key attributes, algorithm, civil unit. Numbers are not part of it, nor is the
-/// zone of a calendar, whose usage is kept.
+/// The bytes that identify a limit of a namespace across a reload and on every member: the name it
+/// counts under, key attributes, algorithm, civil unit. Numbers are not part of them, nor is the
+/// zone of a calendar: usage is kept when those change.
 fn identity_bytes(counts_as: &str, limit: &Limit) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     let mut write = |text: &str| {

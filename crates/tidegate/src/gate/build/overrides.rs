@@ -10,7 +10,7 @@ use crate::shares::Owner;
 use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin};
 use crate::time::Timestamp;
 
-/// What a gate knows of its limits that does not stand in a policy.
+/// Facts about the limits that are not in a policy.
 #[derive(Debug, Default)]
 pub(super) struct RunTimeFacts {
     /// The names that limits count under, where they are not their own.
@@ -60,8 +60,8 @@ struct OverrideGroup {
     by_values: HashMap<u64, usize, ahash::RandomState>,
 }
 
-/// What the groups are told apart and sorted by: those of the policy after those set at run time,
-/// then the parts of the key that are named.
+/// The sort key of a group: groups set at run time come before those of the policy. Groups are
+/// distinct by the parts of the key that they name.
 #[derive(Debug, PartialEq, Eq)]
 struct GroupName {
     is_policy: bool,

@@ -182,8 +182,8 @@ fn a_full_table_says_so_or_admits_uncounted() {
     }
 }
 
-/// Whoever sends requests chooses the numbers, so they must not use up what tells the policy's
-/// numbers apart.
+/// Clients choose these numbers, so the numbers must not use up the spec numbers that the policy
+/// needs.
 #[test]
 fn more_rates_than_are_told_apart_share_a_clock_at_last_and_leave_room_for_windows() {
     let table = table();

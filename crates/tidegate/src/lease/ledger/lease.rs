@@ -2,7 +2,8 @@
 
 use crate::lease::message::{Ask, HolderName};
 
-/// What one holder has, as far as the ledger knows: never less than what it really has.
+/// The tokens and rates of one holder, as far as the ledger knows: never less than what the holder
+/// really has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     pub(super) holder: HolderName,
@@ -11,9 +12,9 @@ pub(super) struct Lease {
     pub(super) demand: u32,
     /// Tokens in hand at most, `lump` included.
     pub(super) held: u32,
-    /// What the last grant added to them.
+    /// The tokens that the last grant added to `held`.
     pub(super) lump: u32,
-    /// What the last grant lets trickle in, each period, until when.
+    /// The rate of the last grant in tokens each period, and when it ends.
     pub(super) rate: u32,
     pub(super) until_us: u64,
     /// The grant before, which the holder spends by if the last one has not arrived.
@@ -70,7 +71,7 @@ impl Lease {
         last.max(prior).into()
     }
 
-    /// What is yet to trickle in after `from_us`, at most, in parts of a token by the period.
+    /// The most that will trickle in after `from_us`, in parts of a token by the period.
     ///
     /// The holder spends by the last grant or by the one before, not by both: by the faster of the
     /// two at each instant, as long as either lasts.

@@ -1,4 +1,4 @@
-//! The leases of one ledger, and what they added up to when that was last counted.
+//! The leases of one ledger, with cached sums over them.
 //!
 //! A key that more members ask for than find a place is asked about by all the others, who change
 //! none of the leases. There may be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) of them, so they are
@@ -22,7 +22,7 @@ pub(super) struct Leases {
 /// From how many on they are not counted for every ask.
 const MANY: usize = 16;
 
-/// Sums, and how long they say what those of other instants are.
+/// Sums at one instant, and how long sums at later instants can be derived from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     sums: Sums,
@@ -46,7 +46,7 @@ impl Leases {
         self.all.first().map_or(0, |lease| lease.until_us) ^ middle ^ known
     }
 
-    /// What all add up to at `now_us`, releases counted from `from_us` on.
+    /// The sums over all leases at `now_us`, with releases counted from `from_us` on.
     pub(super) fn sums(&self, now_us: u64, from_us: u64) -> Sums {
         match &self.known {
             Some(known) if known.is_of(now_us, from_us) => {
@@ -79,8 +79,8 @@ impl Leases {
         self.insert(index, lease);
     }
 
-    /// What is known of all at `now_us`, to be [kept](Leases::keep_known) when one of them has
-    /// changed; `None` where they are few or it would take counting.
+    /// The cached sums at `now_us`, to be [kept](Leases::keep_known) when one lease has changed;
+    /// `None` where the leases are few or the cache is stale.
     pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<Known> {
         let known = self.known.as_ref().filter(|known| known.is_of(now_us, from_us))?;
         Some(Known { now_us, from_us, ..**known })
@@ -115,7 +115,7 @@ impl Leases {
         }
     }
 
-    /// When the last of them ends; the beginning of time if there is none.
+    /// When the last of them ends; the beginning of time without leases.
     pub(super) fn last_us(&self) -> u64 {
         match &self.known {
             Some(known) if !known.is_old => known.last_us,

@@ -1,14 +1,14 @@
 //! A window's ledger: tokens lent at once and good until they are spent, returned, or their lease
 //! or the window ends.
 //!
-//! What is lent counts as used, and comes back only when its holder says that it was not spent and
-//! never will be. A holder that died has spent it for all the ledger knows. So a window is never
-//! exceeded, and short by at most what dead holders had in hand.
+//! Lent tokens count as used. They come back only when their holder returns them unspent; the
+//! tokens of a crashed holder count as spent. So a window is never exceeded, and falls short by at
+//! most the tokens that crashed holders had in hand.
 //!
-//! So that nothing lies idle at one member while another goes without, a grant beyond what waits is
-//! at most half an equal share of what is left, and there is none where few requests come. Once
-//! less is left than holders may take in two periods, leases are short and holders keep no more
-//! than that share, so what is idle comes back within a sixteenth of a period.
+//! So that no tokens are idle at one member while another needs them, a grant beyond the waiting
+//! requests is at most half an equal share of the rest, and keys with few requests get no such
+//! grant. Once less is left than holders may take in two periods, leases are short and holders keep
+//! no more than that share, so idle tokens come back within a sixteenth of a period.
 
 use core::time::Duration;
 
@@ -99,8 +99,8 @@ impl Step<'_> {
         self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
         self.credit_again(ask, true);
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
-        // What is neither in hand nor returned was spent. What is in hand may be, until its own
-        // lease ends.
+        // Tokens neither in hand nor returned were spent. Tokens in hand may be spent until their
+        // own lease ends.
         lease.held = ask.left.min(lease.held);
         self.ledger.leases[index] = lease;
     }
@@ -127,7 +127,7 @@ impl Step<'_> {
         if index.is_none() {
             lump = needed(ask, 0, most);
         }
-        // What is only for the requests that wait is spent as soon as it is granted.
+        // A spot grant is spent as soon as it is granted.
         let is_spot = is_cold && left == 0 && lump <= ask.need && index.is_some();
         let is_scarce = free - lump < 2 * with_headroom(wanted.total);
         let period_us = if is_scarce { self.terms.period_us / SHORTER } else { self.terms.period_us };
@@ -164,7 +164,7 @@ impl Step<'_> {
         grant
     }
 
-    /// What others may have in hand whose lease has ended.
+    /// The tokens of other holders whose lease has ended without a report of what they spent.
     fn gone(&self, own: Option<usize>) -> u64 {
         let leases = self.ledger.leases.iter().enumerate();
         let gone = leases.filter(|(index, lease)| Some(*index) != own && !lease.is_alive(self.now_us));

@@ -1,4 +1,4 @@
-//! What a leased rate does when nothing, and when something in particular goes wrong.
+//! A leased rate without faults, and under particular faults.
 
 use super::super::*;
 use super::world::{SECOND, Trouble, World};
@@ -14,7 +14,8 @@ fn calm() -> Trouble {
     Trouble { delay_ms: 2, ..Trouble::default() }
 }
 
-/// What was used of the limit in hundredths of a percent, and store calls in a million decisions.
+/// The used part of the limit in hundredths of a percent, and the store calls in a million
+/// decisions.
 fn report(world: &World, seconds: u64, rate: u64) -> (u64, u64) {
     let used = world.admitted() * 10_000 / (seconds * rate);
     let calls = world.calls * 1_000_000 / world.decisions();

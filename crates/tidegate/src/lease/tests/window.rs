@@ -1,4 +1,4 @@
-//! What a leased quota does until its last token.
+//! A leased quota until its last token.
 
 use super::super::{Ask, HolderName};
 use super::world::{Trouble, World};
