@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::fault::Fault;
 use super::{LEASED_PER_S, LENT_MAX, NUMBER_MAX, UNLEASED_PER_S};
 use crate::algorithm::{Algorithm, WindowStart};
+use crate::rate::gcd;
 use crate::time::Timestamp;
 
 /// The numbers of one limit under `leased`, checked.
@@ -274,11 +275,4 @@ fn checked(limit: u64) -> Result<u64, TermsError> {
 /// year 2255.
 pub(super) const fn micros(now: Timestamp) -> u64 {
     now.as_nanos() / 1000
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
