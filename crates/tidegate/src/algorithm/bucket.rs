@@ -40,10 +40,11 @@
 
 use core::time::Duration;
 
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, rounded_up};
+use super::error::{AlgorithmError, WINDOW_MAX};
 use super::ratio::Ratio;
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX, rounded_up};
 use crate::cost::Cost;
-use crate::rate::Rate;
+use crate::rate::{Rate, gcd};
 use crate::time::{Timestamp, duration_nanos};
 
 #[cfg(test)]
@@ -347,7 +348,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     fn new(ticks: u64, per_ns: u64) -> Self {
-        let divisor = gcd(ticks, per_ns);
+        let divisor = gcd(ticks.into(), per_ns.into()) as u64;
         let (ticks, per_ns) = (ticks / divisor, per_ns / divisor);
         Self { ticks, per_ns, ratio: Ratio::new(ticks, per_ns) }
     }
@@ -386,13 +387,6 @@ impl Clock {
 
 /// A rate as units each so many nanoseconds, in lowest terms.
 fn lowest_terms(rate: Rate) -> (u64, u64) {
-    let divisor = gcd(rate.units(), rate.per_ns());
+    let divisor = gcd(rate.units().into(), rate.per_ns().into()) as u64;
     (rate.units() / divisor, rate.per_ns() / divisor)
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

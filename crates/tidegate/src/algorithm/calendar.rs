@@ -30,7 +30,8 @@ use core::hash::{Hash, Hasher};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use portable_atomic::{AtomicU64, Ordering};
 
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::error::AlgorithmError;
 use crate::cost::Cost;
 use crate::time::Timestamp;
 

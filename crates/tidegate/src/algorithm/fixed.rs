@@ -21,8 +21,9 @@
 
 use core::time::Duration;
 
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 use super::ratio::Ratio;
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX, WINDOW_MIN};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 

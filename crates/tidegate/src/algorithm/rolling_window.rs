@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
+use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 use crate::time::duration_nanos;
 
 /// Never more than `limit` units in *any* window; the instants are kept in [`crate::ring`].

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use crate::algorithm::AlgorithmError;
+use crate::algorithm::error::AlgorithmError;
 
 /// A unit of civil time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
