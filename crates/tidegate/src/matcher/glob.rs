@@ -7,7 +7,7 @@ use core::fmt::{self, Write};
 
 use regex::Regex;
 
-use super::{MatcherError, PatternKind, check_length, compile, shortened};
+use super::pattern::{MatcherError, PatternKind, check_length, compile, shortened};
 
 /// A glob that matches a whole value.
 #[derive(Clone)]
@@ -29,10 +29,6 @@ enum GlobMatcher {
 }
 
 /// Texts with a star between each two: `a*b*c`, or `*b*` with an empty text at each end.
-///
-/// Matching takes time linear in value and texts: each text is taken where it first occurs behind
-/// the one before, which leaves the most to the next ones, and the search for a text ends where it
-/// is found, so that no byte is searched twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StarredText {
     start: Box<str>,
@@ -43,12 +39,8 @@ struct StarredText {
 impl StarredText {
     /// Whether the pattern matches the whole of `value`.
     fn matches(&self, value: &str) -> bool {
-        let Some(mut rest) = value.strip_prefix(&*self.start) else { return false };
-        for text in &self.between {
-            let Some(found) = rest.find(&**text) else { return false };
-            rest = &rest[found + text.len()..];
-        }
-        rest.ends_with(&*self.end)
+        let between = self.between.iter().map(|text| &**text);
+        strip_pieces(value, &self.start, between).is_some_and(|rest| rest.ends_with(&*self.end))
     }
 
     /// Of the parts of a glob; `None` if there are others than texts and stars, or no star.
@@ -69,6 +61,25 @@ impl StarredText {
             end: last.into(),
         })
     }
+}
+
+/// The rest of `text` behind `start`, which must begin it, and behind each of `pieces` in their
+/// order, with any characters before each piece; `None` if one of them is missing.
+///
+/// It takes time linear in text and pieces: each piece is taken where it first occurs behind the
+/// piece before, which leaves the most to the next ones, so that no byte is searched twice. For the
+/// other crates of this project: a glob of stars alone matches if the rest ends with its last piece.
+#[doc(hidden)]
+pub fn strip_pieces<'t, 'p>(
+    text: &'t str,
+    start: &str,
+    pieces: impl IntoIterator<Item = &'p str>,
+) -> Option<&'t str> {
+    let mut rest = text.strip_prefix(start)?;
+    for piece in pieces {
+        rest = &rest[rest.find(piece)? + piece.len()..];
+    }
+    Some(rest)
 }
 
 impl GlobPattern {
