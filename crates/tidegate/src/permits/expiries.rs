@@ -257,7 +257,7 @@ const fn priority(place: u32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tidegate_loom)))]
 impl Expiries {
     /// How many nodes there are on the longest way down.
     pub(super) fn depth(&self) -> usize {
