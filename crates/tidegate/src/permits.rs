@@ -57,7 +57,7 @@ pub struct Permits {
     /// Bytes taken: places that exist, and the capacity of every set. Relaxed: a count that guards
     /// no other data; additions go through [`Permits::take_bytes`], which never passes the budget.
     bytes_taken: AtomicUsize,
-    sets: Segments<Mutex<Set>, SET_SEGMENT_BITS>,
+    sets: Segments<Mutex<PermitSet>, SET_SEGMENT_BITS>,
     places: Mutex<Places>,
     set_shares: Shares,
     /// Shares of the half of the budget that sets cannot take. Several namespaces share that; one
@@ -67,7 +67,7 @@ pub struct Permits {
 
 /// The permits of one key.
 #[derive(Debug)]
-struct Set {
+struct PermitSet {
     /// The generation that a handle must name; never 0.
     generation: u32,
     /// The namespace that it belongs to.
@@ -193,7 +193,7 @@ impl Permits {
         if !self.take_bytes(more * SET_BYTES) {
             return 0;
         }
-        self.sets.create(start, more, || Mutex::new(Set::new()));
+        self.sets.create(start, more, || Mutex::new(PermitSet::new()));
         more
     }
 
@@ -237,7 +237,7 @@ impl Permits {
 
     fn add(
         &self,
-        set: &mut Set,
+        set: &mut PermitSet,
         concurrency: &Concurrency,
         now: Timestamp,
     ) -> Result<PermitSlot, PermitsRefusal> {
@@ -352,14 +352,14 @@ impl Permits {
         self.reclaim_if(set, |_| true);
     }
 
-    fn reclaim_if(&self, handle: PermitsHandle, condition: impl Fn(&Set) -> bool) -> bool {
+    fn reclaim_if(&self, handle: PermitsHandle, condition: impl Fn(&PermitSet) -> bool) -> bool {
         let reclaimed = self.with(handle, |set| {
             let is_due = condition(set);
             if is_due {
                 let freed = set.expiries.capacity() * PERMIT_BYTES;
                 self.give_back_permits(set.owner, freed);
                 self.set_shares.give_back(set.owner, 1);
-                *set = Set { generation: handle.0.next_generation(), ..Set::new() };
+                *set = PermitSet { generation: handle.0.next_generation(), ..PermitSet::new() };
             }
             is_due
         });
@@ -370,7 +370,7 @@ impl Permits {
     }
 
     /// Returns the result of `act` on the locked set; `None` if the handle is stale.
-    fn with<R>(&self, handle: PermitsHandle, act: impl FnOnce(&mut Set) -> R) -> Option<R> {
+    fn with<R>(&self, handle: PermitsHandle, act: impl FnOnce(&mut PermitSet) -> R) -> Option<R> {
         let mut set = lock(self.sets.get(handle.0.index())?);
         (set.generation == handle.0.generation()).then(|| act(&mut set))
     }
@@ -382,7 +382,7 @@ impl fmt::Debug for Permits {
     }
 }
 
-impl Set {
+impl PermitSet {
     fn new() -> Self {
         Self { generation: 1, owner: Owner::NONE, last: 0, expiries: Expiries::default() }
     }
@@ -419,5 +419,9 @@ impl Set {
 #[cfg(not(tidegate_loom))]
 #[test]
 fn a_set_costs_what_is_counted_for_it() {
-    assert!(size_of::<Mutex<Set>>() + size_of::<u32>() * 2 <= SET_BYTES, "{}", size_of::<Mutex<Set>>());
+    assert!(
+        size_of::<Mutex<PermitSet>>() + size_of::<u32>() * 2 <= SET_BYTES,
+        "{}",
+        size_of::<Mutex<PermitSet>>()
+    );
 }

@@ -27,7 +27,7 @@ use super::balance::{Balance, LedgerLevel};
 use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
-use super::terms::{Kind, Terms};
+use super::terms::{Terms, TermsKind};
 use super::{DEPTH, DRIFT, PREFETCH, SPACING};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
@@ -458,8 +458,8 @@ impl Holder {
         let rate = if now < self.until { self.rate } else { 0 };
         match &terms.kind {
             // A rate that never gathers one token needs one to gather it in.
-            Kind::Bucket(_) => demand.saturating_sub(rate).max(1),
-            Kind::Window(_) => demand.saturating_add(demand / 4),
+            TermsKind::Bucket(_) => demand.saturating_sub(rate).max(1),
+            TermsKind::Window(_) => demand.saturating_add(demand / 4),
         }
     }
 
@@ -551,8 +551,8 @@ impl Holder {
         self.acked = self.seq;
         self.flags &= !(SCARCE | SHORT | COLD);
         let is_cold = match terms.kind {
-            Kind::Bucket(_) => grant.rate == 0,
-            Kind::Window(_) => u64::from(self.demand.told()) < terms.leased_min(),
+            TermsKind::Bucket(_) => grant.rate == 0,
+            TermsKind::Window(_) => u64::from(self.demand.told()) < terms.leased_min(),
         };
         if is_cold {
             // Unused tokens are returned soon.
@@ -628,7 +628,7 @@ impl Holder {
             let in_hand = self.in_hand(period_ns(terms));
             if now >= self.until {
                 // A bucket's ledger knows when a lease has ended.
-                return matches!(terms.kind, Kind::Window(_)) && (in_hand > 0 || self.is(OWES));
+                return matches!(terms.kind, TermsKind::Window(_)) && (in_hand > 0 || self.is(OWES));
             }
             // A bucket loses the tokens that are in hand when the lease ends.
             let ends_soon = self.until <= now.saturating_add(terms.period() / COLD_CHECKS);
@@ -638,14 +638,14 @@ impl Holder {
         if now >= self.renew_at {
             // A bucket that is hardly taken from needs no lease until the next request comes, and
             // the old one ends by itself.
-            let is_answered = matches!(terms.kind, Kind::Bucket(_)) && self.unanswered == 0;
+            let is_answered = matches!(terms.kind, TermsKind::Bucket(_)) && self.unanswered == 0;
             if is_answered && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
                 return false;
             }
             return true;
         }
-        let is_window = matches!(terms.kind, Kind::Window(_));
+        let is_window = matches!(terms.kind, TermsKind::Window(_));
         if now < self.check_at {
             return is_window && self.is_low(terms);
         }
@@ -662,7 +662,7 @@ impl Holder {
         // Tokens of a window that are in hand when the lease ends must still be returned. A
         // bucket's ledger knows when the lease has ended.
         let in_hand = self.in_hand(period_ns(terms));
-        let owes = matches!(terms.kind, Kind::Window(_)) && (self.is(OWES) || in_hand > 0);
+        let owes = matches!(terms.kind, TermsKind::Window(_)) && (self.is(OWES) || in_hand > 0);
         self.is(GONE) || (!self.is(ASKING) && !owes && now >= self.until && now >= self.asked)
     }
 
@@ -697,7 +697,7 @@ impl Holder {
 
     /// The rate at which tokens trickle in at `now`, in units each period.
     fn rate_now(&self, terms: &Terms, now: Timestamp) -> u64 {
-        if matches!(terms.kind, Kind::Bucket(_)) { self.rate(now) } else { 0 }
+        if matches!(terms.kind, TermsKind::Bucket(_)) { self.rate(now) } else { 0 }
     }
 
     /// The largest that `level` grows to by trickle.
@@ -757,7 +757,7 @@ impl Holder {
         self.balance.charge(terms, in_hand.into(), now);
         let owed = self.flags & OWES;
         self.give_back(in_hand, 0, period);
-        if matches!(terms.kind, Kind::Bucket(_)) {
+        if matches!(terms.kind, TermsKind::Bucket(_)) {
             // A bucket's ledger forgets a lease that has ended: it is told with the next ask, if
             // there is one.
             self.flags = self.flags & !OWES | owed;

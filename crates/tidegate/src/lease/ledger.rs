@@ -19,7 +19,7 @@ use self::lease::Lease;
 use self::leases::Leases;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
-use super::terms::{Kind, LeaseWindow, Refill, Terms, micros};
+use super::terms::{LeaseWindow, Refill, Terms, TermsKind, micros};
 use super::{HOLDERS_MAX, LENT_MAX, NUMBER_MAX, RECHECK, SPACING};
 use crate::algorithm::REPORT_DEBT_LIMITS;
 use crate::cost::Cost;
@@ -110,8 +110,8 @@ impl Ledger {
     /// period of the rate, or once more the limit of a window.
     pub fn begin(terms: &Terms, epoch: &Epoch) -> Self {
         let (burst, per_us, end_us) = match &terms.kind {
-            Kind::Bucket(refill) => (refill.burst, refill.per_us, 0),
-            Kind::Window(window) => (window.limit, 1, window.end_us),
+            TermsKind::Bucket(refill) => (refill.burst, refill.per_us, 0),
+            TermsKind::Window(window) => (window.limit, 1, window.end_us),
         };
         Self {
             epoch: epoch.number,
@@ -144,10 +144,10 @@ impl Ledger {
             let nothing = Grant { seq: ask.seq, epoch: epoch.number, is_lost, again, ..Grant::NOTHING };
             return AskOutcome { grant: Some(nothing), movement: Movement::default() };
         }
-        let mut step = Step { ledger: self, terms, now_us, movement: Movement::default() };
+        let mut step = LedgerStep { ledger: self, terms, now_us, movement: Movement::default() };
         let grant = match &terms.kind {
-            Kind::Bucket(refill) => step.ask_bucket(refill, ask),
-            Kind::Window(window) => step.ask_window(window, ask),
+            TermsKind::Bucket(refill) => step.ask_bucket(refill, ask),
+            TermsKind::Window(window) => step.ask_window(window, ask),
         };
         AskOutcome { grant, movement: step.movement }
     }
@@ -187,15 +187,15 @@ impl Ledger {
         now: Timestamp,
         terms: &Terms,
         epoch: &Epoch,
-        act: impl FnOnce(&mut Step<'_>) -> R,
+        act: impl FnOnce(&mut LedgerStep<'_>) -> R,
     ) -> R {
         self.enter(terms, epoch);
-        let mut step = Step { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
+        let mut step = LedgerStep { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 step.drain(refill);
             }
-            Kind::Window(window) => step.roll(window),
+            TermsKind::Window(window) => step.roll(window),
         }
         act(&mut step)
     }
@@ -238,12 +238,13 @@ impl Ledger {
     fn brought_to(&self, now: Timestamp, terms: &Terms) -> Self {
         let mut copy = self.clone();
         copy.renumber(terms);
-        let mut step = Step { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
+        let mut step =
+            LedgerStep { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 step.drain(refill);
             }
-            Kind::Window(window) => step.roll(window),
+            TermsKind::Window(window) => step.roll(window),
         }
         copy
     }
@@ -252,8 +253,8 @@ impl Ledger {
     fn is_up_to_date(&self, now: Timestamp, terms: &Terms) -> bool {
         let now_us = micros(now);
         match &terms.kind {
-            Kind::Window(_) => self.has_numbers(terms) && now_us < self.end_us,
-            Kind::Bucket(_) => {
+            TermsKind::Window(_) => self.has_numbers(terms) && now_us < self.end_us,
+            TermsKind::Bucket(_) => {
                 if !self.has_numbers(terms) || self.at_us < now_us || terms.has(Fault::GrantWithoutDebit) {
                     return false;
                 }
@@ -291,8 +292,8 @@ impl Ledger {
     pub fn level(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
         let copy = self.at(now, terms);
         let (used, at_us) = match &terms.kind {
-            Kind::Window(_) => (copy.used, copy.end_us),
-            Kind::Bucket(refill) => {
+            TermsKind::Window(_) => (copy.used, copy.end_us),
+            TermsKind::Bucket(refill) => {
                 let sums = copy.leases.sums(micros(now), micros(now).max(copy.at_us));
                 let used = copy.used.saturating_sub(sums.to_come.saturating_add(copy.dust) / copy.period_us);
                 let parts = (u128::from(used) * u128::from(refill.per_us)).saturating_sub(copy.rest.into());
@@ -314,8 +315,8 @@ impl Ledger {
     /// if it may be.
     pub fn forgettable_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
         match &terms.kind {
-            Kind::Window(_) => instant(self.end_us).max(now),
-            Kind::Bucket(_) => {
+            TermsKind::Window(_) => instant(self.end_us).max(now),
+            TermsKind::Bucket(_) => {
                 // The usage that is left then drains from there on.
                 let last = self.lasts_until(now);
                 self.level(last, terms).1.max(last)
@@ -380,14 +381,14 @@ impl Ledger {
 }
 
 /// One step on a ledger.
-struct Step<'a> {
+struct LedgerStep<'a> {
     ledger: &'a mut Ledger,
     terms: &'a Terms,
     now_us: u64,
     movement: Movement,
 }
 
-impl Step<'_> {
+impl LedgerStep<'_> {
     /// From when on leases are paid for: where the clock has stepped back, from when it had
     /// stepped, as what drained until then has paid for them.
     fn paid_from(&self) -> u64 {
@@ -399,8 +400,8 @@ impl Step<'_> {
     /// holders may still return them.
     fn outstanding(&self) -> u64 {
         match &self.terms.kind {
-            Kind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
-            Kind::Window(_) => self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum(),
+            TermsKind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
+            TermsKind::Window(_) => self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// look at the window and may keep old ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    pub(super) kind: Kind,
+    pub(super) kind: TermsKind,
     pub(super) period_us: u64,
     pub(super) is_quota: bool,
     /// Another [`Terms::leased_min`] and nothing unleased, for tests of few requests.
@@ -29,7 +29,7 @@ pub struct Terms {
 const UNLEASED_PART: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum TermsKind {
     Bucket(Refill),
     Window(LeaseWindow),
 }
@@ -107,7 +107,13 @@ impl Terms {
                 }
                 let (units, per_us) = (units as u64, per_us as u64);
                 let unit_ns = ((u128::from(per_us) * 1000) << UNIT_BITS).div_ceil(units.into());
-                Kind::Bucket(Refill { units, per_us, burst: checked(bucket.burst())?, quota: 0, unit_ns })
+                TermsKind::Bucket(Refill {
+                    units,
+                    per_us,
+                    burst: checked(bucket.burst())?,
+                    quota: 0,
+                    unit_ns,
+                })
             }
             Algorithm::Fixed(fixed) => {
                 let limit = checked(fixed.limit())?;
@@ -126,11 +132,11 @@ impl Terms {
                     }
                     WindowStart::FirstHit => (now.saturating_sub(window), now.saturating_add(window)),
                 };
-                Kind::Window(LeaseWindow { limit, start_us, end_us })
+                TermsKind::Window(LeaseWindow { limit, start_us, end_us })
             }
             Algorithm::Calendar(calendar) => {
                 let (start, end) = calendar.window_bounds(now);
-                Kind::Window(LeaseWindow {
+                TermsKind::Window(LeaseWindow {
                     limit: checked(calendar.limit())?,
                     start_us: micros(start),
                     end_us: micros(end),
@@ -150,7 +156,7 @@ impl Terms {
         }
         self.period_us = period.as_micros() as u64;
         let lent_max = self.lent_max();
-        if let Kind::Bucket(refill) = &mut self.kind {
+        if let TermsKind::Bucket(refill) = &mut self.kind {
             let quota = u128::from(refill.units) * u128::from(self.period_us) / u128::from(refill.per_us);
             refill.quota = u64::try_from(quota).unwrap_or(u64::MAX);
             if refill.quota > lent_max {
@@ -183,8 +189,8 @@ impl Terms {
     /// The largest cost that is ever admitted: the burst, or the limit of a window.
     pub const fn largest(&self) -> u64 {
         match &self.kind {
-            Kind::Bucket(refill) => refill.burst,
-            Kind::Window(window) => window.limit,
+            TermsKind::Bucket(refill) => refill.burst,
+            TermsKind::Window(window) => window.limit,
         }
     }
 
@@ -192,8 +198,8 @@ impl Terms {
     /// until their end.
     pub const fn quota(&self) -> u64 {
         match &self.kind {
-            Kind::Bucket(refill) => refill.quota,
-            Kind::Window(_) => 0,
+            TermsKind::Bucket(refill) => refill.quota,
+            TermsKind::Window(_) => 0,
         }
     }
 
@@ -212,12 +218,12 @@ impl Terms {
         match &self.kind {
             _ if self.leased_min.is_some() => self.leased_min.unwrap_or(0),
             // A limit that gives less never leases anything ahead.
-            Kind::Bucket(refill) if refill.quota < least => NUMBER_MAX,
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) if refill.quota < least => NUMBER_MAX,
+            TermsKind::Bucket(refill) => {
                 let more = LEASED_PER_S.saturating_mul(refill.quota) / refill.burst;
                 least.max(more.min(refill.quota / 4))
             }
-            Kind::Window(_) => least,
+            TermsKind::Window(_) => least,
         }
     }
 
@@ -235,13 +241,13 @@ impl Terms {
     pub(super) fn lost_until_us(&self, began_us: u64) -> u64 {
         match &self.kind {
             _ if !self.is_quota => 0,
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 let drains =
                     (u128::from(refill.burst) * u128::from(refill.per_us)).div_ceil(refill.units.into());
                 began_us.saturating_add(u64::try_from(drains).unwrap_or(u64::MAX))
             }
-            Kind::Window(window) if began_us >= window.start_us => window.end_us,
-            Kind::Window(_) => 0,
+            TermsKind::Window(window) if began_us >= window.start_us => window.end_us,
+            TermsKind::Window(_) => 0,
         }
     }
 
@@ -253,8 +259,8 @@ impl Terms {
     /// Of what parts a unit of the rate's remainder is; 1 for windows.
     pub(super) const fn per_us(&self) -> u64 {
         match &self.kind {
-            Kind::Bucket(refill) => refill.per_us,
-            Kind::Window(_) => 1,
+            TermsKind::Bucket(refill) => refill.per_us,
+            TermsKind::Window(_) => 1,
         }
     }
 

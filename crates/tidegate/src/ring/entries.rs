@@ -1,6 +1,6 @@
 //! The instants of one ring, read: what is used, and when there is room.
 
-use super::header::{Record, RingWindow, Span};
+use super::header::{HeaderRecord, RingWindow, Span};
 use super::ticks::{NS_MAX, Ticks};
 use crate::algorithm::Verdict;
 use crate::sync::{AtomicU32, Ordering};
@@ -26,8 +26,8 @@ pub(super) struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     #[inline]
-    pub(super) fn new(slots: &'a [AtomicU32], record: Record) -> Self {
-        let Record { span, ticks, last, window, .. } = record;
+    pub(super) fn new(slots: &'a [AtomicU32], record: HeaderRecord) -> Self {
+        let HeaderRecord { span, ticks, last, window, .. } = record;
         Self { slots, span, ticks, last, latest_tick: ticks.up(last), window }
     }
 
@@ -100,8 +100,8 @@ impl<'a> Entries<'a> {
 
     /// The same instants seen through `window`.
     #[inline]
-    pub(super) fn through(self, window: RingWindow) -> Seen<'a> {
-        Seen { entries: self, window }
+    pub(super) fn through(self, window: RingWindow) -> VisibleEntries<'a> {
+        VisibleEntries { entries: self, window }
     }
 
     /// The first instant stored at `tick` or later.
@@ -127,12 +127,12 @@ impl<'a> Entries<'a> {
 
 /// Instants seen through a window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct VisibleEntries<'a> {
     entries: Entries<'a>,
     window: RingWindow,
 }
 
-impl Seen<'_> {
+impl VisibleEntries<'_> {
     /// The `index`th oldest instant in nanoseconds, as it was rounded when it was stored.
     #[inline]
     pub(super) fn instant(&self, index: u32) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::specs::{Registered, SpecOwner, SpecPin, Specs};
+use super::specs::{RegisteredSpec, SpecOwner, SpecPin, Specs};
 use crate::sync::Mutex;
 
 /// The pass that is under way, if one is.
@@ -23,15 +23,15 @@ pub(super) struct ReclamationPass {
 
 #[derive(Debug)]
 pub(super) struct RetiredSpec {
-    pub(super) registered: Arc<Registered>,
-    /// The value of [`Registered::unpinned`] when the pass began.
+    pub(super) registered: Arc<RegisteredSpec>,
+    /// The value of [`RegisteredSpec::unpinned`] when the pass began.
     pub(super) seen: u64,
     /// Whether a word goes on carrying the number.
     pub(super) is_in_use: bool,
 }
 
 impl ReclamationPass {
-    pub(super) fn new(retired: Vec<Arc<Registered>>, seed: u64) -> Self {
+    pub(super) fn new(retired: Vec<Arc<RegisteredSpec>>, seed: u64) -> Self {
         let hasher = || ahash::RandomState::with_seeds(seed, 7, 8, 9);
         let mut by_number = HashMap::with_capacity_and_hasher(retired.len(), hasher());
         for registered in retired {
@@ -49,7 +49,7 @@ impl ReclamationPass {
 pub(super) fn spec_at_rest<'p>(
     known: &'p mut HashMap<u32, SpecPin, ahash::RandomState>,
     specs: &Specs,
-    retired: &Registered,
+    retired: &RegisteredSpec,
     number: u32,
 ) -> Option<&'p SpecPin> {
     use std::collections::hash_map::Entry::{Occupied, Vacant};

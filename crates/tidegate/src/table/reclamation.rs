@@ -12,7 +12,7 @@
 //! carries it over to its own numbers, as after any change of numbers.
 //!
 //! **Why a freed number is in no word.** A word gets another number only under a pin. A pin taken
-//! since the pass began changes [`unpinned`](super::specs::Registered::unpinned), and
+//! since the pass began changes [`unpinned`](super::specs::RegisteredSpec::unpinned), and
 //! [`super::Specs::free`] leaves that number in use.
 
 use super::KeyTable;

@@ -126,16 +126,16 @@ impl SpecId {
 
 /// A spec that has a number.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct RegisteredSpec {
     spec: Spec,
     id: SpecId,
     owner: SpecOwner,
-    /// Pins now in the low 32 bits, all pins ever taken above them, [`Registered::FREED`] at the
+    /// Pins now in the low 32 bits, all pins ever taken above them, [`RegisteredSpec::FREED`] at the
     /// top.
     pins: AtomicU64,
 }
 
-impl Registered {
+impl RegisteredSpec {
     const FREED: u64 = 1 << 63;
     const PINS_NOW: u64 = (1 << 32) - 1;
     const PIN: u64 = (1 << 32) + 1;
@@ -163,7 +163,7 @@ impl Registered {
         (pins & Self::PINS_NOW == 0).then_some(pins)
     }
 
-    /// Whether no pin was taken since [`Registered::unpinned`] returned this value.
+    /// Whether no pin was taken since [`RegisteredSpec::unpinned`] returned this value.
     pub(super) fn is_unpinned_since(&self, seen: u64) -> bool {
         self.pins.load(Ordering::Acquire) == seen
     }
@@ -183,7 +183,7 @@ impl Registered {
 
 /// Keeps a spec and its number in use.
 #[derive(Debug)]
-pub(crate) struct SpecPin(Arc<Registered>);
+pub(crate) struct SpecPin(Arc<RegisteredSpec>);
 
 impl SpecPin {
     #[inline]
@@ -212,7 +212,7 @@ impl Drop for SpecPin {
 
 /// A spec that was looked up. It may be retired and its number be freed while this is held; what it
 /// says stays the same.
-pub(crate) struct SpecGuard(Guard<Option<Arc<Registered>>>);
+pub(crate) struct SpecGuard(Guard<Option<Arc<RegisteredSpec>>>);
 
 impl SpecGuard {
     pub(crate) fn spec(&self) -> Option<&Spec> {
@@ -241,7 +241,7 @@ const FIRST_BITS: u32 = 4;
 const CHUNKS: usize = SPEC_BITS as usize + 1 - FIRST_BITS as usize;
 
 /// Specs that come into being together.
-type Chunk = Box<[ArcSwapOption<Registered>]>;
+type Chunk = Box<[ArcSwapOption<RegisteredSpec>]>;
 
 /// In which chunk a number is, and where in it.
 #[inline]
@@ -259,7 +259,7 @@ pub(crate) struct Specs {
 
 /// Which numbers are in use.
 struct Registry {
-    by_spec: HashMap<(Owner, Spec), Arc<Registered>, ahash::RandomState>,
+    by_spec: HashMap<(Owner, Spec), Arc<RegisteredSpec>, ahash::RandomState>,
     /// Numbers below this have been used at least once.
     fresh: u32,
     /// Numbers that nothing refers to any more, the one that was freed first at the front.
@@ -310,7 +310,8 @@ impl Specs {
         }
         let id = registry.take(owner)?;
         let spec = name.1.clone();
-        let registered = Arc::new(Registered { spec, id, owner, pins: AtomicU64::new(Registered::PIN) });
+        let registered =
+            Arc::new(RegisteredSpec { spec, id, owner, pins: AtomicU64::new(RegisteredSpec::PIN) });
         let (chunk, at) = place(id.number().get() as usize);
         let length = 1_usize << (FIRST_BITS as usize + chunk);
         let empty = || (0..length).map(|_| ArcSwapOption::empty()).collect();
@@ -320,7 +321,7 @@ impl Specs {
         Some(SpecPin(registered))
     }
 
-    fn slot(&self, number: SpecNumber) -> Option<&ArcSwapOption<Registered>> {
+    fn slot(&self, number: SpecNumber) -> Option<&ArcSwapOption<RegisteredSpec>> {
         let (chunk, at) = place(number.get() as usize);
         self.chunks.get(chunk)?.get()?.get(at)
     }
@@ -351,7 +352,7 @@ impl Specs {
     }
 
     /// The retired specs, if it is time for a pass; `None` if it is not.
-    pub(super) fn retired(&self) -> Option<Vec<Arc<Registered>>> {
+    pub(super) fn retired(&self) -> Option<Vec<Arc<RegisteredSpec>>> {
         let mut registry = lock(&self.registry);
         if registry.taken < Self::PASS_AFTER && !registry.is_short {
             return None;
@@ -363,14 +364,14 @@ impl Specs {
 
     /// Frees the numbers of these specs, but for those of which somebody has taken a pin since the
     /// value beside them was read. No word may carry a number of the others.
-    pub(super) fn free<'r>(&self, retired: impl Iterator<Item = (&'r Arc<Registered>, u64)>) -> usize {
+    pub(super) fn free<'r>(&self, retired: impl Iterator<Item = (&'r Arc<RegisteredSpec>, u64)>) -> usize {
         let mut registry = lock(&self.registry);
         let mut freed = 0;
         for (one, seen) in retired {
             // AcqRel: after this every attempt to take a pin fails.
             let closed = one.pins.compare_exchange(
                 seen,
-                seen | Registered::FREED,
+                seen | RegisteredSpec::FREED,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             );
@@ -426,7 +427,7 @@ impl Registry {
         Some(id)
     }
 
-    fn give_back(&mut self, one: &Registered) {
+    fn give_back(&mut self, one: &RegisteredSpec) {
         self.free.push_back(one.id.next());
         let SpecOwner { namespace, is_run_time } = one.owner;
         if !is_run_time {

@@ -13,7 +13,7 @@
 use core::time::Duration;
 
 use super::allocation::{Sums, Wanted, with_headroom};
-use super::{Lease, Refill, Step};
+use super::{Lease, LedgerStep, Refill};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{DEPTH, HOLDERS_MAX, PREFETCH, RECHECK, SPACING};
@@ -56,7 +56,7 @@ impl Lease {
     }
 }
 
-impl Step<'_> {
+impl LedgerStep<'_> {
     /// Drains `used` to now, but not below what holders may still spend; what their leases add up
     /// to.
     pub(super) fn drain(&mut self, refill: &Refill) -> Sums {

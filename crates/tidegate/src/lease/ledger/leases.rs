@@ -16,7 +16,7 @@ use super::lease::Lease;
 pub(super) struct Leases {
     all: Vec<Lease>,
     /// Made when there are many, and kept then.
-    known: Option<Box<Known>>,
+    known: Option<Box<CachedSums>>,
 }
 
 /// From how many on they are not counted for every ask.
@@ -24,7 +24,7 @@ const MANY: usize = 16;
 
 /// Sums at one instant, and how long sums at later instants can be derived from them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedSums {
     sums: Sums,
     now_us: u64,
     from_us: u64,
@@ -81,14 +81,20 @@ impl Leases {
 
     /// The cached sums at `now_us`, to be [kept](Leases::keep_known) when one lease has changed;
     /// `None` where the leases are few or the cache is stale.
-    pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<Known> {
+    pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<CachedSums> {
         let known = self.known.as_ref().filter(|known| known.is_of(now_us, from_us))?;
-        Some(Known { now_us, from_us, ..**known })
+        Some(CachedSums { now_us, from_us, ..**known })
     }
 
     /// Keeps what was known before the lease at `index` became what it is. `others` are the sums of
     /// all but that one, and `was` is what stood there, if anything.
-    pub(super) fn keep_known(&mut self, mut known: Known, others: Sums, was: Option<&Lease>, index: usize) {
+    pub(super) fn keep_known(
+        &mut self,
+        mut known: CachedSums,
+        others: Sums,
+        was: Option<&Lease>,
+        index: usize,
+    ) {
         let lease = &self.all[index];
         let (now_us, from_us) = (known.now_us, known.from_us);
         known.sums = others.with(lease, now_us, from_us);
@@ -125,14 +131,14 @@ impl Leases {
 
     /// Bytes on the heap of so many places.
     pub(super) const fn heap_bytes(capacity: usize) -> usize {
-        capacity * size_of::<Lease>() + if capacity >= MANY { size_of::<Known>() } else { 0 }
+        capacity * size_of::<Lease>() + if capacity >= MANY { size_of::<CachedSums>() } else { 0 }
     }
 
     fn count(&self, now_us: u64, from_us: u64) -> Sums {
         self.all.iter().fold(Sums::default(), |sums, lease| sums.with(lease, now_us, from_us))
     }
 
-    fn known_at(&self, now_us: u64, from_us: u64) -> Known {
+    fn known_at(&self, now_us: u64, from_us: u64) -> CachedSums {
         let (mut steady_us, mut last_us, mut slope) = (u64::MAX, 0, 0);
         let mut sums = Sums::default();
         for lease in &self.all {
@@ -145,7 +151,7 @@ impl Leases {
             // Too much to be counted is no sum of anything.
             steady_us = 0;
         }
-        Known { sums, now_us, from_us, slope, steady_us, last_us, is_old: false }
+        CachedSums { sums, now_us, from_us, slope, steady_us, last_us, is_old: false }
     }
 }
 
@@ -162,7 +168,7 @@ impl Lease {
     }
 }
 
-impl Known {
+impl CachedSums {
     /// Whether it says what the sums of these instants are.
     fn is_of(&self, now_us: u64, from_us: u64) -> bool {
         let is_later = self.now_us <= now_us && self.from_us <= from_us;

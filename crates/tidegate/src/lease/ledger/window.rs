@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use super::allocation::{Wanted, with_headroom};
 use super::bucket::{FREE_PART, needed};
-use super::{Lease, LeaseWindow, Step};
+use super::{Lease, LeaseWindow, LedgerStep};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
@@ -22,7 +22,7 @@ use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
 /// A lease lasts so many times less than a period where little is left of a window.
 const SHORTER: u64 = 16;
 
-impl Step<'_> {
+impl LedgerStep<'_> {
     /// Begins the window that lasts now, if the one that was counted has ended.
     pub(super) fn roll(&mut self, window: &LeaseWindow) {
         if self.now_us >= self.ledger.end_us {
