@@ -160,7 +160,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm that keeps states of this one when nobody uses its numbers any more: see
+    /// The algorithm that keeps states of this one after its spec is retired: see
     /// `at_rest` of each. A window keeps its length, or for a sliding counter one that is at most
     /// 1/128 longer, and has the largest limit that its states can count.
     pub(crate) fn at_rest(&self) -> Self {

@@ -164,7 +164,7 @@ pub struct KeyPart {
 }
 
 impl KeyPart {
-    /// The attributes that are taken as addresses unless told otherwise.
+    /// The attributes that are addresses by default.
     pub const ADDRESSES: [&'static str; 7] =
         ["ip", "client_ip", "remote_ip", "source_ip", "peer_ip", "remote_address", "client_address"];
     /// The network that IPv6 addresses are counted by: what one customer usually gets.

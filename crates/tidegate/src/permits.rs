@@ -6,8 +6,8 @@
 //!   back nor expired.
 //! - A permit lasts for the `hold` of the call that took it; a changed hold changes later permits
 //!   only.
-//! - Giving back works once, also after expiry as long as nobody has the place; it never frees
-//!   somebody else's.
+//! - A permit can be released once, also after expiry as long as its place was not reused; a
+//!   release never frees the permit of another request.
 //! - Time does not go back: a `now` earlier than the last acquisition counts as that one's instant.
 //! - N raised, the difference is handed out at once; N lowered, nothing is until enough have come
 //!   back.
@@ -42,7 +42,7 @@ use crate::time::{Timestamp, duration_nanos};
 const SET_BYTES: usize = 112;
 
 /// The share of the budget that places of sets may take: a half, so that a flood of keys cannot use
-/// up for ever what later keys need for their permits.
+/// up the memory that later keys need for their permits.
 const SET_SHARE: usize = 2;
 
 /// Places are created 2^9 at a time: 56 KiB of the budget.
@@ -89,7 +89,7 @@ impl PermitsHandle {
     }
 
     /// The handle with these bits; `None` if no handle has them. Bits that no [`Permits`] gave out
-    /// make a stale handle or name somebody's set, as a pointer would.
+    /// make a stale handle or name the set of another key, as a pointer would.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match Handle::from_bits(bits) {
             Some(handle) => Some(Self(handle)),
@@ -291,8 +291,9 @@ impl Permits {
         self.give_back_bytes(bytes);
     }
 
-    /// Gives a permit back. `true` the first time, also after its expiry as long as nobody has its
-    /// place; `false` if it was given back before or somebody has, or if the handle is stale.
+    /// Gives a permit back. `true` the first time, also after its expiry as long as its place was
+    /// not reused; `false` if it was given back before, if its place was reused, or if the handle
+    /// is stale.
     pub fn release(&self, set: PermitsHandle, permit: PermitSlot, _now: Timestamp) -> bool {
         self.with(set, |set| set.expiries.remove(permit.index, permit.stamp, permit.expires)).unwrap_or(false)
     }

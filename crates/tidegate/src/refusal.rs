@@ -171,9 +171,9 @@ impl fmt::Display for Reason {
 /// When a refused caller should come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// At this instant what was refused would be admitted, if nobody else is in between.
+    /// The refused request would be admitted at this instant, if no other request comes in between.
     At(Timestamp),
-    /// Later, and less often each time; nobody can say when.
+    /// Later, with growing pauses; the instant is not known.
     Backoff,
     /// Not at all: the same request will never be admitted.
     Never,

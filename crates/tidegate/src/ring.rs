@@ -97,7 +97,7 @@ impl RingHandle {
     }
 
     /// The handle with these bits; `None` if no handle has them. Bits that no [`Rings`] gave out
-    /// make a stale handle or name somebody's ring, as a pointer would.
+    /// make a stale handle or name the ring of another key, as a pointer would.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match Handle::from_bits(bits) {
             Some(handle) => Some(Self(handle)),
@@ -182,7 +182,7 @@ impl Rings {
     /// The same for a namespace; `None` also if its share of the budget is used up.
     pub fn create_for(&self, owner: Owner) -> Option<RingHandle> {
         let (index, header) = self.space.take_header(owner)?;
-        // Nobody has a handle for this generation yet, so it stays.
+        // No handle of this generation exists yet, so it stays.
         let (generation, _) = header.read(|record| record.generation);
         Handle::new(index, generation).map(RingHandle)
     }
@@ -222,7 +222,7 @@ impl Rings {
         self.push(writer, ring, entries, rolling, cost.units() as u32, now)
     }
 
-    /// Decides again, now that nobody can come in between: somebody has.
+    /// Decides again under the lock, since another charge came in between.
     #[inline(never)]
     fn admit_in_turn(
         &self,
@@ -523,7 +523,7 @@ impl Rings {
         let new = HeaderRecord { range, span: Span { head: 0, len: old.span.len - expired }, ..old };
         let (from, to) = (self.entries(old), self.entries(new));
         for index in 0..to.len() {
-            // Nobody else knows the new range yet.
+            // No other thread knows the new range yet.
             to.store(index, from.tick(expired + index));
         }
         writer.set_range(new.range);

@@ -81,7 +81,7 @@ impl Part {
         hasher.write(bytes);
     }
 
-    /// Appends the part as bytes from which it can be told from every other.
+    /// Appends the part as bytes that no other part has.
     fn append(self, value: Option<&str>, out: &mut KeyBytes) {
         let Some(value) = value else {
             out.push(0);

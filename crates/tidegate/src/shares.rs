@@ -45,7 +45,7 @@ impl Owner {
     /// The owner of the places of all namespaces that no policy has.
     pub const NONE: Self = Self(0);
 
-    /// The most owners that are told apart. All namespaces beyond it hold places as one.
+    /// The most owners with numbers of their own. All namespaces beyond it share one number.
     pub const MAX: usize = u16::MAX as usize;
 
     /// The number.

@@ -6,9 +6,9 @@
 //! of them.
 //!
 //! **What it guarantees.** It never grows: the bytes are set when it is made. A word changes only
-//! as a whole, by a 128-bit compare-and-swap, so whose word it is and what it says are never mixed
-//! up. A key that still matters is never pushed out: when all its words are taken by states that
-//! have not drained, the newcomer is told that the table is full and when the first of them drains.
+//! as a whole, by a 128-bit compare-and-swap, so the key and the state of a word never mix. A key
+//! in use is never evicted: when all words for a new key are taken by states that have not drained,
+//! the insertion fails and reports when the first of them drains.
 //!
 //! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word
 //! is simply overwritten by the next newcomer. A flood of unique keys costs neither memory nor what
@@ -140,7 +140,7 @@ pub struct KeyTable {
     has_spilled: AtomicBool,
     first_slots: FirstSlots,
     namespaces: Namespaces,
-    /// How many words each namespace holds, drained ones that nobody has overwritten included.
+    /// How many words each namespace holds, including drained words that were not overwritten yet.
     shares: Shares,
     /// The line that the next sweep begins with. Relaxed: it guards no other data.
     swept: portable_atomic::AtomicUsize,
@@ -170,7 +170,7 @@ fn shared_places(words: usize) -> u64 {
     (words / 16 * 11).max(1) as u64
 }
 
-/// The latest instant that a caller is told to come back at when the table is full. Other keys may
+/// The latest retry instant of a refusal because the table is full. Other keys may
 /// be reset or removed, and a namespace may get below its share, long before the first drain of the
 /// words that were looked at.
 fn full_until_max(now: Timestamp) -> Timestamp {
@@ -567,9 +567,9 @@ impl fmt::Debug for KeyTable {
     }
 }
 
-/// `count` words of zero. The allocator hands out zeroed pages that nobody has touched yet, and the
-/// conversion to atomics is done in place (the standard library collects a mapped `Vec` into its
-/// own buffer), so that in an optimised build memory is only used when a key arrives.
+/// `count` words of zero. The allocator hands out untouched zeroed pages, and the conversion to
+/// atomics is done in place (the standard library collects a mapped `Vec` into its own buffer), so
+/// that in an optimised build memory is only used when a key arrives.
 #[cfg(not(tidegate_loom))]
 fn zeroed_words(count: usize) -> Box<[AtomicU128]> {
     vec![0_u128; count].into_iter().map(AtomicU128::new).collect::<Vec<_>>().into_boxed_slice()

@@ -27,10 +27,9 @@
 //! people count.
 //!
 //! **Time.** An instant that lies earlier than one already seen finds more used, never less. A word
-//! that a refusal must not change cannot both never admit more after a step back and keep nobody
-//! waiting longer than a drain: the instants passed while waiting are the ones another step back
-//! would land on. So the wait is bounded where a state is taken up again ([`Counter::on_load`]),
-//! which may write.
+//! that a refusal must not change cannot both never admit more after a step back and bound every
+//! wait by a drain: the instants passed while waiting are the ones another step back would land on.
+//! So the wait is bounded where a state is taken up again ([`Counter::on_load`]), which may write.
 //!
 //! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on
 //! nothing is admitted.
@@ -122,9 +121,9 @@ impl Bucket {
         Self::on_scale(self.rate, self.burst, self.debt, Scale::shared(self.rate))
     }
 
-    /// The bucket that keeps states of buckets whose numbers nobody uses any more: what is used
-    /// stays used, and drains at this bucket's rate or at most 1/128 slower. It holds more units
-    /// than any bucket of its rate may.
+    /// The bucket that keeps states of buckets whose specs are retired: usage is kept, and drains
+    /// at this bucket's rate or at most 1/128 slower. It holds more units than any bucket of its
+    /// rate may.
     ///
     /// It depends on nothing but the time a unit takes, in eight significant bits: there are fewer
     /// than 7 000 of them.

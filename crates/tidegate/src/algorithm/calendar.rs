@@ -12,7 +12,7 @@
 //! is shown. A label that is skipped is no window: in Apia, 2011-12-29 was followed by 2011-12-31.
 //! Minutes are the exception: a minute is always 60 seconds, from a whole minute of UTC to the
 //! next, since all offsets in use are whole minutes; holding the minute for the whole repeated hour
-//! would serve nobody.
+//! would be of no use.
 //!
 //! **State.** The start of the window in the high bits, in steps shorter than any window of the
 //! unit (so that each has its own number and later ones larger numbers), and the units counted in
@@ -58,10 +58,9 @@ pub struct Calendar {
     /// The window found last, so that time-zone arithmetic is done once a window rather than once a
     /// decision.
     ///
-    /// One word that is whole by itself, written over by whoever finds another window: nothing is
-    /// published through it, so it needs no order with anything. It is not `crate::sync`'s, as a
-    /// cache adds no interleaving that could change an answer, and loom's atomics live inside a
-    /// model only.
+    /// One self-contained word, overwritten by each thread that finds another window. Nothing is
+    /// published through it, so it needs no ordering. It is not `crate::sync`'s, as a cache adds no
+    /// interleaving that could change an answer, and loom's atomics live inside a model only.
     found: AtomicU64,
 }
 

@@ -151,7 +151,7 @@ impl Fixed {
         let counted = self.read(state);
         let holds = match self.start {
             WindowStart::Epoch => self.windows.of(now.as_nanos()) <= counted.window,
-            // A window from which everything was given back was opened by nobody.
+            // A window from which everything was given back counts as never opened.
             WindowStart::FirstHit => {
                 counted.count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window)
             }

@@ -79,7 +79,7 @@ impl Concurrency {
         self.limit
     }
 
-    /// How long a permit lasts if nobody gives it back.
+    /// How long a permit lasts if it is not released.
     pub const fn hold(&self) -> Duration {
         self.hold
     }

@@ -65,7 +65,8 @@ impl SlidingCounter {
             return Err(AlgorithmError::Window(window));
         }
         let window_ns = duration_nanos(window);
-        // A step back cannot be told from a step forward by the number alone, so all of it is kept.
+        // The number alone does not distinguish a step back from a step forward, so all of it is
+        // kept.
         let count_bits = (u64::MAX / window_ns).leading_zeros() / 2;
         let largest = (1 << count_bits) - 1;
         if limit > largest {

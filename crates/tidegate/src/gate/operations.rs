@@ -87,7 +87,8 @@ impl Gate {
 
     /// Gives `cost` units back to every limit that matches; never more than are used.
     ///
-    /// Repeating it gives back again: whoever needs it once keeps the key of the refund.
+    /// A repeated call gives back again: a caller that needs exactly one refund keeps its refund
+    /// key.
     pub fn refund<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) {
         for mut probe in self.located(attributes.into(), now).1 {
             if !matches!(probe.answer, Answer::Lacks { .. }) {

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// half a percent.
 ///
 /// A stream that has only just begun is measured against the time since it began, once it has had a
-/// few requests: otherwise seconds would pass until the average says what everybody can see. (The
+/// few requests: otherwise the average would lag behind the obvious rate for seconds. (The
 /// bias correction of exponential averages.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
@@ -89,7 +89,7 @@ impl Demand {
         (u128::from(self.micro) * u128::from(span_us) / 1_000_000_000_000) as u64
     }
 
-    /// The ledger is told that `demand` is asked for.
+    /// Remembers that `demand` was reported to the ledger.
     pub(super) fn tell(&mut self, demand: u32) {
         self.told = demand;
     }

@@ -47,9 +47,9 @@ pub struct Holder {
     at: Timestamp,
     /// When the lease ends by the holder's own clock. The beginning of time: there was none.
     until: Timestamp,
-    /// When it is time to renew, traffic or none.
+    /// When it is time to renew, with or without traffic.
     renew_at: Timestamp,
-    /// When to compare demand with what the ledger was told.
+    /// When to compare demand with the demand last reported to the ledger.
     check_at: Timestamp,
     /// With an ask in flight: when it was sent. Otherwise: when the next one makes sense.
     asked: Timestamp,
@@ -98,7 +98,7 @@ const COLD: u8 = 64;
 /// The last grant said that the store has lost what was used of the quota.
 const LOST: u8 = 128;
 
-/// How often demand is compared with what the ledger was told: so often in a period.
+/// How often in a period demand is compared with the demand last reported to the ledger.
 const CHECKS: u32 = 8;
 
 /// How often a holder without a rate checks for idle tokens: so often in a period.
@@ -399,9 +399,9 @@ impl Holder {
         }
     }
 
-    /// The ask to send at `now`, in the name of `member`, for a request that waits and costs
-    /// `need_min`, or 0 if none does. It asks for what all of them cost that were told to wait
-    /// since the ask before. `None` while another is in flight.
+    /// The ask to send at `now`, in the name of `member`, for a waiting request of cost `need_min`,
+    /// or 0 if no request waits. It asks for the total cost of the requests that had to wait since
+    /// the previous ask. `None` while another ask is in flight.
     ///
     /// Tokens that are unlikely to be used soon are given back with it, at once and for good.
     pub fn ask(&mut self, terms: &Terms, member: u64, need_min: u64, now: Timestamp) -> Option<Ask> {
@@ -444,7 +444,7 @@ impl Holder {
         if has_stopped && u64::from(demand) >= terms.leased_min() { 0 } else { demand }
     }
 
-    /// Whether demand is two thirds of what the ledger was told, or less.
+    /// Whether demand is at most two thirds of the demand last reported to the ledger.
     fn has_fallen(&self, demand: u32) -> bool {
         self.demand.told() > demand.saturating_add(demand / 2 + NOISE)
     }
@@ -758,8 +758,8 @@ impl Holder {
         let owed = self.flags & OWES;
         self.give_back(in_hand, 0, period);
         if matches!(terms.kind, TermsKind::Bucket(_)) {
-            // A bucket's ledger forgets a lease that has ended: it is told with the next ask, if
-            // there is one.
+            // A bucket's ledger forgets a lease that has ended; the next ask, if there is one,
+            // reports the tokens.
             self.flags = self.flags & !OWES | owed;
         }
         self.count_unused(self.level, period);

@@ -80,7 +80,7 @@ pub enum TermsError {
 }
 
 impl Terms {
-    /// How long a lease lasts unless told otherwise.
+    /// How long a lease lasts by default.
     pub const PERIOD: Duration = Duration::from_secs(5);
     /// The shortest lease: with less, a key that is asked for a hundred times a second by each of
     /// its members costs more than one call to the store in four hundred decisions.
@@ -264,7 +264,7 @@ impl Terms {
         }
     }
 
-    /// Whether the mistake is built in. Without the feature nobody can say so.
+    /// Whether the mistake is planted; always false without the feature.
     pub(super) fn has(&self, fault: Fault) -> bool {
         cfg!(feature = "planted-faults") && self.fault == Some(fault)
     }

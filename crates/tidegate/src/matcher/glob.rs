@@ -68,7 +68,8 @@ impl StarredText {
 ///
 /// It takes time linear in text and pieces: each piece is taken where it first occurs behind the
 /// piece before, which leaves the most to the next ones, so that no byte is searched twice. For the
-/// other crates of this project: a glob of stars alone matches if the rest ends with its last piece.
+/// other crates of this project: a glob of stars alone matches if the rest ends with its last
+/// piece.
 #[doc(hidden)]
 pub fn strip_pieces<'t, 'p>(
     text: &'t str,

@@ -93,7 +93,8 @@ pub enum MatcherError {
         /// Its length.
         bytes: usize,
     },
-    /// Larger than [`Matcher::COMPILED_BYTES_MAX`](crate::Matcher::COMPILED_BYTES_MAX) when compiled.
+    /// Larger than [`Matcher::COMPILED_BYTES_MAX`](crate::Matcher::COMPILED_BYTES_MAX) when
+    /// compiled.
     #[error(
         "{kind} \"{pattern}\" takes more than {max} bytes when compiled; use smaller repetitions",
         max = COMPILED_BYTES_MAX

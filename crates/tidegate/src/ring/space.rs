@@ -19,7 +19,7 @@ pub(super) const RING_BYTES: usize = 64 + 48;
 pub(super) const INSTANT_BYTES: usize = 4;
 
 /// The share of the budget that headers may take: a half, so that a flood of rings of one instant
-/// each cannot use up for ever, as headers, what later rings need for their instants.
+/// each cannot use up, as headers, the memory that later rings need for their instants.
 const HEADER_SHARE: usize = 2;
 
 /// Headers are created 2^9 at a time: 56 KiB of the budget.
@@ -105,12 +105,13 @@ impl Space {
         slab.get(start..start + range.len as usize).unwrap_or_default()
     }
 
-    /// A slab of zeros: zeroed memory from the system that, optimised, nobody touches on the way.
+    /// A slab of zeros: zeroed memory from the system, which an optimised build does not touch
+    /// here.
     fn slab(&self) -> Box<[AtomicU32]> {
         vec![0; self.slots_max].into_iter().map(AtomicU32::new).collect()
     }
 
-    /// Takes a header that nobody uses, for a ring of `owner`.
+    /// Takes an unused header for a ring of `owner`.
     pub(super) fn take_header(&self, owner: Owner) -> Option<(u32, &Header)> {
         let mut allocations = lock(&self.allocations);
         if !self.header_shares.take_within(owner, 1) {

@@ -19,7 +19,7 @@ pub(crate) struct CarriedSpecs {
 }
 
 impl CarriedSpecs {
-    /// The most that are told apart, in [shares](Shares) for each namespace. Above it a new window
+    /// The most such specs, in [shares](Shares) for each namespace. Above it a new window
     /// is refused.
     pub(crate) const MAX: usize = 1 << 16;
     /// How many there may be when a bucket still gets a clock of its own. Above it, the clock that

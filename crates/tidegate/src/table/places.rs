@@ -2,7 +2,7 @@
 //!
 //! Words, rings and permits are held in [shares](crate::shares). A word counts against the
 //! namespace of its spec until it is overwritten or swept, also after its state has drained, since
-//! nobody is told of that. So a namespace that is at its share sweeps on its way: each of its
+//! no event reports that. So a namespace that is at its share sweeps on its way: each of its
 //! newcomers clears the drained words of another few lines. In a table of one namespace no share is
 //! looked at and nothing is swept.
 

@@ -1,6 +1,6 @@
 //! Freeing the numbers of specs that no gate uses any more.
 //!
-//! A pass looks at every word of the table once, a part at a time, driven by whoever calls
+//! A pass looks at every word of the table once, a part at a time, driven by the calls to
 //! [`KeyTable::reclaim_spec_numbers`]. A word that carries the number of a retired spec is cleared
 //! if it has drained; if not, it is rewritten under the spec that keeps such states
 //! ([`Spec::at_rest`]), of which there are few. After the pass no word carries a retired number,

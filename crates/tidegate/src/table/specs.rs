@@ -130,8 +130,8 @@ pub(super) struct RegisteredSpec {
     spec: Spec,
     id: SpecId,
     owner: SpecOwner,
-    /// Pins now in the low 32 bits, all pins ever taken above them, [`RegisteredSpec::FREED`] at the
-    /// top.
+    /// Pins now in the low 32 bits, all pins ever taken above them, [`RegisteredSpec::FREED`] at
+    /// the top.
     pins: AtomicU64,
 }
 
@@ -362,8 +362,8 @@ impl Specs {
         Some(retired.map(Arc::clone).collect())
     }
 
-    /// Frees the numbers of these specs, but for those of which somebody has taken a pin since the
-    /// value beside them was read. No word may carry a number of the others.
+    /// Frees the numbers of these specs, except specs that were pinned since the value beside them
+    /// was read. No word may carry a number of the others.
     pub(super) fn free<'r>(&self, retired: impl Iterator<Item = (&'r Arc<RegisteredSpec>, u64)>) -> usize {
         let mut registry = lock(&self.registry);
         let mut freed = 0;

@@ -182,7 +182,7 @@ fn a_saturated_bucket_admits_what_the_rate_gives_to_the_unit() {
         let bucket = bucket(rate, 4);
         let rate = bucket.rate();
         let (_, mut state) = drain(&bucket, State::EMPTY, at(START));
-        // A client that always waits exactly as told.
+        // A client that always waits until the instant in the refusal.
         let mut until = START;
         for admitted in 1..=100_000_u128 {
             let (verdict, _) = bucket.decide(state, Cost::ONE, at(until));

@@ -15,7 +15,7 @@ pub enum CivilUnit {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// Seven days, from Monday unless told otherwise.
+    /// Seven days, from Monday by default.
     Week,
     /// From the first of a month to the first of the next.
     Month,

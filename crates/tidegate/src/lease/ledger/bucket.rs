@@ -18,16 +18,16 @@ use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{DEPTH, HOLDERS_MAX, PREFETCH, RECHECK, SPACING};
 
-/// A holder that others leave less than its share is told to ask again after this part of a period;
-/// and for the last such part of the burst nobody is sent back.
+/// A holder that got less than its share asks again after this part of a period; while less than
+/// such a part of the burst is left, no holder gets this delay.
 const AGAIN: u64 = 16;
 
 /// A holder for which something waits may have one in so many of the units that are free.
 pub(super) const FREE_PART: u64 = 64;
 
-/// A holder without a place that finds the burst empty is told to wait for so many 32nds of a
-/// period, and up to seven more: each for another time, as there are more of them than are let in,
-/// and they should not all come back at once.
+/// A holder without a place that finds the burst empty waits for so many 32nds of a period, and up
+/// to seven more. The waits differ, since there are more such holders than can be served, and they
+/// should not all come back at once.
 const SPOT_AGAIN: u64 = 4;
 
 /// How many different waits there are.
@@ -291,7 +291,8 @@ impl LedgerStep<'_> {
         let all = others.with(lease, now_us, since_us);
         self.hold_up(all.outstanding(period_us));
 
-        // For the last sixteenth of the burst, or of what a period gives, nobody is sent back.
+        // While less than a sixteenth of the burst, or of the refill of a period, is left, no
+        // holder gets a delay.
         let free = self.free(refill, all.to_come);
         let is_scarce = wanted.is_scarce() && free <= (refill.burst / AGAIN).min(quota / AGAIN);
         let again = match ask.need.saturating_sub(had.into()) {

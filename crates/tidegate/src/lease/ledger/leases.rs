@@ -1,8 +1,8 @@
 //! The leases of one ledger, with cached sums over them.
 //!
-//! A key that more members ask for than find a place is asked about by all the others, who change
-//! none of the leases. There may be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) of them, so they are
-//! counted when one has changed, or has begun or stopped to release, and not for every ask.
+//! If more members ask for a key than there are places, the asks of the others change no lease.
+//! There may be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) leases, so their sums are computed when
+//! a lease has changed, or has begun or stopped to release, and not for every ask.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -19,7 +19,7 @@ pub(super) struct Leases {
     known: Option<Box<CachedSums>>,
 }
 
-/// From how many on they are not counted for every ask.
+/// The number of leases from which on sums are cached.
 const MANY: usize = 16;
 
 /// Sums at one instant, and how long sums at later instants can be derived from them.

@@ -111,8 +111,8 @@ impl LedgerStep<'_> {
         let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
         let half = free / (2 * wanted.members);
         let share = half.max(1);
-        // The last units stay here for whoever asks with a request that waits: nobody else could
-        // have them from a holder.
+        // The last units stay in the ledger for asks with a waiting request: no other member could
+        // get them from a holder.
         let most_ahead = if ask.need > 0 { share } else { half };
         let left = index.map_or(0, |index| u64::from(self.ledger.leases[index].held));
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();
@@ -171,8 +171,8 @@ impl LedgerStep<'_> {
         gone.map(|(_, lease)| u64::from(lease.held)).sum()
     }
 
-    /// When something may have come back: soon if others have tokens in hand under a lease, later
-    /// if only holders that have fallen silent do or nobody does, as after a reset.
+    /// When tokens may have come back: soon if others have tokens in hand under a lease, later if
+    /// only silent holders have tokens, or no holder has, as after a reset.
     fn again(&self, own: Option<usize>) -> Duration {
         let leases = self.ledger.leases.iter().enumerate();
         let mut others = leases.filter(|(index, lease)| Some(*index) != own && lease.held > 0).peekable();

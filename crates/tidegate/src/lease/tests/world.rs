@@ -418,7 +418,7 @@ impl World {
         let units = how(ledger, now, &self.terms, &self.epoch);
         assert!(units <= most && ledger.units_used() + units == before, "conservation of a refund");
         assert!(ledger.units_used() >= ledger.tokens_out(now), "less than is in hand");
-        // Nobody spent it: it makes room for as much and no more.
+        // It was not spent: it makes room for as much and no more.
         let monitor = self.monitors.entry(self.epoch.number).or_default();
         if let Algorithm::Bucket(bucket) = &self.algorithm {
             let per = u128::from(bucket.rate().per_ns()) * 1000;
