@@ -30,7 +30,6 @@ pub use rolling_window::{Concurrency, Rolling};
 pub use sliding_counter::SlidingCounter;
 
 use self::counter::rounded_up;
-use crate::cost::Cost;
 use crate::rate::Rate;
 use crate::time::{Timestamp, duration_nanos};
 

@@ -311,7 +311,11 @@ impl<'a> Refusal<'a> {
 }
 
 impl fmt::Display for Refusal<'_> {
-    /// `limit "per-user" of "api" (user=ada): rate_exceeded, 0 of 200 left, come back at 2026-11-20T20:40:00.01Z`
+    /// One line:
+    ///
+    /// ```text
+    /// limit "per-user" of "api" (user=ada): rate_exceeded, 0 of 200 left, come back at 2026-11-20T20:40:00.01Z
+    /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = self.binding();
         write!(f, "limit \"{}\" of \"{}\"", one.name, self.namespace)?;

@@ -12,6 +12,7 @@ mod fixed;
 mod sliding_counter;
 
 use super::*;
+use crate::cost::Cost;
 
 const HOUR: i64 = 3_600_000_000_000;
 const TEN_YEARS: i64 = 3_653 * 24 * HOUR;
