@@ -11,7 +11,7 @@ use core::fmt;
 pub struct Attributes<'a>(&'a [(&'a str, &'a str)]);
 
 impl<'a> Attributes<'a> {
-    /// How many attributes of a request are looked at; later ones are as if absent.
+    /// How many attributes of a request are read; later ones count as absent.
     pub const MAX: usize = 64;
 
     /// The attributes in `pairs`.

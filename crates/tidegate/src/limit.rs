@@ -32,7 +32,7 @@ pub struct Limit {
     /// Where it is decided.
     pub consistency: Consistency,
     /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage.
-    /// A gate alone does not look at it.
+    /// A gate alone does not use it.
     pub was: Option<String>,
     /// The behaviour while the store that decides or leases it does not answer. Not used where this
     /// member alone decides it.

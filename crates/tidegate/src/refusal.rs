@@ -199,7 +199,7 @@ impl Retry {
     }
 }
 
-/// The attributes that name the counter a refusal speaks of, with their values.
+/// The attributes that name the counter of a refusal, with their values.
 pub type ScopeValues<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 3]>;
 
 /// One limit that a request violated.

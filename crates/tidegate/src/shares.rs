@@ -1,5 +1,5 @@
-//! A bounded table divided among namespaces: none can take the places that another one is entitled
-//! to.
+//! The division of a bounded table among namespaces: no namespace can take the places that another
+//! one is entitled to.
 //!
 //! Half of the places of a table are guaranteed, in equal shares, to the namespaces that use it.
 //! The other half, the pool, goes to the first namespace that asks. So with C places and N
@@ -62,7 +62,7 @@ impl Owner {
 #[derive(Debug)]
 pub struct Namespaces {
     numbers: RwLock<HashMap<Box<str>, Owner, ahash::RandomState>>,
-    /// Whether [`Owner::NONE`] has ever been asked for. Relaxed: it guards no other data.
+    /// Whether [`Owner::NONE`] was ever returned to a request. Relaxed: it guards no other data.
     has_unnamed: AtomicBool,
 }
 

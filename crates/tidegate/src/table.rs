@@ -1,18 +1,18 @@
 //! The bounded concurrent table of keyed state: 16 bytes a key, however long the key.
 //!
-//! **What it is.** An array of 16-byte words, four to a cache line. A word holds a tag (44 bits of
+//! **Layout.** An array of 16-byte words, four to a cache line. A word holds a tag (44 bits of
 //! a seeded hash of the key), the number of the spec that reads its state (20 bits), and the state
 //! (64 bits). A key may stand in any of the eight words of its two lines, and stands in at most one
 //! of them.
 //!
-//! **What it guarantees.** It never grows: the bytes are set when it is made. A word changes only
+//! **Guarantees.** The table never grows: the bytes are set when it is made. A word changes only
 //! as a whole, by a 128-bit compare-and-swap, so the key and the state of a word never mix. A key
 //! in use is never evicted: when all words for a new key are taken by states that have not drained,
 //! the insertion fails and reports when the first of them drains.
 //!
 //! **Why no sweeper.** A state that has drained has the same future as an absent one, so its word
-//! is simply overwritten by the next newcomer. A flood of unique keys costs neither memory nor what
-//! is already counted.
+//! is simply overwritten by the next newcomer. A flood of unique keys costs no memory and evicts no
+//! usage.
 //!
 //! The numbers of specs are the one thing that a pass over the table collects: see
 //! [`KeyTable::reclaim_spec_numbers`].
@@ -29,10 +29,10 @@
 //! Two keys share a counter when their hashes agree in tag and line: 64 bits for a table of 64 MiB,
 //! one such pair in 10^6 tables of 5 million keys. The seed keeps clients from choosing such keys.
 
-mod backing;
 mod blocks;
 mod carried_specs;
 mod first_slots;
+mod handles;
 mod places;
 mod reclaimer;
 mod reclamation;
@@ -144,7 +144,7 @@ pub struct KeyTable {
     shares: Shares,
     /// The line that the next sweep begins with. Relaxed: it guards no other data.
     swept: portable_atomic::AtomicUsize,
-    /// When a newcomer last swept for nothing, in nanoseconds.
+    /// When a newcomer last swept without success, in nanoseconds.
     swept_for_nothing: portable_atomic::AtomicU64,
     stripes: Box<[Stripe]>,
     hasher: ahash::RandomState,
@@ -170,15 +170,14 @@ fn shared_places(words: usize) -> u64 {
     (words / 16 * 11).max(1) as u64
 }
 
-/// The latest retry instant of a refusal because the table is full. Other keys may
-/// be reset or removed, and a namespace may get below its share, long before the first drain of the
-/// words that were looked at.
+/// The latest retry instant of a refusal because the table is full. Other keys may be reset or
+/// removed, and a namespace may get below its share, long before the first drain of those words.
 fn full_until_max(now: Timestamp) -> Timestamp {
     now.saturating_add(core::time::Duration::from_mins(1))
 }
 
 impl KeyTable {
-    /// How many lines [`KeyTable::stats`] looks at.
+    /// How many lines [`KeyTable::stats`] reads.
     pub const SAMPLE_LINES: usize = 4096;
 
     /// An empty table of `config.bytes`; the memory is reserved now and touched when it is used.

@@ -1,9 +1,9 @@
 //! Token bucket, as GCRA: a bucket of `burst` units that refills at `rate`.
 //!
-//! **Promise.** What is admitted between any two instants is at most `burst` plus what `rate` gives
-//! between them, and a request that keeps this is admitted: to the nanosecond for most rates, to a
-//! third of one for the others (see *Ticks*). Rates are exact ratios: nothing is lost or won over a
-//! year of traffic.
+//! **Promise.** The units admitted between any two instants are at most `burst` plus what `rate`
+//! gives between them, and a request that keeps this is admitted: to the nanosecond for most rates,
+//! to a third of one for the others (see *Ticks*). Rates are exact ratios: nothing is lost or won
+//! over a year of traffic.
 //!
 //! **State.** One instant, counted from 1970 in *ticks*: the time at which the used units will have
 //! drained (GCRA's theoretical arrival time, `tat` below). The usage is the distance from `now` to

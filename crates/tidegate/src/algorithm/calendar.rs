@@ -21,8 +21,8 @@
 //! **Time.** A window stays in force until its end is reached, also while `now` lies before its
 //! start: a step back never admits more than no step.
 //!
-//! **Limit changes.** What is used stays used, also when zone or first day of the week change: it
-//! counts in the window that `now` lies in. Another unit starts fresh.
+//! **Limit changes.** Usage is kept, also when zone or first day of the week change: it counts in
+//! the window that holds `now`. Another unit starts fresh.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};

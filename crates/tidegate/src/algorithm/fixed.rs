@@ -2,7 +2,7 @@
 //!
 //! **Promise.** At most `limit` units in each window. Two neighbouring windows may be used up one
 //! right before and one right after their border, so any span of the window's length may hold up to
-//! twice the limit; who needs less uses `bucket` or `rolling`.
+//! twice the limit; `bucket` and `rolling` have no such bursts.
 //!
 //! **State.** The window in the high bits and the units counted in it in the low bits. The longer
 //! the window, the fewer bits its number needs and the more there are to count with: 9 for a

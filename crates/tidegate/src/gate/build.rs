@@ -34,7 +34,7 @@ pub struct GateBuilder {
 impl GateBuilder {
     /// The most limits in a namespace.
     pub const LIMITS_MAX: usize = 1024;
-    /// The most distinct attributes the limits of a namespace look at.
+    /// The most distinct attributes that the limits of a namespace use.
     pub const ATTRIBUTES_MAX: usize = 256;
     /// The seed of a table that was not given: placement is then the same in every process. Give a
     /// table with a random seed wherever strangers choose keys.

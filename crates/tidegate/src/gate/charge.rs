@@ -115,7 +115,7 @@ impl KeyTable {
         probe.answer = verdict.into();
     }
 
-    /// The verdict of an algorithm whose state stands beside the table.
+    /// The verdict of an algorithm whose state is a ring or permits.
     fn verdict_beside(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> Verdict {
         match algorithm {
             Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
@@ -136,8 +136,7 @@ impl KeyTable {
         }
     }
 
-    /// Units left at `now` of the counter of a probe that has been looked at; none while its key is
-    /// blocked.
+    /// Units left at `now` of the counter of a probe that was read; 0 while its key is blocked.
     pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
         match probe.answer {
             Answer::Blocked { .. } | Answer::Lacks { .. } => 0,
@@ -145,8 +144,7 @@ impl KeyTable {
         }
     }
 
-    /// When nothing is used any more of the counter of a probe that has been looked at, and no
-    /// block of its key lasts.
+    /// When the usage of a probe that was read is zero and no block of its key lasts.
     pub(super) fn reset_at(&self, probe: &Probe<'_>, now: Timestamp) -> Timestamp {
         let reset_at = reset_at(self, probe.algorithm, self.state(probe, now), now);
         match probe.answer {
@@ -518,7 +516,7 @@ impl Beside {
 }
 
 impl Charge {
-    /// Takes this charge of `cost` back, unless it stands beside the table. A charge whose spec was
+    /// Takes this charge of `cost` back, unless it is in a ring or permits. A charge whose spec was
     /// freed since is left to drain: the rest of it can no longer be computed.
     pub(super) fn take_back(&self, table: &KeyTable, cost: Cost, now: Timestamp) {
         if self.kind != ChargeKind::Word {

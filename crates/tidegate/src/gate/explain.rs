@@ -38,7 +38,7 @@ pub enum Standing {
     /// It does not apply: the request does not meet one of its conditions. The fields describe the
     /// first condition that does not hold.
     Unmatched {
-        /// The attribute that the condition looks at.
+        /// The attribute of the condition.
         attribute: String,
         /// Its value; `None` if the request lacks it.
         value: Option<String>,

@@ -1,11 +1,11 @@
-//! How much is asked for: units a second, each counting half as much with every second that has
+//! The demand at a holder: units a second, each counting half as much with every second that has
 //! passed.
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// An average of what is asked for, in integers so that it is the same everywhere.
+/// The average demand, in integers so that it is the same on every machine.
 ///
 /// The half-life is 2^30 nanoseconds, 1.07 s. Within one of them the decay is a parabola that has
 /// the true curve's slope at its beginning and meets it at its end; it lies above it by less than

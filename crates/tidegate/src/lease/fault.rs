@@ -22,9 +22,9 @@ pub enum Fault {
     ReturnAppliedTwice,
     /// A lease may last beyond the end of its window.
     WindowEndIgnored,
-    /// A member decides alone although its lease has what is asked for.
+    /// A member decides alone although its lease has the tokens.
     AloneWithTokens,
-    /// A member goes on deciding alone although the store has answered.
+    /// A member still decides alone although the store has answered.
     AloneWhenAnswered,
     /// A member that decides alone takes the whole limit as its share.
     ShareOfOne,

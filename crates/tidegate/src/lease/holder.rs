@@ -84,7 +84,7 @@ pub struct Holder {
 const ASKING: u8 = 1;
 /// ... and a request waits for it.
 const AWAITED: u8 = 2;
-/// The last grant said that there is less than is asked for.
+/// The last grant said that the supply is below the demand.
 const SCARCE: u8 = 4;
 /// Tokens were given back and the ledger has not said that it knows, or what it granted has not
 /// arrived.
@@ -687,8 +687,8 @@ impl Holder {
         self.flags & flags != 0
     }
 
-    /// Whether tokens in hand are less than a tenth of what they were, or than is asked for while
-    /// an ask is in flight. Of a few tokens the last is worth waiting for.
+    /// Whether tokens in hand are less than a tenth of what they were, or less than the demand
+    /// during a round trip. A few tokens are used to the last.
     fn is_low(&self, terms: &Terms) -> bool {
         let period = period_ns(terms);
         let on_the_way = self.demand.parts(2 * u64::from(self.rtt_us));

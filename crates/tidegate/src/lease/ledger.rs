@@ -1,15 +1,15 @@
-//! The record of one key: what is used, and who holds which part of it.
+//! The record of one key: its usage, and the leases of its holders.
 //!
-//! **What counts as used.** A grant is debited in full when it is made. For a bucket, `used`
+//! **Usage.** A grant is debited in full when it is made. For a bucket, `used`
 //! therefore holds what was released and has not drained yet, and what leases will release until
 //! they end. It drains at the limit's exact rate, and never below what holders may still spend:
 //! their tokens in hand and what is yet to trickle in. That one rule replaces crediting expired
 //! leases: a lease that ended no longer holds `used` up.
 //!
 //! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a
-//! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and nothing
-//! else is divided but to choose how much to grant, where it does not matter how it is rounded as
-//! long as all do the same. `docs/leases.md` says how each product stays below 2^53.
+//! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and other
+//! divisions only choose how much to grant, where any rounding is right as long as all ports round
+//! the same way. `docs/leases.md` says how each product stays below 2^53.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -134,7 +134,7 @@ impl Ledger {
     /// A record of another epoch is begun anew first. The same ask again gets the same grant and
     /// changes nothing; one that a later ask has overtaken gets no answer. `now` may step back:
     /// nothing drains then, and no window that has ended comes back. Of a quota nothing is granted
-    /// while it matters that its usage was lost.
+    /// while lost usage could still count.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
         self.enter(terms, epoch);
         let now_us = micros(now);

@@ -58,8 +58,8 @@ pub struct Ask {
     pub need_min: u64,
     /// Whether the holder stops here and wants nothing.
     pub is_leaving: bool,
-    /// Whether the rate of its lease has ended with this ask, as it has far more than it is asked
-    /// for. Tokens in hand have not.
+    /// Whether the rate of its lease ends with this ask, as the rate is far above the demand.
+    /// Tokens in hand stay.
     pub gives_up: bool,
 }
 
@@ -118,7 +118,7 @@ pub struct Grant {
     pub keep: u32,
     /// Holders with a lease, this one included; at least 1.
     pub members: u32,
-    /// Whether more is asked for than there is. A holder that has its share does not ask again
+    /// Whether the demand is above the supply. A holder that has its share does not ask again
     /// before its time.
     pub is_scarce: bool,
     /// Whether nothing is granted because the store has lost what was used of a quota, and neither
@@ -135,8 +135,8 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether the lump is for the requests that wait for the answer and for nothing else: the
-    /// ledger counts it as spent.
+    /// Whether this is a spot grant: its lump is only for the requests that wait for the answer,
+    /// and the ledger counts it as spent.
     pub const fn is_spot(&self) -> bool {
         self.held < self.lump
     }

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 ///
 /// Ledger and holder are given the same terms in every call. Made anew for every ask where the
 /// limit counts in windows, as they say which window the ledger's `now` lies in; a holder does not
-/// look at the window and may keep old ones.
+/// use the window and may keep old terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     pub(super) kind: TermsKind,
@@ -82,7 +82,7 @@ pub enum TermsError {
 impl Terms {
     /// How long a lease lasts by default.
     pub const PERIOD: Duration = Duration::from_secs(5);
-    /// The shortest lease: with less, a key that is asked for a hundred times a second by each of
+    /// The shortest lease: with a shorter one, a key with a hundred requests a second at each of
     /// its members costs more than one call to the store in four hundred decisions.
     pub const PERIOD_MIN: Duration = Duration::from_secs(4);
     /// The longest lease: what a member that died takes with it is missing for that long.

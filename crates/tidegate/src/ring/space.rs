@@ -25,7 +25,7 @@ const HEADER_SHARE: usize = 2;
 /// Headers are created 2^9 at a time: 56 KiB of the budget.
 const HEADER_SEGMENT_BITS: u32 = 9;
 
-/// The arena goes on to the next 64 KiB of the slab when what it has is held.
+/// The arena grows by the next 64 KiB of the slab when all its slots are in use.
 const SLOTS_AT_A_TIME: usize = 1 << 14;
 
 /// Headers, instants, and who has which.
@@ -34,8 +34,8 @@ pub(super) struct Space {
     bytes: usize,
     headers: Segments<Header, HEADER_SEGMENT_BITS>,
     slots_max: usize,
-    /// As many slots as the budget has bytes for, made when the first is needed. The system gives
-    /// memory to those that are written to, and the arena goes on only when it has to.
+    /// As many slots as the budget has bytes for, made when the first is needed. The system backs
+    /// written pages with memory, and the arena grows only when it has to.
     slots: OnceLock<Box<[AtomicU32]>>,
     allocations: Mutex<Allocations>,
     header_shares: Shares,

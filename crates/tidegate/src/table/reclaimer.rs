@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::specs::{RegisteredSpec, SpecOwner, SpecPin, Specs};
 use crate::sync::Mutex;
 
-/// The pass that is under way, if one is.
+/// The pass that is running, if one is.
 #[derive(Debug, Default)]
 pub(super) struct Reclaimer(pub(super) Mutex<Option<ReclamationPass>>);
 
@@ -17,7 +17,7 @@ pub(super) struct ReclamationPass {
     /// The specs that keep their states, by the number of the retired spec. The pins last until the
     /// pass ends.
     pub(super) at_rest: HashMap<u32, SpecPin, ahash::RandomState>,
-    /// The word to look at next.
+    /// The next word to read.
     pub(super) next: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct RetiredSpec {
     pub(super) registered: Arc<RegisteredSpec>,
     /// The value of [`RegisteredSpec::unpinned`] when the pass began.
     pub(super) seen: u64,
-    /// Whether a word goes on carrying the number.
+    /// Whether a word still carries the number.
     pub(super) is_in_use: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Freeing the numbers of specs that no gate uses any more.
+//! The pass that frees the numbers of specs that no gate uses any more.
 //!
-//! A pass looks at every word of the table once, a part at a time, driven by the calls to
+//! A pass reads every word of the table once, a part at a time, driven by the calls to
 //! [`KeyTable::reclaim_spec_numbers`]. A word that carries the number of a retired spec is cleared
 //! if it has drained; if not, it is rewritten under the spec that keeps such states
 //! ([`Spec::at_rest`]), of which there are few. After the pass no word carries a retired number,
@@ -22,15 +22,15 @@ use super::word::{Entry, LINE, SPEC_MASK, STATE_BITS};
 use crate::sync::{Ordering, lock};
 use crate::time::Timestamp;
 
-/// How many words a call looks at, at least: 4 MiB of them take about 2 ms.
+/// How many words a call reads, at least: 4 MiB of them take about 2 ms.
 const WORDS_EACH: usize = 1 << 18;
-/// A call looks at no less than this part of the table, so that a pass ends after as many calls at
-/// most.
+/// A call reads no less than this part of the table, so that a pass ends after at most so many
+/// calls.
 const CALLS_MAX: usize = 64;
 
 impl KeyTable {
-    /// Looks at the next part of the table for numbers of specs that no gate uses any more, and
-    /// frees them when all of it was looked at. `true` if there is more to do: call again soon,
+    /// Searches the next part of the table for numbers of specs that no gate uses any more, and
+    /// frees them when all of it was read. `true` if there is more to do: call again soon,
     /// some ten milliseconds later.
     ///
     /// Without calls a table tells 1 048 575 sets of numbers apart in its life. A call that finds
@@ -57,7 +57,7 @@ impl KeyTable {
         false
     }
 
-    /// Sees to it that the word does not carry the number of a retired spec any more.
+    /// Rewrites or clears the word if it carries the number of a retired spec.
     fn reclaim_word(&self, pass: &mut ReclamationPass, slot: u32, now: Timestamp) {
         loop {
             // Acquire: as in `look`.

@@ -56,7 +56,7 @@ pub enum GateError {
     TooManyLimits {
         /// The namespace.
         namespace: String,
-        /// Its limits.
+        /// The number of its limits.
         limits: usize,
     },
     /// More distinct attributes than
@@ -65,7 +65,7 @@ pub enum GateError {
     TooManyAttributes {
         /// The namespace.
         namespace: String,
-        /// The attributes its limits look at.
+        /// The number of attributes that its limits use.
         attributes: usize,
     },
     /// The table holds as many distinct sets of numbers as it can tell apart, or the run-time

@@ -28,9 +28,9 @@ pub(super) struct TimedOverride {
 
 /// The overrides of a limit, found by the values they name.
 ///
-/// Overrides that name the same attributes share a map from the hash of the values. Those set at
-/// run time are looked at before those of the policy, and of either the groups with more attributes
-/// first.
+/// Overrides that name the same attributes share a map from the hash of the values. Overrides set
+/// at run time are tried before those of the policy, and within each kind the groups with more
+/// attributes first.
 #[derive(Debug)]
 pub(super) struct Overrides {
     groups: Box<[OverrideGroup]>,

@@ -67,7 +67,7 @@ fn a_lease_ends_a_thirty_second_early_counted_from_the_ask() {
         assert!(take(&mut holder, &terms, end - 1));
         assert!(!take(&mut holder, &terms, end));
     }
-    // An answer that comes when it has ended gives nothing.
+    // A grant that arrives after its end gives nothing.
     let mut late = with_lease(&terms, 10, 0, end);
     assert!(!take(&mut late, &terms, end));
 }

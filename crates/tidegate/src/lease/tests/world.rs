@@ -448,7 +448,7 @@ impl World {
         self.members.iter().map(|member| member.admitted + member.refused).sum()
     }
 
-    /// Each member is asked for so many units a second, evenly, for so long.
+    /// Runs even traffic of so many units a second at each member for so long.
     pub(super) fn run(&mut self, seconds: u64, each: &[u64]) {
         let mut due = vec![0_u64; each.len()];
         for _ in 0..seconds * 1000 {
