@@ -483,7 +483,7 @@ impl Holder {
     ///
     /// Answers to other asks than the one in flight are ignored, as are those from an epoch that
     /// has passed. One that arrives when what it grants has ended, or a tenth of a second late with
-    /// what is only for the requests that wait, is as none.
+    /// a spot grant, counts as no answer.
     pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
         if !self.is(ASKING) || grant.seq != self.seq {
             return 0;
