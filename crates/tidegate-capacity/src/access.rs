@@ -1,6 +1,6 @@
 //! What a request does to a table, and what that weighs.
 
-use crate::capacity::CapacityError;
+use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
 
 /// One read or write of one key.
@@ -50,6 +50,29 @@ pub enum AccessKind {
     TransactionalWrite,
 }
 
+/// The two directions of an access, each with throughput of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessOperation {
+    /// Any read.
+    Read,
+    /// Any write.
+    Write,
+}
+
+impl AccessOperation {
+    pub(crate) const fn of(is_read: bool) -> Self {
+        if is_read { Self::Read } else { Self::Write }
+    }
+
+    /// `read` or `write`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// What a reader insists on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadConsistency {
@@ -78,11 +101,16 @@ impl AccessKind {
             Self::TransactionalWrite => (WRITE_BYTES_MAX, WRITE_UNIT_BYTES, 2000),
         };
         if size > bytes_max {
-            let what = if self.is_read() { "read" } else { "write" };
+            let what = self.operation().as_str();
             return Err(CapacityError::TooLarge { what, bytes: size, bytes_max });
         }
         // At most 800 blocks of thousandths: nowhere near overflow.
         Ok(Units::from_thousandths(blocks(size, block).cast_signed() * thousandths))
+    }
+
+    /// Read or write.
+    pub const fn operation(self) -> AccessOperation {
+        AccessOperation::of(self.is_read())
     }
 
     pub(crate) const fn is_read(self) -> bool {
@@ -91,6 +119,7 @@ impl AccessKind {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

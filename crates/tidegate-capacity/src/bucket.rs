@@ -7,10 +7,9 @@
 //! very same word. A word of zero is a full bucket.
 
 use core::time::Duration;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tidegate::Timestamp;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::units::Units;
 
 const NANOS: u64 = 1_000_000_000;
@@ -24,7 +23,7 @@ const STEP_BACK_MAX: Duration = Duration::from_mins(1);
 
 /// How fast a bucket fills and how much it holds, in thousandths of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flow {
+pub(crate) struct BucketSpec {
     /// Thousandths a second. At most one a nanosecond, so that a clock reading is never above the
     /// time in nanoseconds and fits 64 bits.
     rate: u64,
@@ -34,8 +33,8 @@ pub(crate) struct Flow {
     debt_max: u64,
 }
 
-impl Flow {
-    /// The fastest flow: a million units a second.
+impl BucketSpec {
+    /// The highest rate: a million units a second.
     pub(crate) const UNITS_PER_SECOND_MAX: u64 = NANOS / 1000;
 
     /// `rate` is in thousandths a second, at least 1 and at most `UNITS_PER_SECOND_MAX` units.
@@ -49,6 +48,10 @@ impl Flow {
 
     pub(crate) const fn rate(self) -> u64 {
         self.rate
+    }
+
+    pub(crate) const fn with_debt_max(self, debt_max: u64) -> Self {
+        Self { debt_max, ..self }
     }
 
     /// The clock at `now`, rounded down: what is missing is never understated.
@@ -76,7 +79,11 @@ impl Flow {
     /// The first instant at which something is left of a bucket that is full at `full_at` and empty
     /// now; saturates.
     fn opening(self, full_at: u64) -> Timestamp {
-        let reading = (full_at - self.depth).saturating_add(1);
+        self.instant_of((full_at - self.depth).saturating_add(1))
+    }
+
+    /// The first instant at which the clock has this reading; saturates.
+    fn instant_of(self, reading: u64) -> Timestamp {
         let nanos = (u128::from(reading) * u128::from(NANOS)).div_ceil(u128::from(self.rate));
         Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -84,47 +91,66 @@ impl Flow {
 
 /// A charge, as whoever made it must remember it to take it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Charged {
+pub(crate) struct BucketCharge {
     before: u64,
     after: u64,
     cost: u64,
 }
 
-/// The state of a bucket. All methods take the flow it was used with before.
-#[derive(Debug, Default)]
+/// The state of a bucket. All methods take the spec it was used with before.
+#[derive(Debug)]
 pub(crate) struct Bucket {
     // Relaxed throughout: the word says everything about the bucket, and nothing else is published
     // through it.
     full_at: AtomicU64,
 }
 
+impl Default for Bucket {
+    /// A full bucket.
+    fn default() -> Self {
+        Self { full_at: AtomicU64::new(0) }
+    }
+}
+
 impl Bucket {
     /// Thousandths left; negative in debt.
-    pub(crate) fn level(&self, flow: Flow, now: Timestamp) -> Units {
-        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(flow.clock(now));
-        Units::from_thousandths(flow.depth.cast_signed().saturating_sub_unsigned(missing))
+    pub(crate) fn level(&self, spec: BucketSpec, now: Timestamp) -> Units {
+        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(spec.clock(now));
+        Units::from_thousandths(spec.depth.cast_signed().saturating_sub_unsigned(missing))
     }
 
     /// The first instant at which something is left; `None` if something is.
-    pub(crate) fn closed_until(&self, flow: Flow, now: Timestamp) -> Option<Timestamp> {
-        let clock = flow.clock(now);
-        let full_at = plausible(flow, self.full_at.load(Ordering::Relaxed), clock);
-        (full_at.saturating_sub(clock) >= flow.depth).then(|| flow.opening(full_at))
+    pub(crate) fn closed_until(&self, spec: BucketSpec, now: Timestamp) -> Option<Timestamp> {
+        let clock = spec.clock(now);
+        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), clock);
+        (full_at.saturating_sub(clock) >= spec.depth).then(|| spec.opening(full_at))
+    }
+
+    /// The first instant at which the bucket is full if nothing is charged before; `now` if it is
+    /// full.
+    pub(crate) fn full_from(&self, spec: BucketSpec, now: Timestamp) -> Timestamp {
+        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), spec.clock(now));
+        spec.instant_of(full_at).max(now)
     }
 
     /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes
     /// nothing and says when something will be left.
-    pub(crate) fn take(&self, flow: Flow, cost: u64, now: Timestamp) -> Result<Charged, Timestamp> {
-        let (clock, begun) = flow.reading(now);
+    pub(crate) fn take(
+        &self,
+        spec: BucketSpec,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<BucketCharge, Timestamp> {
+        let (clock, begun) = spec.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
-            let before = plausible(flow, full_at, clock);
+            let before = plausible(spec, full_at, clock);
             let missing = before.saturating_sub(clock);
-            let (next, result) = if missing < flow.depth {
+            let (next, result) = if missing < spec.depth {
                 let after = before.max(clock.saturating_add(begun)).saturating_add(cost);
-                (after, Ok(Charged { before, after, cost }))
+                (after, Ok(BucketCharge { before, after, cost }))
             } else {
-                (before, Err(flow.opening(before)))
+                (before, Err(spec.opening(before)))
             };
             if next == full_at {
                 return result;
@@ -136,18 +162,18 @@ impl Bucket {
         }
     }
 
-    /// Charges `cost` whatever is left. The debt this leaves is at most the flow's; what is above
+    /// Charges `cost` whatever is left. The debt this leaves is at most the spec's; what is above
     /// is not booked.
-    pub(crate) fn charge(&self, flow: Flow, cost: u64, now: Timestamp) -> Charged {
-        let (clock, begun) = flow.reading(now);
+    pub(crate) fn charge(&self, spec: BucketSpec, cost: u64, now: Timestamp) -> BucketCharge {
+        let (clock, begun) = spec.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
-            let before = plausible(flow, full_at, clock);
-            let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
+            let before = plausible(spec, full_at, clock);
+            let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
             let start = before.max(clock.saturating_add(begun));
             let after = start.saturating_add(cost).min(deepest.max(start));
             match self.full_at.compare_exchange_weak(full_at, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Charged { before, after, cost: after - start },
+                Ok(_) => return BucketCharge { before, after, cost: after - start },
                 Err(seen) => full_at = seen,
             }
         }
@@ -157,11 +183,11 @@ impl Bucket {
     ///
     /// All of it with nothing charged since: the word is what it was. Otherwise never so much that
     /// more is left than if those units had not been charged, as far as instants came in order.
-    pub(crate) fn give_back(&self, flow: Flow, charged: Charged, units: u64, now: Timestamp) {
+    pub(crate) fn give_back(&self, spec: BucketSpec, charged: BucketCharge, units: u64, now: Timestamp) {
         let units = units.min(charged.cost);
         // Had these units not been charged, the bucket would have been full from here on and would
         // have let units flow past. As many as may have flowed past since are not given back.
-        let flowed_past = flow.clock_up(now).saturating_sub(charged.after - units);
+        let flowed_past = spec.clock_up(now).saturating_sub(charged.after - units);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
             let next = if full_at != charged.after {
@@ -186,11 +212,15 @@ impl Bucket {
 
 /// `full_at`, or the latest it can be at `clock` if it is further ahead than [`STEP_BACK_MAX`]
 /// explains.
-const fn plausible(flow: Flow, full_at: u64, clock: u64) -> u64 {
-    let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
-    let slack = flow.rate * STEP_BACK_MAX.as_secs();
+const fn plausible(spec: BucketSpec, full_at: u64, clock: u64) -> u64 {
+    let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
+    let slack = spec.rate * STEP_BACK_MAX.as_secs();
     if full_at > deepest.saturating_add(slack) { deepest } else { full_at }
 }
 
 #[cfg(test)]
+#[cfg(tidegate_loom)]
+mod loom;
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

@@ -72,6 +72,7 @@ pub fn key_hash(key: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use proptest::prelude::*;
 

@@ -29,12 +29,19 @@ pub mod table;
 pub mod units;
 
 mod bucket;
+mod builder;
+mod error;
+mod node;
+mod status;
+mod sync;
+mod throttled;
 
-pub use access::{Access, AccessKind, ReadConsistency};
-pub use capacity::{
-    Admission, Capacity, CapacityBuilder, CapacityError, Fingerprint, NodeStatus, PartitionStatus, Throttled,
-    UnitsHold,
-};
+pub use access::{Access, AccessKind, AccessOperation, ReadConsistency};
+pub use builder::CapacityBuilder;
+pub use capacity::{Admission, Capacity, Fingerprint, UnitsHold};
+pub use error::CapacityError;
 pub use key_range::{KeyRange, key_hash};
+pub use status::{CapacityStatus, NodeStatus, PartitionStatus};
 pub use table::TableConfig;
+pub use throttled::Throttled;
 pub use units::Units;

@@ -69,6 +69,7 @@ pub(crate) const fn blocks(size: u64, block: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -292,13 +292,6 @@ impl Leases {
         }
     }
 
-    /// Starts loading what every look for a lease begins with.
-    pub(crate) fn touch(&self) -> u64 {
-        let shard = u64::from(self.shards.first().is_some_and(Mutex::is_poisoned));
-        let next = self.next_looks.first().map_or(0, |next| next.load(Ordering::Relaxed));
-        shard ^ next ^ u64::from(self.outbox.is_poisoned() ^ self.terms.is_poisoned())
-    }
-
     /// Divides the holders among so many namespaces.
     pub(crate) fn divide(&self, owners: usize) {
         self.shares.divide(owners);

@@ -48,6 +48,7 @@ impl Backoff {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

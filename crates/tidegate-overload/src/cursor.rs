@@ -9,10 +9,9 @@
 //! decrease in proportion to how far pressure is over target (Breakwater, OSDI'20) and an opening
 //! in one step.
 
-use core::hash::{Hash, Hasher};
-use std::hash::DefaultHasher;
-
 use tidegate::{Class, Timestamp};
+
+use crate::hash::keyed_hash;
 
 /// Cohorts of each class.
 pub const COHORTS: u16 = 128;
@@ -68,17 +67,15 @@ impl Cursor {
 }
 
 /// The level of a request: its class, and within it the cohort of its tenant in this hour.
+#[inline]
 pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> u16 {
     let hour = now.as_nanos() / HOUR_NS;
-    // The same on every machine, unlike hashes that use what the processor has: members of a fleet
-    // with one seed shed the same tenants, and a simulation repeats anywhere.
-    let mut hasher = DefaultHasher::new();
-    (seed, hour, tenant).hash(&mut hasher);
-    let cohort = (hasher.finish() >> 32) as u16 % COHORTS;
+    let cohort = (keyed_hash([seed, hour], tenant) >> 32) as u16 % COHORTS;
     class as u16 * COHORTS + cohort
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -22,8 +22,8 @@ pub fn limits() -> Result<Vec<Limit>, Error> {
     ])
 }
 
-/// The service. What it holds of the limits is given back when an answer has ended, or its client
-/// is gone.
+/// The service. A request's permit is settled when its answer has ended, or when its client is
+/// gone.
 pub fn app(seed: [u64; 4]) -> Result<Router, Error> {
     let api = NamespaceConfig { name: "api".into(), limits: limits()? };
     let engine = Engine::builder(EngineConfig::seeded(seed)).namespace(api).build()?;
@@ -34,7 +34,7 @@ pub fn app(seed: [u64; 4]) -> Result<Router, Error> {
             head.uri.path().starts_with("/report").then(|| "any".into())
         })
         .cost_from_response("x-cost")
-        // Who asks a little too early waits a little instead of being refused.
+        // A request that is a little too early waits instead of being refused.
         .wait(Duration::from_millis(200));
     let app = Router::new()
         .route("/hello", get(async || "hello\n"))

@@ -1,4 +1,4 @@
-//! What the layer costs over a service that does nothing:
+//! The cost of the layer over a service that does nothing:
 //! `cargo run --release -p tidegate-tower --example cost`.
 //!
 //! Prints the median time of a call, from the request to the end of the answer's body, in batches

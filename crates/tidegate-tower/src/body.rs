@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tidegate_engine::Outcome;
 
 use crate::answer::has_failed;
-use crate::hold::Hold;
+use crate::hold::ResponseHold;
 
 pin_project! {
     /// The body of an answer: the service's, or the one of a refusal.
@@ -30,7 +30,7 @@ pin_project! {
         Served {
             #[pin]
             body: B,
-            hold: Option<Hold>,
+            hold: Option<ResponseHold>,
             failed: bool,
         },
         Own {
@@ -42,7 +42,7 @@ pin_project! {
 impl<B: Body> AdmitBody<B> {
     /// The body of an answer of the service. One that has no content settles the permit at once,
     /// since servers need not look at it again.
-    pub(crate) fn served(body: B, hold: Hold, failed: bool) -> Self {
+    pub(crate) fn served(body: B, hold: ResponseHold, failed: bool) -> Self {
         let mut hold = Some(hold);
         if body.is_end_stream() {
             end(&mut hold, failed);
@@ -56,7 +56,7 @@ impl<B: Body> AdmitBody<B> {
 }
 
 /// Settles the permit, if it is still there.
-fn end(hold: &mut Option<Hold>, failed: bool) {
+fn end(hold: &mut Option<ResponseHold>, failed: bool) {
     if let Some(mut hold) = hold.take() {
         hold.settle(if failed { Outcome::Failed } else { Outcome::Succeeded });
     }

@@ -1,8 +1,9 @@
-//! A bound on what is under way, and nothing else.
+//! A bound on requests in flight, and nothing else.
 
 use core::time::Duration;
 use std::sync::Arc;
 
+use tidegate_driver::Clock;
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_overload::{Overload, OverloadConfig, OverloadError};
 use tower_layer::Layer;
@@ -10,19 +11,18 @@ use tower_layer::Layer;
 use crate::extract::Extract;
 use crate::layer::AdmitLayer;
 use crate::service::Admit;
-use tidegate_clock::Clock;
 
 /// The namespace of an engine that has no limits.
 const NAMESPACE: &str = "service";
 
-/// The key table of an engine without limits: nothing is ever in it.
+/// The key table of an engine without limits: it stays empty.
 const TABLE_BYTES: usize = 1 << 16;
 
-/// Bounds how many requests are under way, by the overload plane: above the bound they are refused
+/// Bounds how many requests are in flight, by the overload plane: above the bound they are refused
 /// with 503 `overload_shed`, and while more is wanted than fits, the least important classes are
 /// shed first.
 ///
-/// A request is under way from its admission to the end of its answer's body. With
+/// A request is in flight from its admission to the end of its answer's body. With
 /// [`ConcurrencyLayer::wait`] it waits for a place. A service with limits as well gives its engine
 /// an overload plane and needs no layer of its own for this.
 #[derive(Clone, Debug)]
@@ -55,13 +55,13 @@ impl ConcurrencyLayer {
         Self(self.0.waiters_max(max))
     }
 
-    /// How much a request matters; see [`AdmitLayer::class`].
+    /// The class of a request; see [`AdmitLayer::class`].
     #[must_use]
     pub fn class(self, extract: impl Extract) -> Self {
         Self(self.0.class(extract))
     }
 
-    /// Who pays; see [`AdmitLayer::tenant`].
+    /// The tenant, which pays for the request; see [`AdmitLayer::tenant`].
     #[must_use]
     pub fn tenant(self, extract: impl Extract) -> Self {
         Self(self.0.tenant(extract))

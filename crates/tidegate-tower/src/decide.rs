@@ -1,7 +1,8 @@
 //! Deciding a request: the one place of this crate where the engine is asked.
 //!
 //! Nearly every request is decided without waiting for anything, so that part is a plain function.
-//! Only what must wait, for the store or for its turn, goes on as a future of its own, on the heap.
+//! Only a request that must wait, for the store or for its turn, goes on as a future of its own, on
+//! the heap.
 
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
@@ -14,15 +15,15 @@ use bytes::Bytes;
 use http::Response;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
-use tidegate_engine::{Decision, EngineError, Pending, Request, Step};
+use tidegate_driver::{Decided, Driving};
+use tidegate_engine::{Decision, Engine, EngineError, Pending, Permit, Request, Step};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::answer::{self, Speech};
 use crate::extract::{Extract, Head, Rejection, VALUE_BYTES_MAX};
-use crate::hold::Hold;
-use crate::layer::Settings;
+use crate::hold::ResponseHold;
 use crate::queue::{Counter, Place, waits_for_others};
-use crate::store::Asking;
+use crate::settings::Settings;
 
 /// How often the first in line for a permit asks again although none was given back: one may have
 /// expired.
@@ -31,14 +32,15 @@ const EXPIRY_CHECK: Duration = Duration::from_millis(100);
 /// How long at least a waiting request leaves the engine alone that told it to come back at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// What has become of a request.
+/// The decision about a request.
 #[expect(
     clippy::large_enum_variant,
     reason = "most requests are admitted, and a box for each would cost more than the move"
 )]
 pub(crate) enum Verdict {
-    Admit(Hold),
-    /// It is not let through, and this is its answer.
+    /// Call the service.
+    Admit(ResponseHold),
+    /// Answer the request with this refusal or fault.
     Answer(Response<Bytes>),
 }
 
@@ -81,7 +83,8 @@ impl Owned {
 
 /// Why a request waits.
 enum Cause {
-    Store(Pending),
+    /// It is not decided yet.
+    Pending(Driving<Pending>),
     Refused(Box<Refusal<'static>>),
     /// Others wait for this counter, and were first.
     Behind(Counter),
@@ -92,8 +95,8 @@ type Pairs<'h> = SmallVec<[(&'h str, Cow<'h, str>); 8]>;
 /// Decides a request, as far as that needs no waiting.
 pub(crate) fn begin(settings: &Arc<Settings>, head: &Head<'_>) -> Begun {
     let speech = Speech::of(head.headers);
-    let now = settings.clock.now();
-    settings.engine.tick_if_due(now);
+    let now = settings.driver.now();
+    settings.driver.tick_if_due(now);
     match settings.begin(head, now, speech) {
         Ok(begun) => begun,
         Err(fault) => Begun::Decided(Verdict::Answer(answer::fault(&fault, speech))),
@@ -132,10 +135,11 @@ impl Settings {
         {
             return Ok(self.later(&request, now, speech, Cause::Behind(counter)));
         }
-        let step = self.engine.load().admit(&request, now).map_err(|error| fault_of(&error))?;
-        self.carry_lease_asks();
+        let engine = self.driver.engine();
+        let step = engine.admit(&request, now).map_err(|error| fault_of(&error))?;
+        self.driver.renew_leases();
         Ok(match step {
-            Step::Decided(Decision::Admit(permit)) => Begun::Decided(Verdict::Admit(Hold::new(self, permit))),
+            Step::Decided(Decision::Admit(permit)) => Begun::Decided(self.admitted(permit, &engine)),
             Step::Decided(Decision::Refuse(refusal)) => {
                 if self.is_worth_waiting(&refusal, self.give_up(now, request.deadline)) {
                     self.later(&request, now, speech, Cause::Refused(Box::new(refusal)))
@@ -143,8 +147,14 @@ impl Settings {
                     Begun::Decided(Verdict::Answer(self.refusal(&refusal, now, speech)))
                 }
             }
-            Step::Ask(pending) => self.later(&request, now, speech, Cause::Store(pending)),
+            Step::Ask(pending) => {
+                self.later(&request, now, speech, Cause::Pending(self.driver.drive(pending)))
+            }
         })
+    }
+
+    fn admitted(self: &Arc<Self>, permit: Permit, engine: &Engine) -> Verdict {
+        Verdict::Admit(ResponseHold::new(self, permit, engine))
     }
 
     /// A counter of this request for which others wait that go first.
@@ -152,10 +162,10 @@ impl Settings {
         if self.queue.waiting() == 0 {
             return None;
         }
-        let engine = self.engine.load();
+        let engine = self.driver.engine();
         let applies = |name: &str| {
             let mut limits = engine.limits(&self.namespace).into_iter().flatten();
-            // What is no limit, such as a place in flight, concerns every request.
+            // A resource that is no limit, such as a place in flight, concerns every request.
             limits.find(|limit| limit.name == name).is_none_or(|limit| {
                 let mut conditions = limit.matches.iter();
                 conditions.all(|one| one.matcher.matches(request.attributes.get(&one.attribute)))
@@ -188,8 +198,8 @@ impl Settings {
         self.waits() && (comes_in_time || waits_for_others(refusal))
     }
 
-    /// Asks the engine, and the store where it has to be asked.
-    async fn decide(self: &Arc<Self>, owned: &Owned, attempt: u32) -> Result<Decision, Fault> {
+    /// Decides a request that waits, by the engine in force.
+    async fn decide(&self, owned: &Owned, attempt: u32) -> Result<Decided<Decision>, Fault> {
         let pending = {
             let pairs: SmallVec<[(&str, &str); 8]> =
                 owned.attributes.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -199,14 +209,26 @@ impl Settings {
             request.class = owned.class;
             request.deadline = owned.deadline;
             request.attempt = attempt;
-            let step = self.engine.load().admit(&request, self.clock.now());
-            self.carry_lease_asks();
+            let engine = self.driver.handle().engine();
+            let step = engine.admit(&request, self.driver.now());
+            self.driver.renew_leases();
             match step.map_err(|error| fault_of(&error))? {
-                Step::Decided(decision) => return Ok(decision),
+                Step::Decided(decision) => return Ok(Decided { decision, engine }),
                 Step::Ask(pending) => pending,
             }
         };
-        Ok(Asking::new(self, pending).decide().await)
+        Ok(self.driver.drive(pending).decided().await)
+    }
+
+    fn conclude(self: &Arc<Self>, decided: Decided<Decision>, speech: Speech) -> Verdict {
+        match decided.decision {
+            Decision::Admit(permit) => self.admitted(permit, &decided.engine),
+            Decision::Refuse(refusal) => self.refused(&refusal, speech),
+        }
+    }
+
+    fn refused(&self, refusal: &Refusal<'_>, speech: Speech) -> Verdict {
+        Verdict::Answer(self.refusal(refusal, self.driver.now(), speech))
     }
 
     fn refusal(&self, refusal: &Refusal<'_>, now: Timestamp, speech: Speech) -> Response<Bytes> {
@@ -231,7 +253,7 @@ fn take<'h>(name: &str, extract: &'h dyn Extract, head: &Head<'h>) -> Result<Opt
     }
 }
 
-/// What the caller is told when the engine could not decide.
+/// The answer when the engine could not decide.
 fn fault_of(error: &EngineError) -> Fault {
     let code = match error {
         EngineError::KeyTooLong(_) => FaultCode::MalformedQuery,
@@ -242,25 +264,23 @@ fn fault_of(error: &EngineError) -> Fault {
 
 async fn decide_later(settings: Arc<Settings>, owned: Owned, cause: Cause) -> Verdict {
     let speech = owned.speech;
-    match wait_for_decision(&settings, owned, cause).await {
-        Ok(Decision::Admit(permit)) => Verdict::Admit(Hold::new(&settings, permit)),
-        Ok(Decision::Refuse(refusal)) => {
-            Verdict::Answer(settings.refusal(&refusal, settings.clock.now(), speech))
-        }
-        Err(fault) => Verdict::Answer(answer::fault(&fault, speech)),
-    }
+    let verdict = wait_for_decision(&settings, owned, cause).await;
+    verdict.unwrap_or_else(|fault| Verdict::Answer(answer::fault(&fault, speech)))
 }
 
-async fn wait_for_decision(settings: &Arc<Settings>, owned: Owned, cause: Cause) -> Result<Decision, Fault> {
+async fn wait_for_decision(settings: &Arc<Settings>, owned: Owned, cause: Cause) -> Result<Verdict, Fault> {
+    let speech = owned.speech;
     let give_up = settings.give_up(owned.asked_at, owned.deadline);
     let (mut counter, mut refusal) = match cause {
         Cause::Behind(counter) => (counter, None),
         Cause::Refused(refusal) => (Counter::of(&settings.namespace, &refusal), Some(*refusal)),
-        Cause::Store(pending) => match Asking::new(settings, pending).decide().await {
-            Decision::Refuse(refusal) if settings.is_worth_waiting(&refusal, give_up) => {
+        Cause::Pending(pending) => match pending.decided().await {
+            Decided { decision: Decision::Refuse(refusal), .. }
+                if settings.is_worth_waiting(&refusal, give_up) =>
+            {
                 (Counter::of(&settings.namespace, &refusal), Some(refusal))
             }
-            decision => return Ok(decision),
+            decided => return Ok(settings.conclude(decided, speech)),
         },
     };
     let mut place: Option<Place> = None;
@@ -274,32 +294,34 @@ async fn wait_for_decision(settings: &Arc<Settings>, owned: Owned, cause: Cause)
             }
         }
         let Some(here) = &place else {
-            // As many wait as may. Who has not asked yet asks now.
-            return match refusal {
-                Some(refusal) => Ok(Decision::Refuse(refusal)),
-                None => settings.decide(&owned, 0).await,
-            };
+            // The queue is full. A request that was not decided yet is decided now.
+            return Ok(match refusal {
+                Some(refusal) => settings.refused(&refusal, speech),
+                None => settings.conclude(settings.decide(&owned, 0).await?, speech),
+            });
         };
         let due = match refusal.as_ref().map(Refusal::retry) {
-            // What is lent may have come back before this request stood in line to hear of it.
+            // A place may have been given back before this request stood in line to be called.
             Some(_) if lends && has_joined => Due::Now,
-            Some(Retry::At(at)) if at > settings.clock.now() => Due::At(at),
-            Some(Retry::At(_)) if !lends => Due::At(settings.clock.now().saturating_add(PAUSE_MIN)),
-            // A permit that expires calls nobody.
-            Some(_) if lends => Due::At(settings.clock.now().saturating_add(EXPIRY_CHECK)),
+            Some(Retry::At(at)) if at > settings.driver.now() => Due::At(at),
+            Some(Retry::At(_)) if !lends => Due::At(settings.driver.now().saturating_add(PAUSE_MIN)),
+            // A permit that expires calls no request.
+            Some(_) if lends => Due::At(settings.driver.now().saturating_add(EXPIRY_CHECK)),
             Some(_) => Due::WhenCalled,
             None => Due::Now,
         };
         let is_due = turn(settings, here, due, lends, give_up).await;
         if !is_due && let Some(refusal) = refusal {
-            return Ok(Decision::Refuse(refusal));
+            return Ok(settings.refused(&refusal, speech));
         }
         match settings.decide(&owned, u32::from(refusal.is_some())).await? {
-            Decision::Refuse(next) if is_due && settings.is_worth_waiting(&next, give_up) => {
+            Decided { decision: Decision::Refuse(next), .. }
+                if is_due && settings.is_worth_waiting(&next, give_up) =>
+            {
                 counter = Counter::of(&settings.namespace, &next);
                 refusal = Some(next);
             }
-            decision => return Ok(decision),
+            decided => return Ok(settings.conclude(decided, speech)),
         }
     }
 }
@@ -318,7 +340,7 @@ enum Due {
 async fn turn(settings: &Settings, place: &Place, due: Due, lends: bool, give_up: Timestamp) -> bool {
     let mut was_called = false;
     loop {
-        let now = settings.clock.now();
+        let now = settings.driver.now();
         let is_head = place.is_head();
         let is_due = match due {
             Due::Now => true,
@@ -337,7 +359,7 @@ async fn turn(settings: &Settings, place: &Place, due: Due, lends: bool, give_up
         };
         was_called = {
             let mut called = pin!(place.called());
-            let mut sleep = settings.clock.sleep_until(until);
+            let mut sleep = settings.driver.time().sleep_until(until);
             poll_fn(|cx| {
                 if called.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(true);

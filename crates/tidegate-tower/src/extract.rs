@@ -1,4 +1,4 @@
-//! What a request says of itself: attributes from its head.
+//! Extractors: attributes from the head of a request.
 //!
 //! Nothing of the body is read before a request is admitted, so an extractor sees the head only.
 //! One that finds nothing leaves the attribute out, and each limit's `missing` rule says what that
@@ -29,7 +29,7 @@ pub struct Head<'r> {
     pub uri: &'r Uri,
     /// The headers; the metadata of a gRPC call.
     pub headers: &'r HeaderMap,
-    /// What earlier layers left, such as axum's `ConnectInfo`.
+    /// Values that earlier layers left, such as axum's `ConnectInfo`.
     pub extensions: &'r Extensions,
 }
 
@@ -117,7 +117,7 @@ pub fn constant(text: impl Into<String>) -> Constant {
     Constant(text.into())
 }
 
-/// What `value` reads from an extension that an earlier layer left; absent where there is no such
+/// The text that `value` reads from an extension of an earlier layer; absent where there is no such
 /// extension.
 pub fn extension<T, F>(value: F) -> impl Extract
 where

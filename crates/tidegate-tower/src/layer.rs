@@ -1,4 +1,4 @@
-//! The layer that admits requests, and what it is told about them.
+//! The layer that admits requests, and its settings.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,51 +6,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use http::header::HeaderName;
 use tidegate::{Cost, Refusal};
+use tidegate_driver::{Clock, Driver, EngineHandle};
 use tidegate_engine::Outcome;
 use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
 use tower_layer::Layer;
 
 use crate::extract::{Extract, Head};
-use crate::handle::EngineHandle;
 use crate::queue::Queue;
 use crate::service::Admit;
-use tidegate_clock::{Clock, SystemClock};
+use crate::settings::Settings;
 
-/// How long one call to the store may take unless told otherwise.
-pub const STORE_TIMEOUT: Duration = Duration::from_millis(50);
+pub use tidegate_driver::store_call::STORE_TIMEOUT;
 
-/// How many requests wait at most unless told otherwise.
+/// The default of [`AdmitLayer::waiters_max`].
 pub const WAITERS_MAX: usize = 1024;
-
-type CostOf = Arc<dyn Fn(&Head<'_>) -> Cost + Send + Sync>;
-type TimeoutOf = Arc<dyn Fn(&Head<'_>) -> Option<Duration> + Send + Sync>;
-type OnRefusal = Arc<dyn Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
-type OnSettled = Arc<dyn Fn(Outcome) + Send + Sync>;
-
-/// What all services of a layer share.
-#[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) engine: EngineHandle,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) store: Option<Arc<dyn DynStore>>,
-    pub(crate) store_timeout: Duration,
-    pub(crate) namespace: Arc<str>,
-    pub(crate) attributes: Vec<(Box<str>, Arc<dyn Extract>)>,
-    pub(crate) tenant: Option<Arc<dyn Extract>>,
-    pub(crate) class: Option<Arc<dyn Extract>>,
-    pub(crate) cost: Option<CostOf>,
-    pub(crate) timeout: Option<TimeoutOf>,
-    pub(crate) cost_header: Option<HeaderName>,
-    pub(crate) older: OlderHeaders,
-    pub(crate) on_refusal: Option<OnRefusal>,
-    pub(crate) on_settled: Option<OnSettled>,
-    pub(crate) wait: Duration,
-    pub(crate) waiters_max: usize,
-    pub(crate) queue: Arc<Queue>,
-}
 
 /// Admits requests to a service, or refuses them with an answer that says why and when to come
 /// back.
@@ -66,14 +37,13 @@ impl AdmitLayer {
     /// A layer that decides by this engine: an `Engine`, an `Arc` of one, or an [`EngineHandle`] to
     /// replace it later.
     ///
-    /// Until told otherwise its namespace is `default`, requests have no attributes, cost 1, the
-    /// default class and no deadline, and nobody waits.
+    /// By default its namespace is `default`, requests have no attributes, cost 1, the
+    /// default class and no deadline, and no request waits.
     pub fn new(engine: impl Into<EngineHandle>) -> Self {
+        let queue = Arc::<Queue>::default();
+        let waiting = Arc::clone(&queue);
         let settings = Settings {
-            engine: engine.into(),
-            clock: Arc::new(SystemClock::new()),
-            store: None,
-            store_timeout: STORE_TIMEOUT,
+            driver: Driver::new(engine).on_returned(move || waiting.wake_lent()),
             namespace: "default".into(),
             attributes: Vec::new(),
             tenant: None,
@@ -86,7 +56,7 @@ impl AdmitLayer {
             on_settled: None,
             wait: Duration::ZERO,
             waiters_max: WAITERS_MAX,
-            queue: Arc::default(),
+            queue,
         };
         Self { settings: Arc::new(settings) }
     }
@@ -111,24 +81,24 @@ impl AdmitLayer {
         self.with(|settings| settings.attributes.push((name.into(), Arc::new(extract))))
     }
 
-    /// Who pays, which decides who is shed together. Default: the attribute `tenant`, if there is
-    /// one.
+    /// The tenant of a request, which decides the cohort it is shed with. Default: the attribute
+    /// `tenant`, if there is one.
     #[must_use]
     pub fn tenant(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.tenant = Some(Arc::new(extract)))
     }
 
-    /// How much a request matters, by the name of its class. Absent is the default class; an
+    /// The class of a request, by name. Absent is the default class; an
     /// unknown name is rejected.
     ///
-    /// Whoever can set it can jump the queue: take it from where callers cannot write, or let an
-    /// earlier layer check it.
+    /// A caller that can set its class can jump the queue: read the class from a place that callers
+    /// cannot write, or let an earlier layer check it.
     #[must_use]
     pub fn class(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.class = Some(Arc::new(extract)))
     }
 
-    /// What a request weighs, in units of the limits. Default 1.
+    /// The cost of a request, in units of the limits. Default 1.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> Cost + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.cost = Some(Arc::new(cost)))
@@ -155,19 +125,19 @@ impl AdmitLayer {
         self.with(|settings| settings.timeout = Some(Arc::new(timeout)))
     }
 
-    /// How long a request that is refused may wait for its turn instead. Default zero: nobody
-    /// waits.
+    /// How long a request that is refused may wait for its turn instead. Default zero: no
+    /// request waits.
     ///
     /// It waits if what refused says when it admits again, and that is within this time and the
-    /// deadline; and for a place under a concurrency limit or in flight, until somebody gives one
-    /// back. Those who wait for the same counter are served the higher class first, and first come
+    /// deadline; and for a place under a concurrency limit or in flight, until one is given back.
+    /// Requests that wait for the same counter are served the higher class first, and first come
     /// first served within a class.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|settings| settings.wait = wait)
     }
 
-    /// How many requests wait at most. Default [`WAITERS_MAX`]; zero is as if nobody could wait.
+    /// How many requests wait at most. Default [`WAITERS_MAX`]; zero lets no request wait.
     /// Above it a request gets its refusal at once.
     #[must_use]
     pub fn waiters_max(self, max: usize) -> Self {
@@ -179,7 +149,7 @@ impl AdmitLayer {
     /// Without a store, such limits are decided as their `on_store_failure` says.
     #[must_use]
     pub fn store(self, store: Arc<dyn DynStore>) -> Self {
-        self.with(|settings| settings.store = Some(store))
+        self.with(|settings| settings.driver = settings.driver.clone().store(store))
     }
 
     /// How long one call to the store may take. Default [`STORE_TIMEOUT`]. After it the request is
@@ -187,7 +157,7 @@ impl AdmitLayer {
     /// answer at once.
     #[must_use]
     pub fn store_timeout(self, timeout: Duration) -> Self {
-        self.with(|settings| settings.store_timeout = timeout)
+        self.with(|settings| settings.driver = settings.driver.clone().store_timeout(timeout))
     }
 
     /// Changes the answer to a refused request. It gets the answer as it would be sent, with its
@@ -215,7 +185,7 @@ impl AdmitLayer {
     /// The clock that decisions use. Default: the time of the machine.
     #[must_use]
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
-        self.with(|settings| settings.clock = clock)
+        self.with(|settings| settings.driver = settings.driver.clone().clock(clock))
     }
 
     /// How many requests wait now.

@@ -37,18 +37,16 @@ pub mod concurrency;
 pub mod service;
 
 pub mod body;
-pub mod handle;
 
 mod answer;
 mod decide;
 mod hold;
 mod queue;
-mod store;
+mod settings;
 
 pub use body::AdmitBody;
 pub use concurrency::ConcurrencyLayer;
 pub use extract::{Extract, Head, Rejection};
-pub use handle::EngineHandle;
 pub use layer::AdmitLayer;
 pub use service::{Admit, AdmitFuture};
-pub use tidegate_clock::{Clock, ManualClock, SystemClock};
+pub use tidegate_driver::{Clock, EngineHandle, ManualClock, SystemClock};

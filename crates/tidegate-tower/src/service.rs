@@ -17,8 +17,8 @@ use crate::answer::has_failed;
 use crate::body::AdmitBody;
 use crate::decide::{Begun, Deciding, Verdict, begin};
 use crate::extract::Head;
-use crate::hold::Hold;
-use crate::layer::Settings;
+use crate::hold::ResponseHold;
+use crate::settings::Settings;
 
 /// A service whose requests are admitted first. Made by [`crate::AdmitLayer`] and
 /// [`crate::ConcurrencyLayer`].
@@ -91,7 +91,7 @@ pin_project! {
         Answered { response: Option<Response<Bytes>> },
         Deciding { deciding: Deciding, next: Option<(S, Request<A>)> },
         // The future stands first: it is dropped before its permit is given back.
-        Serving { #[pin] future: S::Future, hold: Option<Hold> },
+        Serving { #[pin] future: S::Future, hold: Option<ResponseHold> },
     }
 }
 

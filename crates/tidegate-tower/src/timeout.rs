@@ -1,4 +1,4 @@
-//! How long a caller waits, read from the head of its request.
+//! The timeout of a caller, read from the head of its request.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use http::header::HeaderName;
 use crate::extract::Head;
 
 /// The `grpc-timeout` of a call: up to eight digits and a unit of `H`, `M`, `S`, `m`, `u` or `n`.
-/// Anything else is as if absent, as gRPC servers have it.
+/// Any other value is treated as absent, as gRPC servers do.
 pub fn grpc(head: &Head<'_>) -> Option<Duration> {
     let text = head.headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -23,7 +23,7 @@ pub fn grpc(head: &Head<'_>) -> Option<Duration> {
     })
 }
 
-/// Whole milliseconds in a header. What is no number is as if absent.
+/// Whole milliseconds in a header. A value that is no number is treated as absent.
 ///
 /// # Panics
 ///

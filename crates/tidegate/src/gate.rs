@@ -20,6 +20,7 @@ mod decide;
 mod elsewhere;
 mod explain;
 mod leased;
+mod located;
 mod operations;
 mod permit;
 
@@ -39,6 +40,7 @@ pub use decide::Decision;
 pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
 pub use explain::{Counting, DecidedBy, Explanation, Level, NumbersOf, Outlook, Standing};
 pub use leased::{LeasedLimit, StoreName};
+pub use located::LocatedRequest;
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 

@@ -53,14 +53,19 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate", "tidegate-store"] },
     Rule { name: "tidegate-clock", kind: Edge, may_use: &["tidegate"] },
     Rule {
+        name: "tidegate-driver",
+        kind: Edge,
+        may_use: &["tidegate", "tidegate-clock", "tidegate-store", "tidegate-engine"],
+    },
+    Rule {
         name: "tidegate-tower",
         kind: Edge,
         may_use: &[
             "tidegate",
-            "tidegate-clock",
             "tidegate-overload",
             "tidegate-store",
             "tidegate-engine",
+            "tidegate-driver",
             "tidegate-wire",
         ],
     },
@@ -76,6 +81,7 @@ pub(crate) const CRATES: &[Rule] = &[
             "tidegate-clock",
             "tidegate-wire",
             "tidegate-engine",
+            "tidegate-driver",
             "tidegate-policy",
             "tidegate-store-*",
             "tidegate-tower",

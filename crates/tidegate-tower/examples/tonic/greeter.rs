@@ -1,4 +1,4 @@
-//! What a generator makes of this service, kept here so that building needs no `protoc`:
+//! The generated code of this service, kept here so that building needs no `protoc`:
 //!
 //! ```proto
 //! package greeter;

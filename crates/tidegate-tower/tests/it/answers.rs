@@ -1,4 +1,4 @@
-//! What callers read: refusals, admitted answers, and requests that cannot be described.
+//! Answers as callers read them: refusals, admitted answers, and requests that cannot be described.
 
 use core::future::ready;
 

@@ -51,7 +51,7 @@ fn stored(answers: usize) -> (World, Arc<Gated>) {
     (world.with(|layer| layer.store(given)), store)
 }
 
-/// What rate, quota and jobs have left.
+/// The units that rate, quota and jobs have left.
 fn left(world: &World, store: &Gated) -> Vec<u64> {
     let engine = world.engine.engine();
     let request = tidegate_engine::Request::new("api", &[("user", "ada")]);

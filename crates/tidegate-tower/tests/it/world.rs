@@ -74,7 +74,7 @@ impl World {
         self
     }
 
-    /// What each local limit of the user has left.
+    /// The units that each local limit of the user has left.
     pub(crate) fn left(&self) -> Vec<(String, u64)> {
         let request = tidegate_engine::Request::new("api", &[("user", "ada")]);
         let peek = self.engine.engine().peek(&request, self.clock.now()).unwrap().done().unwrap();

@@ -10,6 +10,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Gate;
 use super::build::Compiled;
 use super::charge::{Charge, ChargeKind};
+use super::located::LocatedKey;
 use super::permit::Permit;
 use crate::algorithm::{Algorithm, State, Verdict};
 use crate::attributes::Attributes;
@@ -175,7 +176,7 @@ impl Gate {
 
     /// Starts loading the counters of these keys.
     #[inline]
-    fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
+    pub(super) fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
         let near = keys.fold(0, |near, key| near ^ self.table.touch(key));
         // The loads must not be optimised away: they are the point.
         black_box(near);
@@ -223,6 +224,35 @@ impl Gate {
         }
     }
 
+    /// [`Gate::locate`], with the keys of the limits that a store decides or lends.
+    pub(super) fn locate_all<'g>(
+        &'g self,
+        values: &Values<'_>,
+        now: Timestamp,
+        probes: &mut Probes<'g>,
+        elsewhere: &mut SmallVec<[LocatedKey<'g>; 2]>,
+    ) {
+        for (index, limit) in self.limits.iter().enumerate() {
+            let index = index as u16;
+            if !limit.is_elsewhere {
+                probes.extend(Self::find(limit, values, now).map(|found| Probe::unread(index, found)));
+            } else if limit.matches(values) {
+                match limit.key(values) {
+                    Keyed::On(key) => {
+                        let (algorithm, spec) = limit.numbers(values, now);
+                        elsewhere.push(LocatedKey { limit: index, key, algorithm, spec });
+                    }
+                    // No store is asked about an incomplete key, so its request is refused here.
+                    keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
+                        let (algorithm, spec) = limit.numbers(values, now);
+                        probes.push(Probe::unread(index, Found { keyed, algorithm, spec }));
+                    }
+                    Keyed::Lacks(_) | Keyed::Skipped => {}
+                }
+            }
+        }
+    }
+
     /// The counter of one limit that a request with these values falls on, unless the limit does
     /// not apply to it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
@@ -242,7 +272,7 @@ impl Gate {
     }
 
     #[inline]
-    fn decide<'a>(
+    pub(super) fn decide<'a>(
         &'a self,
         probes: &mut Probes<'a>,
         values: &Values<'a>,

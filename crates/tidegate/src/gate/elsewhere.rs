@@ -7,6 +7,7 @@ use super::Gate;
 use super::build::Compiled;
 use super::decide::{Answer, Probe, Probes, reason_of, retry_of};
 use super::explain::Level;
+use super::located::LocatedRequest;
 use super::operations::TableFull;
 use super::permit::{LimitStatus, Permit};
 use crate::algorithm::Algorithm;
@@ -99,19 +100,11 @@ impl KeyTable {
 }
 
 impl Gate {
-    /// The limits with `Consistency::Exact` that match a request, for a caller that asks a store
+    /// The limits with `Consistency::Exact` of a located request, for a caller that asks a store
     /// about them.
     #[inline]
-    pub fn exact_limits<'a>(
-        &'a self,
-        attributes: impl Into<Attributes<'a>>,
-        now: Timestamp,
-    ) -> Vec<ExactLimit<'a>> {
-        if self.exact_elsewhere {
-            self.remote(attributes.into(), now, Compiled::is_exact)
-        } else {
-            Vec::new()
-        }
+    pub fn exact_limits<'a>(&'a self, located: &LocatedRequest<'a>, now: Timestamp) -> Vec<ExactLimit<'a>> {
+        if self.exact_elsewhere { self.remote(located, now, Compiled::is_exact) } else { Vec::new() }
     }
 
     /// The limits of a request of which a store knows something: those it decides, and those it
@@ -121,40 +114,32 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         now: Timestamp,
     ) -> Vec<ExactLimit<'a>> {
-        self.remote(attributes.into(), now, |limit| limit.is_elsewhere)
+        self.remote(&self.locate_elsewhere(attributes, now), now, |_| true)
     }
 
     fn remote<'a>(
         &'a self,
-        attributes: Attributes<'a>,
+        located: &LocatedRequest<'a>,
         now: Timestamp,
         is_meant: impl Fn(&Compiled) -> bool,
     ) -> Vec<ExactLimit<'a>> {
-        let mut values = Values::new();
-        self.names.read(attributes, &mut values);
-        let limits =
-            self.limits.iter().enumerate().filter(|(_, limit)| is_meant(limit) && limit.matches(&values));
+        let limits = located.elsewhere.iter().map(|one| (one, &self.limits[usize::from(one.limit)]));
         limits
-            .filter_map(|(index, limit)| match limit.key(&values) {
-                Keyed::On(key) => {
-                    let (algorithm, spec) = limit.numbers(&values, now);
-                    Some(ExactLimit {
-                        index,
-                        name: &limit.limit.name,
-                        algorithm,
-                        identity: if limit.is_leased() { limit.ledger_identity() } else { limit.identity() },
-                        key: limit.scope.key_bytes(&values),
-                        scope: self.scope_values(&limit.scope.parts, &values),
-                        reason: reason_of(&limit.limit.algorithm),
-                        is_shadow: limit.limit.mode == Mode::Shadow,
-                        on_store_failure: limit.limit.on_store_failure,
-                        block_on_exceed: limit.limit.on_exceed.blocks_for(),
-                        place: CounterPlace { limit: index as u16, key, spec },
-                        is_leased: limit.is_leased(),
-                        blocked_until: self.blocked_here(limit, key, now),
-                    })
-                }
-                Keyed::Skipped | Keyed::Lacks(_) => None,
+            .filter(|(_, limit)| is_meant(limit))
+            .map(|(one, limit)| ExactLimit {
+                index: usize::from(one.limit),
+                name: &limit.limit.name,
+                algorithm: one.algorithm,
+                identity: if limit.is_leased() { limit.ledger_identity() } else { limit.identity() },
+                key: limit.scope.key_bytes(&located.values),
+                scope: self.scope_values(&limit.scope.parts, &located.values),
+                reason: reason_of(&limit.limit.algorithm),
+                is_shadow: limit.limit.mode == Mode::Shadow,
+                on_store_failure: limit.limit.on_store_failure,
+                block_on_exceed: limit.limit.on_exceed.blocks_for(),
+                place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
+                is_leased: limit.is_leased(),
+                blocked_until: self.blocked_here(limit, one.key, now),
             })
             .collect()
     }

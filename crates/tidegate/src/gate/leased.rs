@@ -9,11 +9,11 @@ use super::Gate;
 use super::build::Compiled;
 use super::decide::reason_of;
 use super::elsewhere::CounterPlace;
+use super::located::LocatedRequest;
 use crate::algorithm::Algorithm;
-use crate::attributes::Attributes;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues};
-use crate::scope::{KeyBytes, Keyed, Values};
+use crate::scope::KeyBytes;
 use crate::table::KeyHash;
 use crate::time::Timestamp;
 
@@ -80,37 +80,27 @@ impl Gate {
         self.has_leased
     }
 
-    /// The limits that match a request and are spent from leases.
+    /// The limits of a located request that are spent from leases.
     pub fn leased_limits<'a>(
         &'a self,
-        attributes: impl Into<Attributes<'a>>,
+        located: &LocatedRequest<'a>,
         now: Timestamp,
     ) -> SmallVec<[LeasedLimit<'a>; 2]> {
-        let mut leased = SmallVec::new();
-        if !self.has_leased {
-            return leased;
-        }
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
-        for (index, limit) in self.limits.iter().enumerate() {
-            if !limit.is_leased() || !limit.matches(&values) {
-                continue;
-            }
-            let Keyed::On(key) = limit.key(&values) else { continue };
-            let (algorithm, spec) = limit.numbers(&values, now);
-            leased.push(LeasedLimit {
-                index: index as u16,
+        let leased = located.elsewhere.iter().filter_map(|one| {
+            let limit = &self.limits[usize::from(one.limit)];
+            limit.is_leased().then(|| LeasedLimit {
+                index: one.limit,
                 name: &limit.limit.name,
-                algorithm,
+                algorithm: one.algorithm,
                 reason: reason_of(&limit.limit.algorithm),
                 is_shadow: limit.limit.mode == Mode::Shadow,
                 on_store_failure: limit.limit.on_store_failure,
                 block_on_exceed: limit.limit.on_exceed.blocks_for(),
-                blocked_until: self.blocked_here(limit, key, now),
-                place: CounterPlace { limit: index as u16, key, spec },
-            });
-        }
-        leased
+                blocked_until: self.blocked_here(limit, one.key, now),
+                place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
+            })
+        });
+        leased.collect()
     }
 
     /// Until when the key of a leased limit is blocked, if it is.
@@ -123,18 +113,12 @@ impl Gate {
 
     /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in
     /// a store.
-    pub fn store_name<'a>(
-        &'a self,
-        limit: &LeasedLimit<'_>,
-        attributes: impl Into<Attributes<'a>>,
-    ) -> StoreName<'a> {
+    pub fn store_name<'a>(&'a self, limit: &LeasedLimit<'_>, located: &LocatedRequest<'a>) -> StoreName<'a> {
         let compiled = &self.limits[usize::from(limit.index)];
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
         StoreName {
             identity: compiled.ledger_identity(),
-            key: compiled.scope.key_bytes(&values),
-            scope: self.scope_values(&compiled.scope.parts, &values),
+            key: compiled.scope.key_bytes(&located.values),
+            scope: self.scope_values(&compiled.scope.parts, &located.values),
         }
     }
 

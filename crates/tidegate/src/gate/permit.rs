@@ -52,6 +52,11 @@ pub struct LimitStatus<'a> {
 }
 
 impl Permit {
+    /// A permit that holds nothing: no limit was charged.
+    pub fn without_charges(cost: Cost, at: Timestamp) -> Self {
+        Self::new(cost, at)
+    }
+
     #[inline]
     pub(super) fn new(cost: Cost, at: Timestamp) -> Self {
         Self { at, cost, charges: SmallVec::new(), beside: None, lender: None }
@@ -102,6 +107,25 @@ impl Permit {
     /// is done.
     pub fn must_be_settled(&self) -> bool {
         self.lender.is_some()
+    }
+
+    /// The [keys](super::CounterPlace::key) of the counters that were charged.
+    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        self.charges.iter().map(|charge| charge.key.0)
+    }
+
+    /// The [keys](super::CounterPlace::key) of the concurrency limits that lent a permit.
+    pub fn lent_keys(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut beside = self.beside.iter().flat_map(|all| all.iter());
+        let beside_of = move |charge: &Charge| match charge.kind {
+            ChargeKind::Beside => beside.next(),
+            _ => None,
+        };
+        let mut beside_of = beside_of;
+        let lent = self.charges.iter().filter(move |charge| {
+            matches!(beside_of(charge), Some(Beside::Permit { .. }))
+        });
+        lent.map(|charge| charge.key.0)
     }
 
     pub(super) fn take_back_from(&mut self, table: &KeyTable, now: Timestamp) {

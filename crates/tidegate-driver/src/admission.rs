@@ -1,0 +1,243 @@
+//! The public face of the driver: admission for any service, with or without HTTP.
+
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate::{Limit, Refusal, Timestamp};
+use tidegate_clock::Clock;
+use tidegate_engine::{
+    Decision, Engine, EngineConfig, EngineError, LeaseConfig, LimitReport, NamespaceConfig, Request, Step,
+};
+use tidegate_store::DynStore;
+
+use crate::driver::Driver;
+use crate::engine_handle::EngineHandle;
+use crate::hold::Hold;
+use crate::retry::{NextTry, RetrySchedule, is_lent};
+
+/// The namespace of an admission that is built from limits alone.
+pub const NAMESPACE: &str = "default";
+
+/// The decision about a request.
+#[derive(Debug)]
+#[must_use = "dropping an admission settles it as failed"]
+pub enum Verdict {
+    /// The request may go ahead. Settle the hold when the work is done.
+    Admit(Hold),
+    /// The request may not, and the refusal says why and when to come back.
+    Refuse(Refusal<'static>),
+}
+
+impl Verdict {
+    /// The hold of an admitted request.
+    pub fn admitted(self) -> Option<Hold> {
+        match self {
+            Self::Admit(hold) => Some(hold),
+            Self::Refuse(_) => None,
+        }
+    }
+
+    /// The refusal of a refused request.
+    pub fn refused(&self) -> Option<&Refusal<'static>> {
+        match self {
+            Self::Admit(_) => None,
+            Self::Refuse(refusal) => Some(refusal),
+        }
+    }
+}
+
+/// Why [`Admission::until_ready`] returned without an admission.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UntilReadyError {
+    /// No wait helps, such as for a cost that is more than the limit ever has.
+    #[error("limit \"{}\" never admits this request: {}", _0.name(), _0.reason())]
+    Never(Box<Refusal<'static>>),
+    /// The request could not be decided.
+    #[error(transparent)]
+    Undecided(#[from] EngineError),
+}
+
+/// Admits requests by an engine, and drives whatever that takes: store calls, lease renewal, ticks
+/// and cancellation. Clones share everything.
+///
+/// It runs on tokio and needs no task of its own: requests drive renewals and ticks.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    driver: Driver,
+}
+
+impl Admission {
+    /// An admission by this engine, without a store; or by a [`Driver`] with a store and a clock of
+    /// its own.
+    pub fn new(engine: impl Into<EngineHandle>) -> Self {
+        Self { driver: Driver::new(engine) }
+    }
+
+    /// Builds an admission from limits. The seed must be random wherever strangers choose keys, and
+    /// another one in each run of each member that shares a store.
+    pub fn builder(seed: [u64; 4]) -> AdmissionBuilder {
+        AdmissionBuilder { config: EngineConfig::seeded(seed), limits: Vec::new(), store: None, clock: None }
+    }
+
+    /// The driver, to settle, replace the engine, or drive operations such as `peek`.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// Decides a request. It waits for the store and for leases, where limits need them, and not
+    /// for its turn.
+    pub async fn admit(&self, request: &Request<'_>) -> Result<Verdict, EngineError> {
+        let driver = &self.driver;
+        let now = driver.now();
+        driver.tick_if_due(now);
+        let step = driver.engine().admit(request, now);
+        driver.renew_leases();
+        let decision = match step? {
+            Step::Decided(decision) => decision,
+            Step::Ask(pending) => driver.drive(pending).decided().await.decision,
+        };
+        Ok(match decision {
+            Decision::Admit(permit) => Verdict::Admit(Hold::new(driver, permit)),
+            Decision::Refuse(refusal) => Verdict::Refuse(refusal),
+        })
+    }
+
+    /// Decides a request, and waits at most this long for its turn if it is refused. The last
+    /// refusal is returned when the time ends, and at once where waiting that long cannot help.
+    pub async fn admit_within(&self, request: &Request<'_>, wait: Duration) -> Result<Verdict, EngineError> {
+        let until = self.driver.now().saturating_add(wait);
+        // At its deadline a request is late already.
+        let deadline = request.deadline.map(|at| at.saturating_sub(Duration::from_nanos(1)));
+        self.admit_until(request, until.min(deadline.unwrap_or(Timestamp::MAX))).await
+    }
+
+    /// Waits until a request is admitted, as long as it takes. Dropping the future leaves nothing
+    /// behind.
+    ///
+    /// A request with a deadline is not refused when it passes but fails with
+    /// [`UntilReadyError::Never`].
+    pub async fn until_ready(&self, request: &Request<'_>) -> Result<Hold, UntilReadyError> {
+        match self.admit_until(request, Timestamp::MAX).await? {
+            Verdict::Admit(hold) => Ok(hold),
+            Verdict::Refuse(refusal) => Err(UntilReadyError::Never(Box::new(refusal))),
+        }
+    }
+
+    async fn admit_until(&self, request: &Request<'_>, until: Timestamp) -> Result<Verdict, EngineError> {
+        let driver = &self.driver;
+        let mut request = *request;
+        let mut schedule = RetrySchedule::default();
+        loop {
+            // Enabled before the request is decided, so that nothing is missed that comes back
+            // between its refusal and the wait.
+            let mut returned = pin!(driver.returned().notified());
+            returned.as_mut().enable();
+            let refusal = match self.admit(&request).await? {
+                Verdict::Refuse(refusal) => refusal,
+                admitted @ Verdict::Admit(_) => return Ok(admitted),
+            };
+            let now = driver.now();
+            let at = match schedule.next(&refusal, now) {
+                NextTry::At(at) if now < until && (at <= until || is_lent(&refusal)) => at.min(until),
+                NextTry::At(_) | NextTry::Never => return Ok(Verdict::Refuse(refusal)),
+            };
+            let mut sleep = driver.time().sleep_until(at);
+            poll_fn(|cx| match returned.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => sleep.as_mut().poll(cx),
+            })
+            .await;
+            request.attempt = request.attempt.max(1);
+        }
+    }
+
+    /// The state of the limits that apply to a request, without charging them.
+    pub async fn peek(&self, request: &Request<'_>) -> Result<Vec<LimitReport>, EngineError> {
+        let begun = self.driver.engine().peek(request, self.driver.now())?;
+        Ok(self.driver.complete(begun).await?.limits)
+    }
+
+    /// Returns all leases to the store, when the program ends; whether the store has all of them.
+    pub async fn close(&self) -> bool {
+        self.driver.return_leases().await
+    }
+}
+
+impl From<Driver> for Admission {
+    fn from(driver: Driver) -> Self {
+        Self { driver }
+    }
+}
+
+/// Makes an [`Admission`].
+#[must_use = "nothing is made before `build`"]
+pub struct AdmissionBuilder {
+    config: EngineConfig,
+    limits: Vec<Limit>,
+    store: Option<Arc<dyn DynStore>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl AdmissionBuilder {
+    /// Adds a limit of the namespace [`NAMESPACE`].
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Adds limits of the namespace [`NAMESPACE`].
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits.extend(limits);
+        self
+    }
+
+    /// Sets the store that decides `exact` limits and grants leases. Without one, the admission is
+    /// the only member and decides every limit itself.
+    pub fn store(mut self, store: Arc<dyn DynStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Sets the clock that decisions use. Default: the time of the machine.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Changes the configuration of the engine, such as the size of its table.
+    pub fn configure(mut self, change: impl FnOnce(&mut EngineConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Checks everything and makes the admission.
+    pub fn build(mut self) -> Result<Admission, EngineError> {
+        if self.store.is_some() {
+            self.config.asks_store = true;
+            // The seed is another one in each run of each member, so this number is too.
+            let [a, b, c, d] = self.config.table.seed;
+            let member = a ^ b.rotate_left(16) ^ c.rotate_left(32) ^ d.rotate_left(48);
+            self.config.leases.get_or_insert_with(|| LeaseConfig::of(member));
+        }
+        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: self.limits };
+        let engine = Engine::builder(self.config).namespace(namespace).build()?;
+        let mut driver = Driver::new(engine);
+        if let Some(store) = self.store {
+            driver = driver.store(store);
+        }
+        if let Some(clock) = self.clock {
+            driver = driver.clock(clock);
+        }
+        Ok(Admission { driver })
+    }
+}
+
+impl core::fmt::Debug for AdmissionBuilder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AdmissionBuilder").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,249 @@
+//! The parts that all driven requests share: the engine in force, the clock and the store.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use tidegate::Timestamp;
+use tidegate_clock::{Clock, SystemClock};
+use tidegate_engine::{Engine, EngineError, Outcome, Permit, Progress, Settled, SettledAll, Tick};
+use tidegate_store::{Answer, Batch, DynStore, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::engine_handle::EngineHandle;
+use crate::store_call::{NoHooks, STORE_TIMEOUT, StoreHooks, StoreLink};
+use crate::undo::{UNDOS_MAX, UndoQueue};
+
+/// How many batches of lease asks are in flight at once. While there are as many, asks gather and
+/// are sent together.
+pub const RENEWALS_MAX: usize = 16;
+
+/// The shortest time between two ticks of [`Driver::run_ticks`].
+const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
+
+type OnReturned = Arc<dyn Fn() + Send + Sync>;
+
+/// Drives the requests and operations of an engine. Clones share everything.
+#[derive(Clone)]
+pub struct Driver(Arc<DriverParts>);
+
+#[derive(Clone)]
+struct DriverParts {
+    engine: EngineHandle,
+    clock: Arc<dyn Clock>,
+    link: StoreLink,
+    undos: UndoQueue,
+    /// Places for batches of lease asks in flight.
+    renewals: Arc<Semaphore>,
+    /// Notified when something that was lent has come back.
+    returned: Arc<Notify>,
+    on_returned: Option<OnReturned>,
+}
+
+impl Driver {
+    /// A driver of this engine, with the time of the machine and without a store.
+    pub fn new(engine: impl Into<EngineHandle>) -> Self {
+        let link = StoreLink { store: None, timeout: STORE_TIMEOUT, hooks: Arc::new(NoHooks) };
+        Self(Arc::new(DriverParts {
+            engine: engine.into(),
+            clock: Arc::new(SystemClock::new()),
+            link,
+            undos: UndoQueue::new(UNDOS_MAX),
+            renewals: Arc::new(Semaphore::new(RENEWALS_MAX)),
+            returned: Arc::default(),
+            on_returned: None,
+        }))
+    }
+
+    /// Sets the store that decides limits of an engine with `EngineConfig::asks_store`. Without a
+    /// store, such limits are decided as their `on_store_failure` says.
+    ///
+    /// This and the other settings change this driver only, not its clones.
+    #[must_use]
+    pub fn store(self, store: Arc<dyn DynStore>) -> Self {
+        self.with(|parts| parts.link.store = Some(store))
+    }
+
+    /// Sets how long one store call may take. Default [`STORE_TIMEOUT`]. Zero never waits for a
+    /// store that does not answer at once.
+    #[must_use]
+    pub fn store_timeout(self, timeout: Duration) -> Self {
+        self.with(|parts| parts.link.timeout = timeout)
+    }
+
+    /// Sets the hooks by which the program takes part in store calls.
+    #[must_use]
+    pub fn hooks(self, hooks: Arc<dyn StoreHooks>) -> Self {
+        self.with(|parts| parts.link.hooks = hooks)
+    }
+
+    /// Sets the clock that decisions use.
+    #[must_use]
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        self.with(|parts| parts.clock = clock)
+    }
+
+    /// Sets a function that is called whenever a settled permit has returned what it was lent. It
+    /// must not block or panic.
+    #[must_use]
+    pub fn on_returned(self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        self.with(|parts| parts.on_returned = Some(Arc::new(call)))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut DriverParts)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The handle by which the engine is replaced.
+    pub fn handle(&self) -> &EngineHandle {
+        &self.0.engine
+    }
+
+    /// The engine in force, borrowed for a moment. Do not keep the guard across an await.
+    #[inline]
+    pub fn engine(&self) -> Guard<Arc<Engine>> {
+        self.0.engine.load()
+    }
+
+    /// The present instant by the clock of decisions.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// The clock of decisions.
+    pub fn time(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
+    /// Sends a batch to the store within the store timeout.
+    pub async fn call_store(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        self.0.link.call(batch).await
+    }
+
+    /// Drives an operation to its end. It is resumed by the engine in force.
+    ///
+    /// Dropping the future leaves the operation undone here; a batch that the store has carried out
+    /// stands.
+    pub async fn complete<T>(&self, begun: Progress<T>) -> Result<T, EngineError> {
+        let mut progress = begun;
+        loop {
+            match progress {
+                Progress::Done(value) => return Ok(value),
+                Progress::Ask(asking) => {
+                    let answer = self.call_store(asking.batch()).await;
+                    progress = asking.resume(&self.engine(), answer, self.now())?;
+                }
+            }
+        }
+    }
+
+    /// Settles a permit by the engine in force, and tells the store in the background.
+    pub fn settle(&self, permit: Permit, outcome: Outcome) {
+        let has_lent = permit.must_be_settled();
+        let settled = self.engine().settle(permit, outcome, self.now());
+        self.return_lent(settled.batch.map(|batch| *batch), has_lent);
+    }
+
+    /// Tells the store what a settled permit returns. After an error it stays charged: less is
+    /// admitted, never more.
+    pub async fn send_settled(&self, settled: Settled) -> Result<(), StoreError> {
+        let Some(batch) = settled.batch else { return Ok(()) };
+        self.call_store(&batch).await.map(drop)
+    }
+
+    /// Tells the store what permits return that were settled together. After an error it stays
+    /// charged: less is admitted, never more.
+    pub async fn send_settled_all(&self, settled: SettledAll) {
+        for batch in settled.batches {
+            // The hooks have reported an error already.
+            let _ = self.call_store(&batch).await;
+        }
+    }
+
+    /// Sends `batches` to the store in the background, one after the other, then announces that
+    /// lent things have come back. A batch that fails is retried as an undo is.
+    ///
+    /// Outside of a tokio runtime the batches are not sent. The store's part then stays charged
+    /// until it drains or expires: less is admitted, never more.
+    pub(crate) fn return_lent(
+        &self,
+        batches: impl IntoIterator<Item = Batch, IntoIter: Send + 'static>,
+        has_lent: bool,
+    ) {
+        let mut batches = batches.into_iter().peekable();
+        if batches.peek().is_none() {
+            if has_lent {
+                self.announce_returned();
+            }
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        let driver = self.clone();
+        runtime.spawn(async move {
+            for batch in batches {
+                if let Err(error) = driver.call_store(&batch).await
+                    && error.is_transient()
+                {
+                    driver.undos().start(driver.link(), batch);
+                }
+            }
+            if has_lent {
+                driver.announce_returned();
+            }
+        });
+    }
+
+    pub(crate) fn link(&self) -> &StoreLink {
+        &self.0.link
+    }
+
+    pub(crate) fn undos(&self) -> &UndoQueue {
+        &self.0.undos
+    }
+
+    pub(crate) fn renewals(&self) -> &Arc<Semaphore> {
+        &self.0.renewals
+    }
+
+    fn announce_returned(&self) {
+        self.0.returned.notify_waiters();
+        if let Some(call) = &self.0.on_returned {
+            call();
+        }
+    }
+
+    /// Notified when something that was lent has come back.
+    pub(crate) fn returned(&self) -> &Notify {
+        &self.0.returned
+    }
+
+    /// Ticks the engine if a tick is due. For programs without a task that
+    /// [runs ticks](Driver::run_ticks): called before each request, which is enough, since an idle
+    /// engine needs no tick.
+    #[inline]
+    pub fn tick_if_due(&self, now: Timestamp) {
+        self.0.engine.tick_if_due(now);
+    }
+
+    /// Ticks the engine in force whenever a tick is due, until the future is dropped. `ticked` is
+    /// called after each tick.
+    pub async fn run_ticks(&self, mut ticked: impl AsyncFnMut(Tick)) {
+        loop {
+            let now = self.now();
+            let tick = self.engine().tick(now);
+            ticked(tick).await;
+            // Time must pass between two ticks even if the engine asks for none.
+            let next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN));
+            self.0.clock.sleep_until(next).await;
+        }
+    }
+}
+
+impl core::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Driver").field("link", &self.0.link).finish_non_exhaustive()
+    }
+}

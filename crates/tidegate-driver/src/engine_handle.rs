@@ -1,0 +1,74 @@
+//! The engine in force, which a reload replaces while requests are served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use tidegate::Timestamp;
+use tidegate_engine::Engine;
+
+/// A shared engine that can be replaced by one of a later configuration.
+///
+/// Clones are the same handle. A permit is settled by the engine in force at that time, so a
+/// replacement must come from `Engine::reconfigured` or its like, which keep the state.
+#[derive(Clone, Debug)]
+pub struct EngineHandle(Arc<EngineInForce>);
+
+#[derive(Debug)]
+struct EngineInForce {
+    engine: ArcSwap<Engine>,
+    /// When the engine wants its next tick, in nanoseconds.
+    next_tick: AtomicU64,
+}
+
+impl EngineHandle {
+    /// A handle to this engine.
+    pub fn new(engine: impl Into<Arc<Engine>>) -> Self {
+        Self(Arc::new(EngineInForce { engine: ArcSwap::new(engine.into()), next_tick: AtomicU64::new(0) }))
+    }
+
+    /// The engine in force.
+    pub fn engine(&self) -> Arc<Engine> {
+        self.0.engine.load_full()
+    }
+
+    /// Puts another engine in force. Requests that are pending are resumed by it.
+    pub fn replace(&self, engine: impl Into<Arc<Engine>>) {
+        self.0.engine.store(engine.into());
+    }
+
+    /// The engine in force, borrowed for a moment. Do not keep the guard across an await.
+    pub fn load(&self) -> Guard<Arc<Engine>> {
+        self.0.engine.load()
+    }
+
+    /// Ticks the engine if a tick is due. Requests call this, so a program whose engine needs no
+    /// tick while it is idle needs no task for it.
+    pub fn tick_if_due(&self, now: Timestamp) {
+        // Relaxed: the number orders nothing; a second tick at the same time does nothing.
+        let due = self.0.next_tick.load(Ordering::Relaxed);
+        let latest = now.saturating_add(Engine::TICK_MAX).as_nanos();
+        // A due time beyond `latest` was computed before the clock stepped back.
+        if now.as_nanos() < due && due <= latest {
+            return;
+        }
+        let claimed =
+            self.0.next_tick.compare_exchange(due, latest, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if claimed {
+            let next = self.load().tick(now).next;
+            self.0.next_tick.store(next.as_nanos().min(latest), Ordering::Relaxed);
+        }
+    }
+}
+
+impl From<Engine> for EngineHandle {
+    fn from(engine: Engine) -> Self {
+        Self::new(engine)
+    }
+}
+
+impl From<Arc<Engine>> for EngineHandle {
+    fn from(engine: Arc<Engine>) -> Self {
+        Self::new(engine)
+    }
+}

@@ -1,0 +1,72 @@
+//! The permit of an admitted request, from its admission to the end of its work.
+
+use core::fmt;
+
+use tidegate_engine::{Outcome, Permit};
+
+use crate::driver::Driver;
+
+/// The permit of an admitted request, with the driver that settles it. It is settled once.
+///
+/// Dropping it settles it as [failed](Outcome::Failed): what is lent is given back, what was spent
+/// stays spent, since the work was begun.
+#[must_use = "dropping a hold settles it as failed"]
+pub struct Hold {
+    driver: Driver,
+    permit: Option<Permit>,
+}
+
+impl Hold {
+    /// Holds a permit that the engine of `driver` gave.
+    pub fn new(driver: &Driver, permit: Permit) -> Self {
+        Self { driver: driver.clone(), permit: Some(permit) }
+    }
+
+    /// The permit.
+    pub fn permit(&self) -> &Permit {
+        self.permit.as_ref().expect("only settling and dropping take it")
+    }
+
+    /// Takes the permit out, for a caller that settles it by itself.
+    pub fn into_permit(mut self) -> Permit {
+        self.permit.take().expect("only settling and dropping take it")
+    }
+
+    /// Settles it with this outcome, by the engine in force. The store is told in the background.
+    pub fn settle(mut self, outcome: Outcome) {
+        self.settle_once(outcome);
+    }
+
+    /// The work was done.
+    pub fn succeeded(self) {
+        self.settle(Outcome::Succeeded);
+    }
+
+    /// The work was tried and failed; what was spent stays spent.
+    pub fn failed(self) {
+        self.settle(Outcome::Failed);
+    }
+
+    /// The work was never begun: everything is given back.
+    pub fn cancelled(self) {
+        self.settle(Outcome::Cancelled);
+    }
+
+    fn settle_once(&mut self, outcome: Outcome) {
+        if let Some(permit) = self.permit.take() {
+            self.driver.settle(permit, outcome);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.settle_once(Outcome::Failed);
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("permit", &self.permit).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,66 @@
+//! The driver: the only code that drives an undecided request or operation of
+//! [`tidegate_engine::Engine`], on tokio.
+//!
+//! The engine is sans-IO. A decision that needs the store, or a lease, is returned as a pending
+//! request together with what it wants. This crate brings that: it calls the store within a
+//! deadline, renews leases, undoes batches that were given up, gives back what a cancelled request
+//! holds, and resumes each request by the engine in force.
+//!
+//! [`Admission`] is the handle for a service without HTTP, such as a worker:
+//!
+//! ```
+//! use tidegate::{Algorithm, Limit, Rate, limit::Consistency};
+//! use tidegate_driver::{Admission, Verdict};
+//! use tidegate_engine::Request;
+//! # use std::sync::Arc;
+//! # use tidegate_store::{MemoryConfig, MemoryStore};
+//! # let now = || tidegate::Timestamp::from(std::time::SystemTime::now());
+//! # let store = Arc::new(MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), now));
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let jobs = Algorithm::bucket(Rate::per_second(100)?)?;
+//! let limit = Limit::new("jobs", jobs).key(["queue"]).consistency(Consistency::Leased);
+//! let admission = Admission::builder([1, 2, 3, 4]).limit(limit).store(store).build()?;
+//!
+//! let request = Request::new("default", &[("queue", "mail")]);
+//! match admission.admit(&request).await? {
+//!     Verdict::Admit(hold) => hold.succeeded(),
+//!     Verdict::Refuse(refusal) => println!("come back: {:?}", refusal.retry()),
+//! }
+//! admission.until_ready(&request).await?.succeeded();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Cancellation.** Every future of this crate may be dropped at any await. A request that is
+//! dropped while the store is asked is carried to its decision in the background, and what it was
+//! admitted to is given back. A [`Hold`] that is dropped is settled as failed: what is lent is
+//! given back, what was spent stays spent.
+//!
+//! **Bounds.** One store call takes at most the store timeout. At most
+//! [`driver::RENEWALS_MAX`] batches of lease asks are in flight, and at most
+//! [`undo::UNDOS_MAX`] batches wait to be undone. A cancelled request takes part in the background
+//! for at most a few store timeouts.
+
+#![forbid(unsafe_code)]
+
+pub mod admission;
+
+pub mod driver;
+pub mod hold;
+pub mod pending;
+
+pub mod engine_handle;
+pub mod store_call;
+pub mod undo;
+
+mod lease_renewal;
+mod retry;
+
+pub use admission::{Admission, AdmissionBuilder, UntilReadyError, Verdict};
+pub use driver::Driver;
+pub use engine_handle::EngineHandle;
+pub use hold::Hold;
+pub use pending::{Decided, Driving};
+pub use store_call::{StoreHooks, Undoing};
+pub use tidegate_clock::{Clock, ManualClock, SystemClock};

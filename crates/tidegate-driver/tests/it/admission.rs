@@ -1,0 +1,152 @@
+//! Admission without HTTP: deciding, waiting, settling.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate::{Cost, Limit};
+use tidegate_driver::{Admission, Clock, UntilReadyError, Verdict};
+use tidegate_engine::Outcome;
+
+use crate::world::{MANY, SECOND, SEED, World, bucket, let_run, mixed, parallel, request};
+
+fn one_a_second() -> World {
+    World::new([Limit::new("rate", bucket(1)).key(["user"])], MANY)
+}
+
+fn one_at_a_time() -> World {
+    World::new([Limit::new("jobs", parallel(1)).key(["user"])], MANY)
+}
+
+#[tokio::test]
+async fn an_admission_without_a_store_decides_every_limit_itself() {
+    let world = one_a_second();
+    let admission = Admission::builder(SEED)
+        .limits(mixed())
+        .clock(Arc::clone(&world.clock) as Arc<dyn Clock>)
+        .build()
+        .unwrap();
+    let first = admission.admit(&request()).await.unwrap().admitted().unwrap();
+    let refused = admission.admit(&request()).await.unwrap();
+    assert_eq!(refused.refused().unwrap().name(), "jobs");
+    first.settle(Outcome::Cost(2));
+    let left: Vec<u64> =
+        admission.peek(&request()).await.unwrap().iter().map(|report| report.remaining).collect();
+    assert_eq!(left, [3, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_request_waits_until_the_instant_of_its_refusal_and_no_longer() {
+    let world = one_a_second();
+    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    let admission = world.admission.clone();
+    let waits = tokio::spawn(async move { admission.admit_within(&request(), SECOND).await });
+    let_run().await;
+    world.clock.advance(Duration::from_nanos(999_999_999));
+    let_run().await;
+    assert!(!waits.is_finished());
+    world.clock.advance(Duration::from_nanos(1));
+    assert!(waits.await.unwrap().unwrap().admitted().is_some());
+}
+
+#[tokio::test]
+async fn a_request_that_would_wait_too_long_is_refused_at_once() {
+    let world = one_a_second();
+    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    let almost = Duration::from_nanos(999_999_999);
+    assert!(world.admission.admit_within(&request(), almost).await.unwrap().refused().is_some());
+    let late = request().deadline(world.clock.now().saturating_add(SECOND));
+    assert!(world.admission.admit_within(&late, SECOND).await.unwrap().refused().is_some());
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_a_permit_goes_on_when_one_is_dropped() {
+    let world = one_at_a_time();
+    let held = world.admission.admit(&request()).await.unwrap();
+    let admission = world.admission.clone();
+    let waits = tokio::spawn(async move { admission.until_ready(&request()).await });
+    let_run().await;
+    assert!(!waits.is_finished());
+    drop(held);
+    // The clock stands still: only the permit that came back can have woken it.
+    let second = waits.await.unwrap().unwrap();
+    assert_eq!(world.left(), [0]);
+    second.succeeded();
+    assert_eq!(world.left(), [1]);
+}
+
+#[tokio::test]
+async fn a_wait_for_a_permit_ends_when_its_time_ends() {
+    let world = one_at_a_time();
+    let _held = world.admission.admit(&request()).await.unwrap();
+    let admission = world.admission.clone();
+    let waits = tokio::spawn(async move { admission.admit_within(&request(), SECOND).await });
+    for _ in 0..10 {
+        let_run().await;
+        assert!(!waits.is_finished());
+        world.clock.advance(SECOND / 10);
+    }
+    assert!(waits.await.unwrap().unwrap().refused().is_some());
+}
+
+#[tokio::test]
+async fn until_ready_serves_every_waiting_request_and_ends_where_no_wait_helps() {
+    let world = one_at_a_time();
+    let workers: Vec<_> = (0..20)
+        .map(|_| {
+            let admission = world.admission.clone();
+            tokio::spawn(async move {
+                let hold = admission.until_ready(&request()).await.unwrap();
+                tokio::task::yield_now().await;
+                hold.succeeded();
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    assert_eq!(world.left(), [1]);
+    let world = one_a_second();
+    let huge = request().cost(Cost::new(2).unwrap());
+    let error = world.admission.until_ready(&huge).await.unwrap_err();
+    assert!(matches!(error, UntilReadyError::Never(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_wait_that_is_dropped_leaves_nothing_behind() {
+    let world = one_at_a_time();
+    let held = world.admission.admit(&request()).await.unwrap();
+    let admission = world.admission.clone();
+    let waits = tokio::spawn(async move { admission.until_ready(&request()).await });
+    let_run().await;
+    waits.abort();
+    assert!(waits.await.is_err());
+    drop(held);
+    let_run().await;
+    assert_eq!(world.left(), [1]);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_is_decided_by_the_limits_of_a_reload() {
+    let world = one_a_second();
+    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    let admission = world.admission.clone();
+    let waits = tokio::spawn(async move { admission.until_ready(&request()).await });
+    let_run().await;
+    world.reload([Limit::new("jobs", parallel(1)).key(["user"])]);
+    let _only = world.admission.admit(&request()).await.unwrap().admitted().unwrap();
+    world.clock.advance(SECOND);
+    let_run().await;
+    assert!(!waits.is_finished(), "the limit of the reload has no place");
+    waits.abort();
+}
+
+#[tokio::test]
+async fn an_exact_permit_is_given_back_when_it_is_dropped() {
+    let world = World::new(mixed(), MANY);
+    let verdict = world.admission.admit(&request()).await.unwrap();
+    assert!(matches!(verdict, Verdict::Admit(_)));
+    assert_eq!(world.left(), [4, 2, 0]);
+    drop(verdict);
+    let_run().await;
+    assert_eq!(world.left(), [4, 2, 1]);
+}

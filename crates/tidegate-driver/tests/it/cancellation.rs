@@ -1,0 +1,159 @@
+//! Requests that are dropped before they are decided, and permits that are dropped before they are
+//! settled.
+
+use tidegate_driver::Verdict;
+use tidegate_engine::{Request, Step};
+use tidegate_store::Kind;
+
+use crate::world::{MANY, SECOND, World, leased, let_run, mixed, poll, request};
+
+#[tokio::test]
+async fn a_request_that_is_dropped_while_the_store_is_called_gives_everything_back() {
+    let world = World::new(mixed(), 0);
+    let request = request();
+    {
+        let mut admit = Box::pin(world.admission.admit(&request));
+        assert!(poll(admit.as_mut()).is_pending());
+        assert_eq!(world.left(), [4, 2, 0], "the store has charged and not answered yet");
+    }
+    world.store.answers.add_permits(MANY);
+    let_run().await;
+    assert_eq!(world.left(), [5, 3, 1]);
+    assert_eq!(world.calls(), 3, "the batch, the same one again, and its undo");
+}
+
+#[tokio::test]
+async fn a_pending_request_that_is_never_driven_gives_everything_back() {
+    let world = World::new(mixed(), MANY);
+    let Step::Ask(pending) =
+        world.driver.engine().admit(&request(), tidegate_driver::Clock::now(&*world.clock)).unwrap()
+    else {
+        panic!("the store is asked first");
+    };
+    drop(world.driver.drive(pending));
+    let_run().await;
+    assert_eq!(world.left(), [5, 3, 1]);
+}
+
+#[tokio::test]
+async fn a_decision_that_is_dropped_before_it_is_looked_at_gives_its_permit_back() {
+    let world = World::new(mixed(), MANY);
+    drop(world.admission.admit(&request()).await.unwrap());
+    let_run().await;
+    // Its work may have begun, so rates stay charged.
+    assert_eq!(world.left(), [4, 2, 1]);
+    world.admission.admit(&request()).await.unwrap().admitted().unwrap().cancelled();
+    let_run().await;
+    assert_eq!(world.left(), [4, 2, 1], "a cancelled request leaves no charge");
+}
+
+#[tokio::test]
+async fn a_reload_between_the_question_and_the_answer_changes_nothing_of_what_is_held() {
+    let world = World::new(mixed(), 0);
+    let request = request();
+    let mut admit = Box::pin(world.admission.admit(&request));
+    assert!(poll(admit.as_mut()).is_pending());
+    world.reload(mixed());
+    world.store.answers.add_permits(MANY);
+    let Verdict::Admit(hold) = admit.await.unwrap() else { panic!("there was room") };
+    world.reload(mixed());
+    assert_eq!(world.left(), [4, 2, 0]);
+    hold.succeeded();
+    let_run().await;
+    assert_eq!(world.left(), [4, 2, 1]);
+}
+
+#[tokio::test]
+async fn a_reload_after_the_request_was_dropped_does_not_lose_what_it_holds() {
+    let world = World::new(mixed(), 0);
+    let request = request();
+    {
+        let mut admit = Box::pin(world.admission.admit(&request));
+        assert!(poll(admit.as_mut()).is_pending());
+    }
+    world.reload(mixed());
+    world.store.answers.add_permits(MANY);
+    let_run().await;
+    assert_eq!(world.left(), [5, 3, 1]);
+}
+
+#[tokio::test]
+async fn a_caller_that_panics_gives_back_its_permit() {
+    let world = World::new(mixed(), MANY);
+    let admission = world.admission.clone();
+    let caller = tokio::spawn(async move {
+        let _hold = admission.admit(&request()).await.unwrap().admitted().unwrap();
+        panic!("the work fails");
+    });
+    assert!(caller.await.is_err());
+    let_run().await;
+    assert_eq!(world.left(), [4, 2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_store_call_hangs_is_decided_at_the_deadline_and_undone_later() {
+    let world = World::new(mixed(), 0);
+    let refusal = world.admission.admit(&request()).await.unwrap();
+    assert_eq!(refusal.refused().unwrap().reason(), tidegate::Reason::StoreUnavailable);
+    assert_eq!(world.left(), [5, 2, 0], "the store has charged, for nothing");
+    world.store.answers.add_permits(MANY);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.left(), [5, 3, 1]);
+}
+
+#[test]
+fn a_request_that_is_dropped_outside_of_a_runtime_gives_back_what_it_holds_here() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let world = World::new(mixed(), 0);
+    let request = request();
+    let mut admit = Box::pin(world.admission.admit(&request));
+    runtime.block_on(async { assert!(poll(admit.as_mut()).is_pending()) });
+    drop(admit);
+    assert_eq!(world.left(), [5, 2, 0]);
+    // The undo is kept for the next renewal.
+    let kept = world.driver.engine().take_lease_asks();
+    assert!(
+        kept.iter().all(|asks| asks
+            .batch()
+            .operations
+            .iter()
+            .all(|one| matches!(one.kind, Kind::Undo { .. })))
+    );
+    kept.iter().for_each(|asks| drop(world.store.memory.run_now(asks.batch())));
+    assert_eq!(world.left(), [5, 3, 1]);
+}
+
+#[test]
+fn a_hold_that_is_dropped_outside_of_a_runtime_gives_back_what_it_holds_here() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let world = World::new(mixed(), MANY);
+    let held = runtime.block_on(world.admission.admit(&request())).unwrap();
+    drop(held);
+    // The store is not told, so its permit is lent until it expires; the place in flight is back.
+    assert_eq!(world.left(), [4, 2, 0]);
+    let others: Vec<_> = ["b", "c", "d"]
+        .map(|user| runtime.block_on(world.admission.admit(&Request::new("default", &[("user", user)]))))
+        .into();
+    assert!(others.iter().all(|verdict| verdict.as_ref().unwrap().refused().is_none()), "{others:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_while_it_waits_for_a_lease_holds_nothing() {
+    let world = World::new(leased(10), 0);
+    let request = request();
+    {
+        let mut admit = Box::pin(world.admission.admit(&request));
+        assert!(poll(admit.as_mut()).is_pending());
+        let_run().await;
+    }
+    world.store.answers.add_permits(MANY);
+    let_run().await;
+    // The ask was for its unit and nobody else has taken it; as a bucket it drains within a second.
+    assert!(world.left()[0] >= 9, "{:?}", world.left());
+    world.clock.advance(SECOND);
+    assert_eq!(world.left(), [10]);
+    let others: Vec<_> = (0..3).map(|_| world.admission.admit(&request)).collect();
+    for other in others {
+        assert!(other.await.unwrap().admitted().is_some(), "its place in flight is free");
+    }
+}

@@ -1,0 +1,9 @@
+//! The driver with stores that hang, fail and answer late, on a clock that stands still.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod admission;
+mod cancellation;
+mod renewal;
+mod soak;
+mod world;
