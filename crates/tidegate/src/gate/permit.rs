@@ -122,9 +122,10 @@ impl Permit {
             _ => None,
         };
         let mut beside_of = beside_of;
-        let lent = self.charges.iter().filter(move |charge| {
-            matches!(beside_of(charge), Some(Beside::Permit { .. }))
-        });
+        let lent = self
+            .charges
+            .iter()
+            .filter(move |charge| matches!(beside_of(charge), Some(Beside::Permit { .. })));
         lent.map(|charge| charge.key.0)
     }
 
