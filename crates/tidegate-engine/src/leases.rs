@@ -441,7 +441,7 @@ impl Leases {
         let mut shard = self.shard(charge.about.number);
         let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return };
         slot.holder.return_soon(now);
-        if charge.stamp.is_some() && slot.holder.is_due(&slot.terms, now) {
+        if charge.stamp.is_some() && slot.holder.poll_due(&slot.terms, now) {
             self.send(slot, 0, now);
         }
     }
@@ -620,7 +620,7 @@ impl Leases {
             self.drop_slot(shard, key);
             return true;
         }
-        if slot.holder.is_due(&slot.terms, now) {
+        if slot.holder.poll_due(&slot.terms, now) {
             self.send(slot, 0, now);
         } else {
             let at = slot.next_look(now);

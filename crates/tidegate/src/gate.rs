@@ -1,13 +1,13 @@
 //! The gate: all limits of a namespace that match a request are charged, or none is.
 //!
-//! **What it guarantees.** A refused request leaves every limit as it was. In sequence nothing is
-//! even written: the gate first reads the state of every matching limit and decides; only when all
-//! admit does it write, each limit by one compare-and-swap from the very state it decided on. When
-//! another thread came in between, that limit is decided anew, and if it now refuses, what was
-//! already charged is taken back with [`Counter::undo`]. A neighbour may for a moment be refused
-//! for a charge that is then given back; never the reverse.
+//! **Guarantee.** A refused request leaves every limit as it was. In sequence nothing is even
+//! written: the gate first reads the state of every matching limit and decides; only when all admit
+//! does it write, each limit by one compare-and-swap from the very state it decided on. If another
+//! thread has changed a state in between, that limit is decided again; if it then refuses, the
+//! charges made so far are taken back with [`Counter::undo`]. A concurrent request may be refused
+//! because of a charge that is then taken back; never the reverse.
 //!
-//! **What a refusal says.** The limit that binds longest comes first, and every violated one is
+//! **Refusals.** The limit that binds longest comes first, and every violated one is
 //! listed.
 //!
 //! [`Counter::undo`]: crate::algorithm::Counter::undo

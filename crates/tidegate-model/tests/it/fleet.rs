@@ -244,7 +244,7 @@ impl Fleet {
 
     fn wake(&self, state: &mut State, index: usize) {
         let (terms, now) = (self.terms(state.tick), self.local(index, state.tick));
-        if state.members[index].holder.is_due(&terms, now) {
+        if state.members[index].holder.poll_due(&terms, now) {
             self.send(state, index, 0);
         }
     }

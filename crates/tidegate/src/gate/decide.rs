@@ -1,4 +1,4 @@
-//! Deciding: read every matching limit, then charge all or none.
+//! Decisions: every matching limit is read, then all are charged or none.
 
 use core::hint::black_box;
 use core::sync::atomic::Ordering;
@@ -47,7 +47,7 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// What one limit says of a request.
+/// The answer of one limit to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Admit,
@@ -61,7 +61,7 @@ pub(super) enum Answer {
     Blocked {
         until: Timestamp,
     },
-    /// The request lacks an attribute that the limit insists on.
+    /// The request lacks an attribute that the limit requires.
     Lacks {
         attribute: u16,
     },
@@ -81,7 +81,7 @@ impl From<Verdict> for Answer {
     }
 }
 
-/// One matching limit: where its counter is, and what it says.
+/// One matching limit: the place of its counter, and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe<'g> {
     pub(super) limit: u16,
@@ -105,7 +105,7 @@ struct Found<'g> {
 }
 
 impl<'g> Probe<'g> {
-    /// A probe of the limit with this number, before its counter is looked at.
+    /// A probe of the limit with this number, before its counter is read.
     #[inline]
     fn unread(limit: u16, Found { keyed, algorithm, spec }: Found<'g>) -> Self {
         let (key, answer) = match keyed {
@@ -117,13 +117,13 @@ impl<'g> Probe<'g> {
         Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer }
     }
 
-    /// A probe of this key, before its counter is looked at.
+    /// A probe of this key, before its counter is read.
     pub(super) fn of_key(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
         Self::unread(limit, Found { keyed: Keyed::On(key), algorithm, spec })
     }
 }
 
-/// Three limits is what a request usually meets; more are kept on the heap.
+/// Most requests meet at most three limits; more are kept on the heap.
 pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
 
 impl Gate {
@@ -146,15 +146,13 @@ impl Gate {
         let mut probes = Probes::new();
         self.locate(&values, now, &mut probes);
         if probes.len() > 1 {
-            // Where the counters are is known before the first is looked at, so waiting for memory
-            // overlaps.
+            // All counters are located before the first is read, so waiting for memory overlaps.
             self.touch(probes.iter().map(|probe| probe.key));
         }
         self.decide(&mut probes, &values, cost, now)
     }
 
-    /// Decides where there is only one limit: what the probe says stays in registers until
-    /// something refuses.
+    /// Decides where there is only one limit: the probe stays in registers until the limit refuses.
     #[inline]
     fn check_only<'a>(
         &'a self,
@@ -214,7 +212,7 @@ impl Gate {
     /// How many requests [`Gate::check_batch`] locates at a time.
     pub const BATCH: usize = 16;
 
-    /// The counters a request with these values falls on, not yet looked at.
+    /// The counters of a request with these values, not yet read.
     #[inline]
     pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
         for (index, limit) in self.limits.iter().enumerate() {
@@ -320,8 +318,8 @@ impl Gate {
         Decision::Refuse(self.refuse(probes, values, now))
     }
 
-    /// Charges all probes and says so, or takes back what it charged; then the probes say which
-    /// limit refused.
+    /// Charges all probes and returns whether it did; otherwise takes back its charges, and the
+    /// probes say which limit refused.
     #[inline]
     pub(super) fn charge_all(
         &self,
@@ -349,15 +347,14 @@ impl Gate {
         &self.limits[usize::from(probe.limit)]
     }
 
-    /// Looks at the counter of a probe and decides, writing nothing.
+    /// Reads the counter of a probe and decides, writing nothing.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     pub(super) fn assess(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return;
         }
-        // Relaxed: whoever blocked a key before this request was made is ordered before it by the
-        // caller.
+        // Relaxed: the caller orders a block of this key before the request.
         if self.limit_of(probe).has_blocks.load(Ordering::Relaxed)
             && let Some(until) = self.blocked_until(probe.key, now)
         {
@@ -467,8 +464,8 @@ impl Gate {
         present
     }
 
-    /// Charges one limit, deciding anew if its counter has changed since it was looked at. When it
-    /// then refuses, the probe says why.
+    /// Charges one limit, deciding again if its counter has changed since it was read. When it then
+    /// refuses, the probe says why.
     #[inline]
     fn commit(
         &self,
@@ -516,8 +513,8 @@ impl Gate {
             }
             match self.table.write(key, entry, spec, State::from_bits(until.as_nanos()), now) {
                 Ok(_) => {
-                    // Relaxed: ordered with later requests by whatever orders those after this
-                    // answer.
+                    // Relaxed: the caller that orders a later request after this answer orders this
+                    // write too.
                     limit.has_blocks.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
@@ -528,8 +525,8 @@ impl Gate {
     }
 }
 
-/// When to come back after this answer. When a permit comes back nobody knows, so a caller without
-/// one backs off.
+/// The retry after this answer. The release of a permit cannot be foreseen, so a caller without a
+/// permit backs off.
 pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
     match probe.answer {
         Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,

@@ -1,5 +1,5 @@
-//! Limits that somebody else decides or remembers: what a caller that asks a store needs to know of
-//! them, and deciding them here all the same while the store is away.
+//! Limits that a store decides or leases: the data that a caller needs to ask the store, and
+//! decisions in the gate's own table while the store is unavailable.
 
 use core::time::Duration;
 
@@ -29,8 +29,8 @@ pub struct ExactLimit<'a> {
     pub name: &'a str,
     /// Its algorithm, with the numbers for this key.
     pub algorithm: &'a Algorithm,
-    /// What makes it the same limit on every member and across reloads, as bytes: the name it
-    /// counts under, the attributes of its key, its algorithm; not its numbers.
+    /// The identity of the limit on every member and across reloads, as bytes: the name it counts
+    /// under, the attributes of its key, its algorithm; not its numbers.
     pub identity: &'a [u8],
     /// The values of its key as bytes that no other tuple of values gives.
     pub key: KeyBytes,
@@ -38,9 +38,9 @@ pub struct ExactLimit<'a> {
     pub scope: ScopeValues<'a>,
     /// The reason for which it denies.
     pub reason: Reason,
-    /// Whether it only says what it would refuse.
+    /// Whether it is a shadow limit, which refuses nothing.
     pub is_shadow: bool,
-    /// What happens while the store does not answer.
+    /// The behaviour while the store does not answer.
     pub on_store_failure: OnStoreFailure,
     /// For how long a key that exceeds it is blocked; `None` for not at all.
     pub block_on_exceed: Option<Duration>,
@@ -53,7 +53,7 @@ pub struct ExactLimit<'a> {
     pub blocked_until: Option<Timestamp>,
 }
 
-/// Where a gate's own table counts one key of one limit. Good for the gate that gave it.
+/// The place of one key of one limit in a gate's own table. Valid for the gate that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterPlace {
     pub(super) limit: u16,
@@ -83,17 +83,17 @@ pub struct LocalLimit<'a> {
     pub attributes: Vec<(&'a str, &'a str)>,
 }
 
-/// What some limits would say of a request: by the position of each in the question.
+/// The answers of some limits to a request, each with its position in the list of places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located<'a> {
-    /// Those that would refuse it.
+    /// The limits that would refuse it.
     pub violated: Vec<(usize, Violated<'a>)>,
-    /// What those of the limits that have a counter have left.
+    /// The status of the limits that have a counter.
     pub limits: Vec<LimitStatus<'a>>,
 }
 
 impl KeyTable {
-    /// Forgets what is counted for a key, by its [fingerprint](CounterPlace::key).
+    /// Resets the counter of a key, by its [fingerprint](CounterPlace::key).
     pub fn forget_key(&self, key: u64, now: Timestamp) {
         self.forget(KeyHash(key), now);
     }
@@ -107,8 +107,7 @@ impl Gate {
         if self.exact_elsewhere { self.remote(located, now, Compiled::is_exact) } else { Vec::new() }
     }
 
-    /// The limits of a request of which a store knows something: those it decides, and those it
-    /// lends.
+    /// The limits of a request that a store decides or leases.
     pub fn remote_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -200,7 +199,7 @@ impl Gate {
     }
 
     /// Where this gate's table counts a key while this member decides alone, by its
-    /// [share](Algorithm::alone) of the limit. As it was where no more specs can be told apart.
+    /// [share](Algorithm::alone) of the limit. The place is unchanged when no spec number is free.
     #[must_use]
     pub fn alone(&self, place: CounterPlace, holders: u32, members: u32) -> CounterPlace {
         let Some(whole) = self.algorithm_at(&place) else { return place };
@@ -215,7 +214,7 @@ impl Gate {
     }
 
     /// Decides limits that a store should have decided, in this gate's own table and by the numbers
-    /// of these places: charges all of them or none, and then says which refuse.
+    /// of these places: charges all of them or none, and then returns those that refuse.
     pub fn check_located(
         &self,
         places: &[CounterPlace],
@@ -236,7 +235,7 @@ impl Gate {
         Err(self.violated_at(&probes, now))
     }
 
-    /// What [`Gate::check_located`] would answer, changing nothing.
+    /// The answer of [`Gate::check_located`], without changing anything.
     pub fn peek_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Located<'_> {
         let mut probes = self.probes_at(places);
         for probe in &mut probes {
@@ -246,7 +245,7 @@ impl Gate {
         Located { violated: self.violated_at(&probes, now), limits }
     }
 
-    /// What each of these limits holds here and would say, as [`Gate::peek_located`] decides it.
+    /// The level of each of these limits in this table, as [`Gate::peek_located`] decides it.
     pub fn levels_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Vec<Level> {
         let mut probes = self.probes_at(places);
         let level = |probe: &mut Probe<'_>| {
@@ -257,7 +256,7 @@ impl Gate {
     }
 
     /// Charges limits that a store should have charged whether or not there is room, as
-    /// [`Gate::report`]; what they have left then.
+    /// [`Gate::report`], and returns their new status.
     pub fn report_located(
         &self,
         places: &[CounterPlace],
@@ -274,7 +273,7 @@ impl Gate {
         places.iter().filter_map(probe).collect()
     }
 
-    /// The algorithm by which a place that this gate gave is counted.
+    /// The algorithm of a place that this gate returned.
     fn algorithm_at(&self, place: &CounterPlace) -> Option<&Algorithm> {
         let own = self.limits.get(usize::from(place.limit)).and_then(|limit| limit.algorithm_of(place.spec));
         own.or_else(|| self.alone_specs.find(place.spec))

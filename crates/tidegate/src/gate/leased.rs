@@ -1,4 +1,4 @@
-//! Limits that are spent here from leases: what a caller that holds them needs to know.
+//! Limits that are spent from leases: the data for a caller that holds the leases.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -19,8 +19,8 @@ use crate::time::Timestamp;
 
 /// A limit of a request that is spent from a lease.
 ///
-/// Made for every request, so it holds nothing that takes an allocation; [`Gate::store_name`] says
-/// the rest.
+/// It is made for every request, so it holds nothing that takes an allocation; [`Gate::store_name`]
+/// returns the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeasedLimit<'a> {
@@ -32,9 +32,9 @@ pub struct LeasedLimit<'a> {
     pub algorithm: &'a Algorithm,
     /// The reason for which it denies.
     pub reason: Reason,
-    /// Whether it only says what it would refuse.
+    /// Whether it is a shadow limit, which refuses nothing.
     pub is_shadow: bool,
-    /// What happens while the store does not answer.
+    /// The behaviour while the store does not answer.
     pub on_store_failure: OnStoreFailure,
     /// For how long a key that exceeds it is blocked; `None` for not at all.
     pub block_on_exceed: Option<Duration>,
@@ -44,8 +44,8 @@ pub struct LeasedLimit<'a> {
 }
 
 impl LeasedLimit<'_> {
-    /// The key as a seeded fingerprint: two keys, also of different limits, have the same one as
-    /// seldom as chance has it.
+    /// The key as a seeded fingerprint: two keys, also of different limits, share one only by a
+    /// collision of 64 bits.
     pub const fn key(&self) -> u64 {
         self.place.key.0
     }
@@ -55,13 +55,13 @@ impl LeasedLimit<'_> {
         self.place
     }
 
-    /// A number of the algorithm with these numbers: two that are equal have the same one.
+    /// The spec number of the algorithm: equal algorithms share it.
     pub fn numbers(&self) -> u32 {
         self.place.spec.get()
     }
 }
 
-/// What a key of a limit is called in a store.
+/// The name of a key of a limit in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreName<'a> {
@@ -103,16 +103,16 @@ impl Gate {
         leased.collect()
     }
 
-    /// Until when the key of a leased limit is blocked, if it is.
+    /// The end of the block of the key of a leased limit, if it is blocked.
     #[inline]
     pub(super) fn blocked_here(&self, limit: &Compiled, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
-        // Relaxed: as where limits are decided here.
+        // Relaxed: as in `Gate::assess`.
         let is_watched = limit.is_leased() && limit.has_blocks.load(Ordering::Relaxed);
         if is_watched { self.blocked_until(key, now) } else { None }
     }
 
-    /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in
-    /// a store.
+    /// The name in a store of the key of a request under one of its [leased
+    /// limits](Gate::leased_limits).
     pub fn store_name<'a>(&'a self, limit: &LeasedLimit<'_>, located: &LocatedRequest<'a>) -> StoreName<'a> {
         let compiled = &self.limits[usize::from(limit.index)];
         StoreName {

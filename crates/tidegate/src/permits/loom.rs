@@ -1,4 +1,4 @@
-//! What two threads can do to one set of permits, in every interleaving.
+//! Two threads at one set of permits, in every interleaving.
 //!
 //! Run with `RUSTFLAGS="--cfg tidegate_loom" cargo test -p tidegate --profile dist --lib loom`.
 

@@ -1,4 +1,4 @@
-//! What two or three threads can do to one ring, in every interleaving.
+//! Two or three threads at one ring, in every interleaving.
 //!
 //! Run with `RUSTFLAGS="--cfg tidegate_loom" cargo test -p tidegate --profile dist --lib loom`.
 

@@ -1,4 +1,4 @@
-//! What an explanation says of each limit, and that it never says something else than a check does.
+//! Explanations of each limit, and that an explanation always agrees with a check.
 
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
+use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 use crate::time::duration_nanos;
 
 /// Never more than `limit` units in *any* window; the instants are kept in [`crate::ring`].
@@ -27,9 +27,9 @@ impl Rolling {
         Ok(Self { limit, window })
     }
 
-    /// What keeps rings whose numbers nobody uses any more: the largest limit, and a window rounded
-    /// up to a power of two. A ring itself says when it has drained; these numbers only say when to
-    /// look again.
+    /// The numbers under which rings of retired specs are kept: the largest limit, and the window
+    /// rounded up to a power of two. A ring itself reports when it has drained; these numbers only
+    /// decide when to check again.
     pub(crate) fn at_rest(self) -> Self {
         let window = Duration::from_nanos(duration_nanos(self.window).next_power_of_two()).min(WINDOW_MAX);
         Self { limit: Self::LIMIT_MAX, window }
@@ -60,8 +60,7 @@ impl Concurrency {
     /// The largest limit; a permit keeps 24 bytes, so 1.5 MiB for one key.
     pub const LIMIT_MAX: u64 = 1 << 16;
 
-    /// What keeps permits whose numbers nobody uses any more: permits themselves say when they
-    /// expire.
+    /// The numbers under which permits of retired specs are kept. Permits carry their own expiry.
     pub(crate) const AT_REST: Self = Self { limit: Self::LIMIT_MAX, hold: WINDOW_MAX };
 
     /// At most `limit` permits at once, each for at most `hold`; limit 0 admits nothing.
@@ -80,7 +79,7 @@ impl Concurrency {
         self.limit
     }
 
-    /// How long a permit lasts if nobody gives it back.
+    /// How long a permit lasts if it is not released.
     pub const fn hold(&self) -> Duration {
         self.hold
     }
