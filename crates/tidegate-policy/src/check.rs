@@ -26,7 +26,7 @@ use crate::path::Path;
 use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
 use crate::problem::{Report, shown};
 use crate::raw::limit::NumbersConfig;
-use crate::raw::{Config, Namespace};
+use crate::raw::{Config, NamespaceConfig};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards. `env`
 /// reads environment variables.
@@ -120,7 +120,7 @@ fn namespaces(
 
 fn one_namespace(
     name: &str,
-    raw: &Namespace,
+    raw: &NamespaceConfig,
     is_shared: bool,
     path: &Path,
     report: &mut Report<'_>,
@@ -170,8 +170,8 @@ pub(crate) fn numbers(
     raw: &NumbersConfig,
     report: &mut Report<'_>,
 ) -> Option<Algorithm> {
-    let texts = algorithm::Texts::of(algorithm);
-    let written = algorithm::Written::of(algorithm, &texts)?;
+    let texts = algorithm::SpelledNumbers::of(algorithm);
+    let written = algorithm::WrittenAlgorithm::of(algorithm, &texts)?;
     written.overridden(raw, &Path::default(), report)?.build(report)
 }
 
@@ -188,7 +188,7 @@ fn check_name(kind: &str, name: &str, bytes_max: usize, mut report: impl FnMut(S
     }
 }
 
-fn count_attributes(raw: &Namespace, path: &Path, report: &mut Report<'_>) {
+fn count_attributes(raw: &NamespaceConfig, path: &Path, report: &mut Report<'_>) {
     let mut all: Vec<&str> = raw
         .limits
         .iter()

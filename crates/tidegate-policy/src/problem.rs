@@ -91,7 +91,7 @@ impl core::error::Error for Problems {}
 
 /// Whether a problem is about a value, or about the key that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spot {
+pub(crate) enum ProblemSpot {
     Key,
     Value,
 }
@@ -148,12 +148,12 @@ impl<'a> Report<'a> {
 
     /// Adds a problem of meaning with the value at `path`.
     pub(crate) fn value(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
-        self.meaning(path, Spot::Value, &what.to_string(), &fix.to_string());
+        self.meaning(path, ProblemSpot::Value, &what.to_string(), &fix.to_string());
     }
 
     /// Adds a problem of meaning with the key at the end of `path`.
     pub(crate) fn key(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
-        self.meaning(path, Spot::Key, &what.to_string(), &fix.to_string());
+        self.meaning(path, ProblemSpot::Key, &what.to_string(), &fix.to_string());
     }
 
     /// Adds a problem of meaning whose text is one sentence `what; fix`, as errors of the crate
@@ -161,13 +161,13 @@ impl<'a> Report<'a> {
     pub(crate) fn error(&mut self, path: &Path, error: &impl fmt::Display) {
         let message = error.to_string();
         let (what, fix) = split(&message);
-        self.meaning(path, Spot::Value, what, fix);
+        self.meaning(path, ProblemSpot::Value, what, fix);
     }
 
     /// Adds a warning about the value at `path`.
     pub(crate) fn warn(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
         if self.warnings.len() < PROBLEMS_MAX {
-            let (at, value) = self.locate(path, Spot::Value);
+            let (at, value) = self.locate(path, ProblemSpot::Value);
             let warning = self.make(path, at, value, &what.to_string(), &fix.to_string());
             self.warnings.push(warning);
         }
@@ -185,10 +185,10 @@ impl<'a> Report<'a> {
 
     /// The line in which the value at `path` begins.
     pub(crate) fn line_of(&self, path: &Path) -> usize {
-        self.locate(path, Spot::Value).0.line
+        self.locate(path, ProblemSpot::Value).0.line
     }
 
-    fn meaning(&mut self, path: &Path, spot: Spot, what: &str, fix: &str) {
+    fn meaning(&mut self, path: &Path, spot: ProblemSpot, what: &str, fix: &str) {
         // Looking up the position takes time that is linear in the file; for what is dropped anyway
         // that adds up.
         if self.is_full() || self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
@@ -204,7 +204,7 @@ impl<'a> Report<'a> {
         self.problems.len() >= PROBLEMS_MAX
     }
 
-    fn locate(&self, path: &Path, spot: Spot) -> (Position, Option<&'a str>) {
+    fn locate(&self, path: &Path, spot: ProblemSpot) -> (Position, Option<&'a str>) {
         self.root.map_or((Position::START, None), |root| root.locate(path, spot))
     }
 

@@ -21,11 +21,11 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The value in `root` as `schema` has it.
 pub(crate) fn shape(schema: &Value, root: &Node, env: Environment<'_>, report: &mut Report<'_>) -> Value {
-    let mut walk = Walk { root: schema, env, report, text_bytes: 0 };
+    let mut walk = ShapeChecker { root: schema, env, report, text_bytes: 0 };
     walk.value(schema, root, &Path::default())
 }
 
-struct Walk<'a, 'r> {
+struct ShapeChecker<'a, 'r> {
     root: &'a Value,
     env: Environment<'a>,
     report: &'a mut Report<'r>,
@@ -96,7 +96,7 @@ pub(crate) fn words_of(schema: &Value) -> impl Iterator<Item = &str> {
     plain.chain(described.filter_map(|one| one.get("const"))).filter_map(Value::as_str)
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> ShapeChecker<'a, '_> {
     fn value(&mut self, schema: &'a Value, node: &Node, path: &Path) -> Value {
         let mut allowed = Allowed::default();
         allowed.add(self.root, schema);

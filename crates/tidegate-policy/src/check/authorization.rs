@@ -5,7 +5,7 @@ use crate::path::Path;
 use crate::policy::PATH_BYTES_MAX;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Secret, Verb, Verbs};
 use crate::problem::{Report, shown};
-use crate::raw::authorization::{Grant as GrantConfig, VerbConfig};
+use crate::raw::authorization::{GrantConfig, VerbConfig};
 
 const NAME_BYTES_MAX: usize = 128;
 const CERTIFICATE_BYTES_MAX: usize = 1024;

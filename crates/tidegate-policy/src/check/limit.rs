@@ -8,7 +8,7 @@ use tidegate::lease::Terms;
 use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure};
 use tidegate::{Algorithm, Timestamp};
 
-use super::algorithm::Written;
+use super::algorithm::WrittenAlgorithm;
 use super::check_name;
 use super::matching::matcher;
 use super::service::ATTRIBUTE_NAME_BYTES_MAX;
@@ -46,7 +46,7 @@ pub(super) fn check(
     let key = key(raw.key.as_deref().unwrap_or_default(), &path.key("key"), report);
     let matches = matches(raw, &path.key("match"), report);
     let block = raw.on_exceed.as_ref().and_then(|raw| block(raw, &path.key("on_exceed"), report));
-    let mut written = Written::new(raw, path, report);
+    let mut written = WrittenAlgorithm::new(raw, path, report);
     let share = share(raw, is_shared, path, report);
     if let Some(written) = &mut written {
         written.share = share;
@@ -187,7 +187,7 @@ fn block(raw: &OnExceedConfig, path: &Path, report: &mut Report<'_>) -> Option<c
     }
 }
 
-fn consistency(raw: &LimitConfig, written: &Written<'_>, path: &Path, report: &mut Report<'_>) {
+fn consistency(raw: &LimitConfig, written: &WrittenAlgorithm<'_>, path: &Path, report: &mut Report<'_>) {
     let Some(wanted) = raw.consistency else { return };
     let at = path.key("consistency");
     let has: Vec<String> = written.consistencies().iter().map(ToString::to_string).collect();
@@ -281,7 +281,7 @@ type Overridden = Vec<(BTreeMap<String, String>, tidegate::Algorithm)>;
 
 fn overrides(
     raw: &LimitConfig,
-    written: Option<&Written<'_>>,
+    written: Option<&WrittenAlgorithm<'_>>,
     key: &[KeyPart],
     path: &Path,
     report: &mut Report<'_>,

@@ -6,7 +6,7 @@ use tidegate::matcher::MatcherError;
 use super::proxy::{glob_of, is_expression};
 use crate::path::Path;
 use crate::problem::{Report, shown};
-use crate::raw::matching::{MatcherConfig, MatcherForm, Texts};
+use crate::raw::matching::{MatcherConfig, MatcherForm, TextOrTexts};
 
 /// The matcher in `raw`; `None` where something in it is wrong.
 pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {
@@ -66,16 +66,16 @@ fn one_of(texts: &[String], path: &Path, report: &mut Report<'_>) -> Option<Matc
     Some(Matcher::one_of(texts.iter().map(String::as_str)))
 }
 
-fn networks(texts: &Texts, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {
+fn networks(texts: &TextOrTexts, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {
     let mut network =
         |text: &str, path: &Path| Matcher::cidr(text).map_err(|error| report.error(path, &error)).ok();
     match texts {
-        Texts::One(text) => network(text, path),
-        Texts::List(texts) if texts.is_empty() => {
+        TextOrTexts::One(text) => network(text, path),
+        TextOrTexts::List(texts) if texts.is_empty() => {
             report.value(path, "an empty list matches nothing", "list the networks that match");
             None
         }
-        Texts::List(texts) => {
+        TextOrTexts::List(texts) => {
             let all = texts.iter().enumerate().map(|(index, text)| network(text, &path.index(index)));
             let all: Vec<Option<Matcher>> = all.collect();
             all.into_iter().collect::<Option<Vec<Matcher>>>().map(Matcher::any)

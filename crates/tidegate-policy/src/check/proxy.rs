@@ -12,12 +12,12 @@ use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream, UpstreamTls};
 use crate::problem::{Report, shown};
-use crate::raw::Namespace;
+use crate::raw::NamespaceConfig;
 use crate::raw::proxy::{
-    ClassConfig, ClientHeaderConfig, CostForm, Health as HealthConfig, Jwt as JwtConfig, PathsConfig,
-    Proxy as ProxyConfig, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry, UpstreamTlsForm,
+    ClassConfig, ClientHeaderConfig, CostForm, HealthConfig, JwtConfig, PathsConfig, ProxyConfig,
+    RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry, UpstreamTlsForm,
 };
-use crate::raw::service::{Listen, Listener};
+use crate::raw::service::{ListenConfig, ListenerConfig};
 use crate::suggestion::nearest;
 
 mod expression;
@@ -32,8 +32,8 @@ const WEEK: Duration = Duration::from_hours(168);
 
 pub(super) fn proxy(
     raw: &ProxyConfig,
-    namespaces: Option<&BTreeMap<String, Namespace>>,
-    listen: Option<&Listen>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    listen: Option<&ListenConfig>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Proxy {
@@ -102,12 +102,12 @@ pub(super) fn proxy(
 }
 
 /// Whether who connects can be known as the listener and the routes need it.
-fn peers(listen: &Listen, proxy: &Proxy, report: &mut Report<'_>) {
+fn peers(listen: &ListenConfig, proxy: &Proxy, report: &mut Report<'_>) {
     let within = Path::default().key("listen");
     let others =
         [("http", &listen.http), ("admin", &listen.admin), ("grpc", &listen.grpc), ("resp", &listen.resp)];
     for (name, listener) in others {
-        if listener.as_ref().is_some_and(Listener::expects_preamble) {
+        if listener.as_ref().is_some_and(ListenerConfig::expects_preamble) {
             let what = "the PROXY protocol is only read where requests are passed on";
             let path = within.key(name).key("proxy_protocol");
             report.value(&path, what, "remove it, or set it on `proxy`");
@@ -315,7 +315,7 @@ fn route(
     raw: &RouteConfig,
     index: usize,
     proxy: &ProxyConfig,
-    namespaces: Option<&BTreeMap<String, Namespace>>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Route {

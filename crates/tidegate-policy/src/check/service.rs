@@ -13,11 +13,11 @@ use crate::policy::{
     PATH_BYTES_MAX, Sample, Tls,
 };
 use crate::problem::{Report, shown};
-use crate::raw::Namespace;
+use crate::raw::NamespaceConfig;
 use crate::raw::service::{
-    Authorize as AuthorizeConfig, Bounds as BoundsConfig, Decisions as DecisionsConfig, FormatConfig,
-    Http as HttpConfig, LegacyHeadersConfig, LevelConfig, Listen as ListenConfig, Listener as ListenerConfig,
-    Log as LogConfig, Memory as MemoryConfig, SampleConfig, TlsForm, WhenFullConfig,
+    AuthorizeConfig, BoundsConfig, DecisionsConfig, FormatConfig, HttpConfig, LegacyHeadersConfig,
+    LevelConfig, ListenConfig, ListenerConfig, LogConfig, MemoryConfig, SampleConfig, TlsForm,
+    WhenFullConfig,
 };
 use crate::suggestion::nearest;
 
@@ -203,7 +203,7 @@ pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -
 
 pub(super) fn authorize(
     raw: AuthorizeConfig,
-    namespaces: Option<&BTreeMap<String, Namespace>>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Authorize {

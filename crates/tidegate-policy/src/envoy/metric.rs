@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::net::Ipv4Addr;
 
 use super::limit::Limit;
-use super::tree::{Found, Node};
+use super::tree::{DescriptorNode, MatchedRule};
 
 /// What stands for the value of a request in the key of those there are too many of.
 const OTHER: &str = "other";
@@ -83,17 +83,17 @@ pub(super) fn near(limit: &Limit, ratio: f32) -> u64 {
 }
 
 /// The key of a rule without anything of a request.
-pub(super) fn rule_key(domain: &str, way: &[&Node]) -> String {
+pub(super) fn rule_key(domain: &str, way: &[&DescriptorNode]) -> String {
     joined(domain, way.iter().map(|node| (&*node.key, node.value.as_deref())))
 }
 
 /// The key of those there are too many of; `None` for a rule whose key has nothing of a request.
-pub(super) fn rest_key(domain: &str, way: &[&Node], is_detailed: bool) -> Option<String> {
-    let is_open = |node: &Node| takes_value(node, is_detailed);
+pub(super) fn rest_key(domain: &str, way: &[&DescriptorNode], is_detailed: bool) -> Option<String> {
+    let is_open = |node: &DescriptorNode| takes_value(node, is_detailed);
     if !way.iter().any(|node| is_open(node)) {
         return None;
     }
-    let value = |node: &'_ Node| {
+    let value = |node: &'_ DescriptorNode| {
         if is_open(node) { Some(OTHER.to_owned()) } else { node.value.as_deref().map(str::to_owned) }
     };
     let values: Vec<(&str, Option<String>)> = way.iter().map(|node| (&*node.key, value(node))).collect();
@@ -101,13 +101,13 @@ pub(super) fn rest_key(domain: &str, way: &[&Node], is_detailed: bool) -> Option
 }
 
 /// Whether the value of a request stands in the key at this node.
-fn takes_value(node: &Node, is_detailed: bool) -> bool {
+fn takes_value(node: &DescriptorNode, is_detailed: bool) -> bool {
     let is_open = node.is_wildcard || node.value.is_none();
     is_open && !node.shares && (is_detailed || node.value_to_metric)
 }
 
 /// The key for a descriptor that a rule was found for.
-pub(super) fn key_of<'a>(domain: &str, found: &Found<'a>, entries: &[(&str, &str)]) -> MetricKey<'a> {
+pub(super) fn key_of<'a>(domain: &str, found: &MatchedRule<'a>, entries: &[(&str, &str)]) -> MetricKey<'a> {
     let rule = found.rule;
     let Some(rest) = &rule.metric_rest else {
         return MetricKey { bounded: Cow::Borrowed(&rule.metric_key), exact: None };

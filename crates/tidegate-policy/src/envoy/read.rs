@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use self::fields::{Field, fields};
 use super::glob;
 use super::limit::Limit;
-use super::scalar::{Kind, kind};
+use super::scalar::{ScalarKind, kind};
 use crate::path::Path;
 use crate::problem::{Report, shown};
 use crate::suggestion::{listed, nearest};
@@ -47,12 +47,12 @@ const OWN_KEYS: [&str; 4] = ["algorithm", "window", "burst", "rate_limits"];
 pub(super) struct Document {
     /// Its domain; empty only where that is a problem.
     pub(super) domain: Box<str>,
-    pub(super) descriptors: Vec<Written>,
+    pub(super) descriptors: Vec<WrittenDescriptor>,
 }
 
 /// A descriptor as it is written.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenDescriptor {
     pub(super) path: Path,
     pub(super) key: Box<str>,
     /// `None` without a value, and with an empty one, which is the same.
@@ -76,7 +76,7 @@ pub(super) struct WrittenRule {
     pub(super) metadata: Map<String, Value>,
 }
 
-impl Written {
+impl WrittenDescriptor {
     /// Key and value as the peer joins them.
     pub(super) fn composite(&self) -> String {
         match &self.value {
@@ -118,7 +118,7 @@ pub(super) fn read(root: &Node, report: &mut Report<'_>) -> Document {
     document
 }
 
-fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<Written> {
+fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<WrittenDescriptor> {
     let Some(items) = list(node, path, report) else { return Vec::new() };
     let mut written = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -130,7 +130,7 @@ fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<Written
     written
 }
 
-fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Written> {
+fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<WrittenDescriptor> {
     const HERE: [&str; 11] = [
         "key",
         "value",
@@ -145,7 +145,7 @@ fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Writt
         "metadata",
     ];
     let fields = mapping(node, path, "a descriptor", report)?;
-    let mut written = Written {
+    let mut written = WrittenDescriptor {
         key: "".into(),
         value: None,
         rule: None,
@@ -307,14 +307,14 @@ fn list<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Option<&'n 
 }
 
 /// What a scalar is, if it may stand in such a file at all.
-fn leaf(scalar: &Scalar, node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Kind> {
+fn leaf(scalar: &Scalar, node: &Node, path: &Path, report: &mut Report<'_>) -> Option<ScalarKind> {
     if !has_no_tag(node, path, report) {
         return None;
     }
     let text = &*scalar.text;
     let (what, fix) = match kind(scalar) {
-        Kind::Float(_) => (format!("{} is not a whole number", shown(text)), "use a whole number"),
-        Kind::Huge => (format!("{} is out of range", shown(text)), "use a smaller number"),
+        ScalarKind::Float(_) => (format!("{} is not a whole number", shown(text)), "use a whole number"),
+        ScalarKind::Huge => (format!("{} is out of range", shown(text)), "use a smaller number"),
         other => return Some(other),
     };
     let fix = format!("{fix}, or quote it where text is meant");
@@ -339,7 +339,7 @@ fn scalar<'n>(node: &'n Node, path: &Path, what: &str, report: &mut Report<'_>) 
 fn text(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Box<str>> {
     let scalar = scalar(node, path, "text", report)?;
     match leaf(scalar, node, path, report)? {
-        Kind::Null => None,
+        ScalarKind::Null => None,
         _ => Some(scalar.text.clone()),
     }
 }
@@ -347,8 +347,8 @@ fn text(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Box<str>> {
 fn boolean(node: &Node, path: &Path, report: &mut Report<'_>) -> bool {
     let Some(scalar) = scalar(node, path, "true or false", report) else { return false };
     match leaf(scalar, node, path, report) {
-        Some(Kind::Bool(value)) => value,
-        None | Some(Kind::Null) => false,
+        Some(ScalarKind::Bool(value)) => value,
+        None | Some(ScalarKind::Null) => false,
         Some(_) => {
             let what = format!("expected true or false, found \"{}\"", shown(&scalar.text));
             let quotes = if scalar.quoted { " without quotes" } else { "" };
@@ -394,11 +394,13 @@ fn free(node: &Node, path: &Path, report: &mut Report<'_>) -> Value {
             Value::Array(items.collect())
         }
         Content::Scalar(scalar) => match kind(scalar) {
-            Kind::Null => Value::Null,
-            Kind::Bool(value) => Value::Bool(value),
-            Kind::Int(value) => Value::from(value),
-            Kind::Float(value) => serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number),
-            Kind::Huge | Kind::Text => Value::from(&*scalar.text),
+            ScalarKind::Null => Value::Null,
+            ScalarKind::Bool(value) => Value::Bool(value),
+            ScalarKind::Int(value) => Value::from(value),
+            ScalarKind::Float(value) => {
+                serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+            }
+            ScalarKind::Huge | ScalarKind::Text => Value::from(&*scalar.text),
         },
     }
 }

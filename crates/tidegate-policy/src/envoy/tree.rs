@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::glob;
 use super::limit::Limit;
 use super::metric;
-use super::read::{Written, WrittenRule};
+use super::read::{WrittenDescriptor, WrittenRule};
 use crate::path::Path;
 use crate::problem::{Report, shown};
 
@@ -19,12 +19,12 @@ use crate::problem::{Report, shown};
 pub(super) struct Domain {
     pub(super) name: Box<str>,
     /// The first is the domain itself and has no key.
-    nodes: Vec<Node>,
+    nodes: Vec<DescriptorNode>,
 }
 
 /// A descriptor in its place.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct DescriptorNode {
     pub(super) key: Box<str>,
     pub(super) value: Option<Box<str>>,
     pub(super) is_wildcard: bool,
@@ -32,7 +32,7 @@ pub(super) struct Node {
     /// Whether all values that match are one counter.
     pub(super) shares: bool,
     pub(super) rule: Option<Rule>,
-    keys: BTreeMap<Box<str>, Values>,
+    keys: BTreeMap<Box<str>, ValueChildren>,
     /// The children that stand for more than one key or value, in the order of the file.
     wildcards: Vec<usize>,
     /// Where it is written, for who writes it again.
@@ -42,7 +42,7 @@ pub(super) struct Node {
 
 /// The children of one key.
 #[derive(Debug, Default)]
-struct Values {
+struct ValueChildren {
     any: Option<usize>,
     each: BTreeMap<Box<str>, usize>,
 }
@@ -76,11 +76,11 @@ impl Rule {
 
 impl Domain {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.into(), nodes: vec![Node::default()] }
+        Self { name: name.into(), nodes: vec![DescriptorNode::default()] }
     }
 
     /// Adds the descriptors of a file; what is there already is reported.
-    pub(super) fn add(&mut self, written: Vec<Written>, file: &str, report: &mut Report<'_>) {
+    pub(super) fn add(&mut self, written: Vec<WrittenDescriptor>, file: &str, report: &mut Report<'_>) {
         let mut above = vec![0];
         self.add_under(&mut above, written, file, report);
     }
@@ -88,7 +88,7 @@ impl Domain {
     fn add_under(
         &mut self,
         above: &mut Vec<usize>,
-        written: Vec<Written>,
+        written: Vec<WrittenDescriptor>,
         file: &str,
         report: &mut Report<'_>,
     ) {
@@ -119,7 +119,7 @@ impl Domain {
             if is_wildcard {
                 self.nodes[parent].wildcards.push(index);
             }
-            self.nodes.push(Node {
+            self.nodes.push(DescriptorNode {
                 is_wildcard,
                 value_to_metric: one.value_to_metric,
                 shares: one.share_threshold,
@@ -127,7 +127,7 @@ impl Domain {
                 path: one.path,
                 key: one.key,
                 value: one.value,
-                ..Node::default()
+                ..DescriptorNode::default()
             });
             above.push(index);
             let rule = one.rule.map(|rule| self.rule(above, rule));
@@ -138,7 +138,7 @@ impl Domain {
     }
 
     fn rule(&self, way: &[usize], written: WrittenRule) -> Rule {
-        let nodes: Vec<&Node> = way[1..].iter().map(|index| &self.nodes[*index]).collect();
+        let nodes: Vec<&DescriptorNode> = way[1..].iter().map(|index| &self.nodes[*index]).collect();
         let WrittenRule { limits, replaces, shadow_mode, quota_mode, detailed_metric, metadata } = written;
         Rule {
             limits,
@@ -154,7 +154,7 @@ impl Domain {
     }
 
     /// The nodes that the entries of a descriptor match, if the last of them has a rule.
-    pub(super) fn find(&self, entries: &[(&str, &str)]) -> Option<Found<'_>> {
+    pub(super) fn find(&self, entries: &[(&str, &str)]) -> Option<MatchedRule<'_>> {
         let mut way = Vec::with_capacity(entries.len().min(crate::tree::DEPTH_MAX));
         let mut node = &self.nodes[0];
         for (key, value) in entries {
@@ -162,11 +162,11 @@ impl Domain {
             way.push(node);
         }
         let rule = node.rule.as_ref()?;
-        Some(Found { way, rule })
+        Some(MatchedRule { way, rule })
     }
 
     /// The child that an entry matches: the very value, else the first pattern, else the key alone.
-    fn child(&self, node: &Node, key: &str, value: &str) -> Option<usize> {
+    fn child(&self, node: &DescriptorNode, key: &str, value: &str) -> Option<usize> {
         let values = node.keys.get(key);
         values
             .and_then(|values| values.each.get(value))
@@ -188,7 +188,7 @@ impl Domain {
 
     fn add_paths<'a>(
         &self,
-        node: &Node,
+        node: &DescriptorNode,
         attributes: &[(&'a str, &'a str)],
         above: &mut Vec<(&'a str, &'a str)>,
         found: &mut Vec<Vec<(&'a str, &'a str)>>,
@@ -216,13 +216,13 @@ impl Domain {
 
 /// The nodes from the top to a rule.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct MatchedRule<'a> {
     /// One for each entry of the descriptor.
-    pub(super) way: Vec<&'a Node>,
+    pub(super) way: Vec<&'a DescriptorNode>,
     pub(super) rule: &'a Rule,
 }
 
-impl Node {
+impl DescriptorNode {
     /// Whether an entry is as its patterns say.
     fn fits(&self, key: &str, value: &str) -> bool {
         glob::matches(&self.key, key) && self.value.as_deref().is_none_or(|own| glob::matches(own, value))

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "grant")]
-pub(crate) struct Grant {
+pub(crate) struct GrantConfig {
     /// Who it is, for logs. Default: the file, the certificate, or the place in this list.
     pub(crate) name: Option<String>,
     /// A file with tokens, one in each line: as they are, or as `sha256:` and 64 hexadecimal

@@ -36,7 +36,7 @@ pub(crate) struct MatcherForm {
     /// linear time). At most 4096 bytes.
     pub(crate) regex: Option<String>,
     /// It is an address in one of these networks, as `10.0.0.0/8`.
-    pub(crate) cidr: Option<Texts>,
+    pub(crate) cidr: Option<TextOrTexts>,
     /// `true`: the request has the attribute; `false`: it lacks it.
     pub(crate) present: Option<bool>,
     /// It is not like this. Holds where the attribute is missing, too.
@@ -45,12 +45,12 @@ pub(crate) struct MatcherForm {
 
 /// One text or a list of them.
 #[derive(Debug)]
-pub(crate) enum Texts {
+pub(crate) enum TextOrTexts {
     One(String),
     List(Vec<String>),
 }
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for TextOrTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(one) => Ok(Self::One(one)),
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-impl JsonSchema for Texts {
+impl JsonSchema for TextOrTexts {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "texts".into()
     }

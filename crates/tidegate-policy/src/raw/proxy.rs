@@ -13,7 +13,7 @@ use super::matching::MatcherConfig;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "proxy")]
-pub(crate) struct Proxy {
+pub(crate) struct ProxyConfig {
     /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or
     /// `https://HOST:PORT`, or a mapping. Default: `{}`.
     pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
@@ -28,7 +28,7 @@ pub(crate) struct Proxy {
     pub(crate) paths: Option<PathsConfig>,
     /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such
     /// attributes are absent.
-    pub(crate) jwt: Option<Jwt>,
+    pub(crate) jwt: Option<JwtConfig>,
     /// Which requests go where. The first that matches counts; what none takes is answered 404. At
     /// most 1024. Default: `[]`.
     pub(crate) routes: Option<Vec<RouteConfig>>,
@@ -79,7 +79,7 @@ pub(crate) struct UpstreamForm {
     /// How long it is left out, 1ms to 1h. Default: `10s`.
     pub(crate) out_for: Option<String>,
     /// How servers are asked whether they are well. Default: none, only by the requests they get.
-    pub(crate) health: Option<Health>,
+    pub(crate) health: Option<HealthConfig>,
 }
 
 /// TLS to servers: whom we believe, who we say we are, and their name. The files are in PEM.
@@ -104,7 +104,7 @@ pub(crate) struct UpstreamTlsForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "health")]
-pub(crate) struct Health {
+pub(crate) struct HealthConfig {
     /// The path, from `/`.
     pub(crate) path: String,
     /// How often, 10ms to 1h. Default: `5s`.
@@ -142,7 +142,7 @@ pub(crate) enum PathsConfig {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "jwt")]
-pub(crate) struct Jwt {
+pub(crate) struct JwtConfig {
     /// A file with the secret that the issuer shares, at least 32 bytes.
     pub(crate) secret_file: Option<String>,
     /// A file with public keys in PEM.
