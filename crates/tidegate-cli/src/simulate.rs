@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tidegate_sim::{Numbers, Report, Scenario, ScenarioError, Simulation};
 
-use crate::arguments::simulating::{Chaos, Consistency, Fleet, Load, Simulate, Simulated};
+use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load, Simulate, Simulated};
 use crate::exit::{Exit, answer, chain, complain};
 use progress::Progress;
 

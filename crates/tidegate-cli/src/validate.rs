@@ -13,9 +13,9 @@ use tidegate_policy::{Checked, Comparison, Policy, Problem, Problems, compare};
 
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
-use crate::policy_file::{self, NoPolicy, STANDARD_INPUT};
+use crate::policy_file::{self, PolicyFileError, STANDARD_INPUT};
 use input::Input;
-use ratelimit::OfPolicy;
+use ratelimit::PolicyFilesVerdict;
 use store::StoreUse;
 
 /// The result for one file or directory.
@@ -105,8 +105,8 @@ fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
 fn read(path: &Path) -> Result<Result<Checked, Problems>, Exit> {
     match policy_file::read(path) {
         Ok(checked) => Ok(Ok(checked)),
-        Err(NoPolicy::Problems(problems)) => Ok(Err(problems)),
-        Err(NoPolicy::Unreadable(error)) => {
+        Err(PolicyFileError::Problems(problems)) => Ok(Err(problems)),
+        Err(PolicyFileError::Unreadable(error)) => {
             complain(format_args!("cannot read {}: {error}", path.display()));
             Err(Exit::Unreadable)
         }
@@ -123,13 +123,13 @@ fn of_policy(
     let policy = &checked.policy;
     let mut warnings = checked.warnings;
     let (files, differences, is_partial) = match ratelimit::of_policy(policy, arguments) {
-        OfPolicy::None => (None, None, false),
-        OfPolicy::Unreadable => (None, None, true),
-        OfPolicy::Read(read) => {
+        PolicyFilesVerdict::None => (None, None, false),
+        PolicyFilesVerdict::Unreadable => (None, None, true),
+        PolicyFilesVerdict::Read(read) => {
             warnings.extend(read.warnings);
             (Some(read.files), Some(read.differences), false)
         }
-        OfPolicy::Broken(problems) => return Verdict::broken([problems]),
+        PolicyFilesVerdict::Broken(problems) => return Verdict::broken([problems]),
     };
     let warn = |section, what, fix: &str| Problem::of_section((name, text), section, what, fix.to_owned());
     let store = StoreUse::of_policy(policy, files.as_ref());

@@ -10,7 +10,7 @@ use tidegate_policy::envoy::{
 use tidegate_wire::envoy::metadata;
 
 use crate::Taken;
-use crate::told::{assert_refused, assert_told};
+use crate::file_problems::{assert_refused, assert_told};
 
 /// When requests come: in one window, in the next one, after the clock went back, and at the end of
 /// time.

@@ -12,10 +12,10 @@
 
 mod draws;
 mod envoy_files;
+mod file_problems;
 mod policy;
 mod resp;
 mod rls;
-mod told;
 
 pub use envoy_files::envoy_files;
 pub use policy::policy;

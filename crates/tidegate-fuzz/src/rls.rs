@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use prost::Message;
 use tidegate::{Cost, Reason, Refusal, Retry, Timestamp, Violated};
-use tidegate_wire::envoy::asked::{DESCRIPTORS_MAX, ENTRIES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, ENTRIES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use tidegate_wire::envoy::{
-    Asked, Code, Descriptor, Hits, Left, Outcome, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
-    answer,
+    Code, Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitDescriptor, RateLimitRequest,
+    RateLimitResponse, answer,
 };
 use tidegate_wire::headers::OlderHeaders;
 
@@ -28,7 +28,7 @@ const LIMIT_NAME_CHARS_MAX: usize = 128;
 /// lost; the answer can be sent, whatever stands in it.
 pub fn rls(bytes: &[u8]) -> Taken {
     let Ok(request) = RateLimitRequest::decode(bytes) else { return Taken::Refused };
-    let asked = match Asked::read(&request) {
+    let asked = match ParsedRequest::read(&request) {
         Ok(asked) => asked,
         Err(bad) => {
             let line = bad.to_string();
@@ -46,7 +46,7 @@ pub fn rls(bytes: &[u8]) -> Taken {
     Taken::Accepted
 }
 
-fn assert_as_sent(request: &RateLimitRequest, asked: &Asked<'_>) {
+fn assert_as_sent(request: &RateLimitRequest, asked: &ParsedRequest<'_>) {
     assert_eq!(asked.domain, request.domain);
     assert!((1..=NAME_BYTES_MAX).contains(&asked.domain.len()), "{:?}", asked.domain);
     assert_eq!(asked.descriptors.len(), request.descriptors.len());

@@ -6,9 +6,9 @@ mod authorization;
 mod envoy;
 mod escape;
 mod limit;
-mod matching;
+mod matcher;
 mod proxy;
-mod renaming;
+mod renames;
 pub(crate) mod route_attributes;
 mod routes_and_limits;
 mod service;
@@ -159,7 +159,7 @@ fn one_namespace(
         }
         limit::check(one, is_shared, &at, &mut namespace, report);
     }
-    renaming::check(raw_limits, &within, report);
+    renames::check(raw_limits, &within, report);
     escape::warn(&namespace, raw_limits, path, report);
     namespace
 }

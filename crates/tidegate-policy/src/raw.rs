@@ -7,7 +7,7 @@
 pub(crate) mod authorization;
 pub(crate) mod envoy;
 pub(crate) mod limit;
-pub(crate) mod matching;
+pub(crate) mod matcher;
 pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod store;

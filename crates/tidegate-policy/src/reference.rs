@@ -13,7 +13,7 @@ use crate::raw::limit::{
     CalendarConfig, ConcurrencyConfig, FixedConfig, KeyPartForm, LimitConfig, NumbersConfig, OnExceedConfig,
     RollingConfig,
 };
-use crate::raw::matching::MatcherForm;
+use crate::raw::matcher::MatcherForm;
 use crate::raw::proxy::{
     ClassForm, CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch,
     TimeoutsForm, UpstreamForm, UpstreamTlsForm,

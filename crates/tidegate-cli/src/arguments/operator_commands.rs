@@ -5,7 +5,7 @@ use core::time::Duration;
 use clap::{Args, Subcommand};
 use tidegate_policy::parse_span;
 
-use super::asking::{Attribute, Daemon, attribute};
+use super::request::{Attribute, Daemon, attribute};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {

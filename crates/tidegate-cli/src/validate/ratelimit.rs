@@ -13,7 +13,7 @@ use crate::exit::{Exit, complain};
 
 /// What became of the files that a policy names.
 #[derive(Debug)]
-pub(super) enum OfPolicy {
+pub(super) enum PolicyFilesVerdict {
     /// It names none.
     None,
     /// They cannot be read, which was said.
@@ -47,20 +47,20 @@ pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit
 }
 
 /// Checks the files that a policy names.
-pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> OfPolicy {
-    let Some(envoy) = &policy.envoy_ratelimit else { return OfPolicy::None };
+pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> PolicyFilesVerdict {
+    let Some(envoy) = &policy.envoy_ratelimit else { return PolicyFilesVerdict::None };
     let settings = chosen(envoy.settings.clone(), arguments);
     match Input::read(Path::new(&envoy.path)) {
         Ok(input) => match Files::read(&input.texts(), settings) {
-            Ok(read) => OfPolicy::Read(read),
-            Err(problems) => OfPolicy::Broken(problems),
+            Ok(read) => PolicyFilesVerdict::Read(read),
+            Err(problems) => PolicyFilesVerdict::Broken(problems),
         },
         Err(error) => {
             complain(format_args!(
                 "cannot read {}, which `envoy_ratelimit.path` names: {error}; its files were not checked",
                 envoy.path
             ));
-            OfPolicy::Unreadable
+            PolicyFilesVerdict::Unreadable
         }
     }
 }

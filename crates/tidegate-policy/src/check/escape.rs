@@ -2,7 +2,7 @@
 
 use tidegate::limit::{Limit, Missing, Mode};
 
-use super::matching::{contradicts_itself, wants_absence};
+use super::matcher::{contradicts_itself, wants_absence};
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
 use crate::problem::{Report, shown};

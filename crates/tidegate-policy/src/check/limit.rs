@@ -10,7 +10,7 @@ use tidegate::{Algorithm, Timestamp};
 
 use super::algorithm::WrittenAlgorithm;
 use super::check_name;
-use super::matching::matcher;
+use super::matcher::matcher;
 use super::service::ATTRIBUTE_NAME_BYTES_MAX;
 use super::zone;
 use crate::measure::span;
@@ -163,7 +163,7 @@ fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(Stri
     for (attribute, raw) in raw.matches.iter().flatten() {
         let at = path.key(attribute);
         check_name("attribute", attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
-        if let Some((what, fix)) = super::matching::pattern_as_text(raw) {
+        if let Some((what, fix)) = super::matcher::pattern_as_text(raw) {
             report.warn(&at, what, fix);
         }
         all.extend(matcher(raw, &at, report).map(|matcher| (attribute.clone(), matcher)));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tidegate::{Class, Cost};
 
 use super::service::{ATTRIBUTE_NAME_BYTES_MAX, check_path};
-use super::{check_name, matching};
+use super::{check_name, matcher};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream, UpstreamTls};
@@ -454,7 +454,7 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
     if let Some(raw) = host {
         pass_through::hosts(raw, &path.key("host"), report);
     }
-    route.host = host.and_then(|raw| matching::matcher(raw, &path.key("host"), report));
+    route.host = host.and_then(|raw| matcher::matcher(raw, &path.key("host"), report));
     for (index, method) in raw.method.iter().flatten().enumerate() {
         if is_header(method) && !method.contains(|c: char| c.is_ascii_lowercase()) {
             pass_through::method(method, &path.key("method").index(index), report);

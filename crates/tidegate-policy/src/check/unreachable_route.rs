@@ -3,7 +3,7 @@
 use crate::path::Path;
 use crate::policy::proxy::Route;
 use crate::problem::{Report, shown};
-use crate::raw::matching::MatcherConfig;
+use crate::raw::matcher::MatcherConfig;
 use crate::raw::proxy::RouteConfig;
 
 /// `routes` are the checked routes of `raw`, in the same order.

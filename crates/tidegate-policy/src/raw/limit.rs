@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::matching::MatcherConfig;
+use super::matcher::MatcherConfig;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
 /// `rolling`, `fixed`, `calendar` and `concurrency`.

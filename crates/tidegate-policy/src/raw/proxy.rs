@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::limit::inner;
-use super::matching::MatcherConfig;
+use super::matcher::MatcherConfig;
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -4,13 +4,13 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
-mod answering;
-mod charging;
+mod answers;
+mod charges;
 mod compat;
+mod extensions;
 mod files;
-mod matching;
+mod matches;
 mod metrics;
-mod ours;
 mod reference;
 
 use tidegate::{CarriedStatus, KeyTable, TableConfig, Timestamp};

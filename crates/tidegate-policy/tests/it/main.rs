@@ -1,7 +1,6 @@
 //! The configuration from outside: what is said about files that are wrong, what becomes of files
 //! that are right, and that what is published agrees with the types.
 
-mod across_sections;
 mod arbitrary;
 mod authorization;
 mod compare;
@@ -15,7 +14,8 @@ mod numbers;
 mod problems;
 mod proxy;
 mod published;
-mod renaming;
+mod renames;
+mod section_mismatches;
 mod settings;
 mod store;
 mod warnings;

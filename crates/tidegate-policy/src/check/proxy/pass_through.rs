@@ -5,7 +5,7 @@ use super::{header, is_header};
 use crate::path::Path;
 use crate::policy::proxy::{Proxy, Route};
 use crate::problem::{Report, shown};
-use crate::raw::matching::MatcherConfig;
+use crate::raw::matcher::MatcherConfig;
 
 /// Methods that the proxy answers with 405 whatever the routes say.
 const REFUSED_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];

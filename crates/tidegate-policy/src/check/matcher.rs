@@ -6,7 +6,7 @@ use tidegate::matcher::MatcherError;
 use super::proxy::{glob_of, is_expression};
 use crate::path::Path;
 use crate::problem::{Report, shown};
-use crate::raw::matching::{MatcherConfig, MatcherForm, TextOrTexts};
+use crate::raw::matcher::{MatcherConfig, MatcherForm, TextOrTexts};
 
 /// The matcher in `raw`; `None` where something in it is wrong.
 pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {

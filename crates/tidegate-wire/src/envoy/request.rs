@@ -27,7 +27,7 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// A request that can be decided.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked<'a> {
+pub struct ParsedRequest<'a> {
     /// The name of the namespace, or of the domain.
     pub domain: &'a str,
     /// What to count by; at least one, at most [`DESCRIPTORS_MAX`].
@@ -91,7 +91,7 @@ impl fmt::Display for BadRequest {
 
 impl std::error::Error for BadRequest {}
 
-impl<'a> Asked<'a> {
+impl<'a> ParsedRequest<'a> {
     /// Reads a request, or says what is wrong with it first.
     pub fn read(request: &'a RateLimitRequest) -> Result<Self, BadRequest> {
         let RateLimitRequest { domain, descriptors, hits_addend } = request;
@@ -152,8 +152,8 @@ impl<'a> Descriptor<'a> {
     /// The entries as attributes of a request. A key that stands several times, as `generic_key`
     /// may, is `generic_key` first, then `generic_key.2` and so on, so that no value is lost; a
     /// name that is another entry's key is passed over.
-    pub fn attributes(&self) -> Pairs<'a> {
-        let mut pairs = Pairs::new();
+    pub fn attributes(&self) -> EntryAttributes<'a> {
+        let mut pairs = EntryAttributes::new();
         for (at, Entry { key, value }) in self.entries.iter().enumerate() {
             let before = self.entries[..at].iter().filter(|earlier| earlier.key == *key).count();
             let name = match before {
@@ -177,7 +177,7 @@ impl<'a> Descriptor<'a> {
 }
 
 /// Names and values of attributes.
-pub type Pairs<'a> = SmallVec<[(Cow<'a, str>, &'a str); 8]>;
+pub type EntryAttributes<'a> = SmallVec<[(Cow<'a, str>, &'a str); 8]>;
 
 impl OwnLimit {
     fn read(limit: RateLimitOverride, field: impl Fn() -> String) -> Result<Self, BadRequest> {
