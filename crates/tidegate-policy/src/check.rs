@@ -7,6 +7,7 @@ mod envoy;
 mod escape;
 mod limit;
 mod matcher;
+mod path_expression;
 mod proxy;
 mod renames;
 pub(crate) mod route_attributes;
@@ -24,7 +25,8 @@ use tidegate::gate::GateBuilder;
 
 use crate::path::Path;
 use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::NumbersConfig;
 use crate::raw::{Config, NamespaceConfig};
 

@@ -12,7 +12,7 @@ use tidegate::limit::{Consistency, KeyPart, Limit};
 use tidegate::rate::format_span;
 
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
-use crate::problem::shown;
+use crate::printable::shown;
 use crate::words::words;
 
 pub use settings::SettingChange;

@@ -30,6 +30,7 @@ mod numbers;
 mod parse;
 mod path;
 mod planned;
+mod printable;
 mod problem;
 mod raw;
 mod reference;

@@ -4,14 +4,12 @@ use core::fmt;
 
 use serde::Serialize;
 
-use crate::path::Path;
+use crate::path::{Path, ProblemSpot};
+use crate::printable::{printable, shown};
 use crate::tree::{Node, Position};
 
 /// The most problems that are listed; looking for more stops there.
 pub const PROBLEMS_MAX: usize = 100;
-
-/// The longest value that is quoted in a message, in characters.
-const SHOWN_CHARS_MAX: usize = 80;
 
 /// The longest half of a message, in characters.
 const MESSAGE_CHARS_MAX: usize = 1000;
@@ -88,13 +86,6 @@ impl fmt::Display for Problems {
 }
 
 impl core::error::Error for Problems {}
-
-/// Whether a problem is about a value, or about the key that leads to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProblemSpot {
-    Key,
-    Value,
-}
 
 /// Collects what is found in one file.
 ///
@@ -245,39 +236,9 @@ pub(crate) fn split(message: &str) -> (&str, &str) {
     message.rsplit_once("; ").unwrap_or((message, "see the configuration reference"))
 }
 
-/// `text` as it is quoted in a message: on one line and not too long.
-pub(crate) fn shown(text: &str) -> String {
-    printable(text, SHOWN_CHARS_MAX)
-}
-
-fn printable(text: &str, chars_max: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(chars_max));
-    for (count, c) in text.chars().enumerate() {
-        if count == chars_max {
-            out.push('…');
-            break;
-        }
-        if c.is_control() || ('\u{202A}'..='\u{202E}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c)
-        {
-            // Line breaks would end the message; the rest would let a file write to the terminal of
-            // its reader.
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_shown_stays_on_one_line_and_short() {
-        assert_eq!(shown("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
-        assert_eq!(shown(&"x".repeat(1000)).chars().count(), SHOWN_CHARS_MAX + 1);
-    }
 
     #[test]
     fn the_fix_is_what_follows_the_last_semicolon() {

@@ -6,6 +6,7 @@
 
 pub(crate) mod authorization;
 pub(crate) mod envoy;
+mod json_value;
 pub(crate) mod limit;
 pub(crate) mod matcher;
 pub(crate) mod proxy;

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use crate::environment::{Unexpanded, expand};
 use crate::path::Path;
 use crate::planned;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::suggestion::{listed, nearest};
 use crate::tree::{Content, Entry, Node, Position, Scalar, TEXT_BYTES_MAX};
 

@@ -8,8 +8,7 @@ mod read;
 
 pub(crate) use read::{EMPTY, read};
 
-use crate::path::{Path, Segment};
-use crate::problem::ProblemSpot;
+use crate::path::{Path, ProblemSpot, Segment};
 
 /// The largest document in bytes: 4 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 4 << 20;

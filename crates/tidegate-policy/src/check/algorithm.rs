@@ -11,7 +11,8 @@ use tidegate::{Algorithm, AlgorithmError, Rate};
 use super::zone;
 use crate::measure::span;
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::{
     AccuracyConfig, CivilUnitConfig, ConsistencyConfig, LimitConfig, NumbersConfig, WeekdayConfig,
     WindowStartConfig,

@@ -4,7 +4,8 @@ use super::check_name;
 use crate::path::Path;
 use crate::policy::PATH_BYTES_MAX;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Secret, Verb, Verbs};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::authorization::{GrantConfig, VerbConfig};
 
 const NAME_BYTES_MAX: usize = 128;

@@ -3,7 +3,8 @@
 use super::service::check_path;
 use crate::path::Path;
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig, SemanticsConfig};
 
 /// The longest name of a header in bytes.

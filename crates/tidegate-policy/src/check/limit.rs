@@ -16,7 +16,8 @@ use super::zone;
 use crate::measure::span;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::{
     ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
     OnStoreFailureConfig, OverrideConfig,

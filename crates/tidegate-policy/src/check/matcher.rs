@@ -3,9 +3,10 @@
 use tidegate::Matcher;
 use tidegate::matcher::MatcherError;
 
-use super::proxy::{glob_of, is_expression};
+use super::path_expression::{glob_of, is_expression};
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::matcher::{MatcherConfig, MatcherForm, TextOrTexts};
 
 /// The matcher in `raw`; `None` where something in it is wrong.

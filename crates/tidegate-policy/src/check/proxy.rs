@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 
 use tidegate::{Class, Cost};
 
+use super::path_expression::{glob_of, is_expression};
 use super::service::{ATTRIBUTE_NAME_BYTES_MAX, check_path};
 use super::{check_name, matcher};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream, UpstreamTls};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::proxy::{
     ClassConfig, ClientHeaderConfig, CostForm, HealthConfig, JwtConfig, PathsConfig, ProxyConfig,
@@ -20,11 +22,8 @@ use crate::raw::proxy::{
 use crate::raw::service::{ListenConfig, ListenerConfig};
 use crate::suggestion::nearest;
 
-mod expression;
 mod pass_through;
 mod server;
-
-pub(super) use expression::{glob_of, is_expression};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);

@@ -12,7 +12,8 @@ use crate::policy::{
     Address, Authorize, Bounds, Decisions, Format, Http, Level, Listen, Listener, Log, Memory,
     PATH_BYTES_MAX, Sample, Tls,
 };
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsConfig, FormatConfig, HttpConfig, LegacyHeadersConfig,

@@ -8,7 +8,8 @@ use tidegate::limit::{Consistency, Limit, OnStoreFailure};
 
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::LimitConfig;
 
 /// What a member that decides alone admits of a limit at least, if the limit has as much.

@@ -2,7 +2,8 @@
 
 use crate::path::Path;
 use crate::policy::proxy::Route;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::matcher::MatcherConfig;
 use crate::raw::proxy::RouteConfig;
 

@@ -4,7 +4,8 @@ use super::Semantics;
 use super::glob;
 use super::read::{Document, WrittenDescriptor};
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 
 /// Notes what differs under `semantics`, as warnings of a report of their own.
 pub(super) fn note(document: &Document, semantics: Semantics, notes: &mut Report<'_>) {

@@ -12,7 +12,8 @@ use super::tree::{Domain, Rule};
 use super::{Settings, difference, glob, read};
 use crate::parse::{failed, text_of};
 use crate::path::Path;
-use crate::problem::{Problem, Problems, Report, shown};
+use crate::printable::shown;
+use crate::problem::{Problem, Problems, Report};
 use crate::tree::{self, Content, DOCUMENT_BYTES_MAX, Node};
 
 /// A file as it is read.

@@ -15,7 +15,8 @@ use super::glob;
 use super::limit::Limit;
 use super::scalar::{ScalarKind, kind};
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::suggestion::{listed, nearest};
 use crate::tree::{Content, Node, Scalar};
 

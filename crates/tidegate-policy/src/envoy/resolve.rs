@@ -176,7 +176,7 @@ impl<'a> Resolved<'a> {
         if self.charges.len() == from {
             return DescriptorOutcome::Free;
         }
-        let metric = metric::key_of(self.domain, found, &self.descriptors[index].entries);
+        let metric = found.metric_key(self.domain, &self.descriptors[index].entries);
         self.part(index, Some(rule), metric, from)
     }
 

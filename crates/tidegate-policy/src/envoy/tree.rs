@@ -3,16 +3,18 @@
 //! Key and value stay apart: the peer joins them with an underscore, so that there the key `a` with
 //! the value `b_c` is the key `a_b` with the value `c`. Here it is not.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::glob;
 use super::limit::Limit;
-use super::metric;
+use super::metric::{self, KeyValue, MetricKey};
 use super::read::{WrittenDescriptor, WrittenRule};
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 
 /// The descriptors of one domain.
 #[derive(Debug)]
@@ -140,6 +142,10 @@ impl Domain {
     fn rule(&self, way: &[usize], written: WrittenRule) -> Rule {
         let nodes: Vec<&DescriptorNode> = way[1..].iter().map(|index| &self.nodes[*index]).collect();
         let WrittenRule { limits, replaces, shadow_mode, quota_mode, detailed_metric, metadata } = written;
+        let metric_key =
+            metric::joined(&self.name, nodes.iter().map(|node| (&*node.key, node.value.as_deref())));
+        let values: Vec<(&str, KeyValue<'_>)> =
+            nodes.iter().map(|node| (&*node.key, node.metric_value(detailed_metric))).collect();
         Rule {
             limits,
             replaces,
@@ -148,8 +154,8 @@ impl Domain {
             detailed_metric,
             metadata,
             entries: nodes.iter().map(|node| (node.key.clone(), node.value.clone())).collect(),
-            metric_key: metric::rule_key(&self.name, &nodes),
-            metric_rest: metric::rest_key(&self.name, &nodes, detailed_metric),
+            metric_key,
+            metric_rest: metric::rest_key(&self.name, &values),
         }
     }
 
@@ -222,7 +228,35 @@ pub(super) struct MatchedRule<'a> {
     pub(super) rule: &'a Rule,
 }
 
+impl<'a> MatchedRule<'a> {
+    /// The key of the metrics of a descriptor with these entries.
+    pub(super) fn metric_key(&self, domain: &str, entries: &[(&str, &str)]) -> MetricKey<'a> {
+        let rule = self.rule;
+        let Some(rest) = &rule.metric_rest else {
+            return MetricKey { bounded: Cow::Borrowed(&rule.metric_key), exact: None };
+        };
+        let values = self.way.iter().zip(entries).map(|(node, &(key, value))| {
+            match node.metric_value(rule.detailed_metric) {
+                // The request's key replaces a key with a `*` only where its value is used too.
+                KeyValue::OfRequest => (key, Some(value)),
+                KeyValue::OfRule(value) => (&*node.key, value),
+            }
+        });
+        MetricKey { bounded: Cow::Borrowed(rest), exact: Some(metric::joined(domain, values)) }
+    }
+}
+
 impl DescriptorNode {
+    /// The value of this node in the key of a rule's metrics.
+    fn metric_value(&self, is_detailed: bool) -> KeyValue<'_> {
+        let is_open = self.is_wildcard || self.value.is_none();
+        if is_open && !self.shares && (is_detailed || self.value_to_metric) {
+            KeyValue::OfRequest
+        } else {
+            KeyValue::OfRule(self.value.as_deref())
+        }
+    }
+
     /// Whether an entry is as its patterns say.
     fn fits(&self, key: &str, value: &str) -> bool {
         glob::matches(&self.key, key) && self.value.as_deref().is_none_or(|own| glob::matches(own, value))

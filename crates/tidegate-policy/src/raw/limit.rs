@@ -4,10 +4,10 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::json_value::from_value;
 use super::matcher::MatcherConfig;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
@@ -284,7 +284,7 @@ impl<'de> Deserialize<'de> for KeyPartConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(name) => Ok(Self::Name(name)),
-            form => inner(form).map(Self::Part),
+            form => from_value(form).map(Self::Part),
         }
     }
 }
@@ -342,8 +342,8 @@ impl<'de> Deserialize<'de> for OverrideConfig {
         let (numbers, when): (BTreeMap<_, _>, BTreeMap<_, _>) =
             all.into_iter().partition(|(name, _)| NumbersConfig::NAMES.contains(&name.as_str()));
         Ok(Self {
-            when: inner(Value::Object(when.into_iter().collect()))?,
-            numbers: inner(Value::Object(numbers.into_iter().collect()))?,
+            when: from_value(Value::Object(when.into_iter().collect()))?,
+            numbers: from_value(Value::Object(numbers.into_iter().collect()))?,
         })
     }
 }
@@ -366,11 +366,6 @@ impl JsonSchema for OverrideConfig {
         schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "string" }));
         schema
     }
-}
-
-/// Reads one of several forms that were told apart by hand.
-pub(super) fn inner<T: DeserializeOwned, E: Error>(value: Value) -> Result<T, E> {
-    serde_json::from_value(value).map_err(|error| E::custom(error))
 }
 
 impl fmt::Display for ConsistencyConfig {

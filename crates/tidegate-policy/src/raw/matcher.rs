@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limit::inner;
+use super::json_value::from_value;
 
 /// A value it must be, a list of values it may be, or a form.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for TextOrTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(one) => Ok(Self::One(one)),
-            list => inner(list).map(Self::List),
+            list => from_value(list).map(Self::List),
         }
     }
 }
@@ -77,8 +77,8 @@ impl<'de> Deserialize<'de> for MatcherConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self::Exact(text)),
-            list @ Value::Array(_) => inner(list).map(Self::OneOf),
-            form => inner(form).map(Self::Form),
+            list @ Value::Array(_) => from_value(list).map(Self::OneOf),
+            form => from_value(form).map(Self::Form),
         }
     }
 }

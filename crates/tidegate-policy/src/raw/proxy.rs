@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limit::inner;
+use super::json_value::from_value;
 use super::matcher::MatcherConfig;
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
@@ -301,8 +301,8 @@ pub(crate) struct RefusalForm {
 impl<'de> Deserialize<'de> for UpstreamEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            list @ Value::Array(_) => inner(list).map(Self::Servers),
-            form => inner(form).map(Box::new).map(Self::Form),
+            list @ Value::Array(_) => from_value(list).map(Self::Servers),
+            form => from_value(form).map(Box::new).map(Self::Form),
         }
     }
 }

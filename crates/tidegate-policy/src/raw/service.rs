@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limit::inner;
+use super::json_value::from_value;
 
 /// Where the daemon listens.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for ListenerConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(address) => Ok(Self::Address(address)),
-            form => inner(form).map(Self::Form),
+            form => from_value(form).map(Self::Form),
         }
     }
 }
@@ -265,7 +265,7 @@ impl<'de> Deserialize<'de> for DecisionsConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(path) => Ok(Self::Path(path)),
-            form => inner(form).map(Self::Form),
+            form => from_value(form).map(Self::Form),
         }
     }
 }

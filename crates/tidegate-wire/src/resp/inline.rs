@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::command::{ARGUMENTS_MAX, Arguments, INLINE_BYTES_MAX, ProtocolError, Read};
+use super::outcome::{ARGUMENTS_MAX, Arguments, INLINE_BYTES_MAX, ProtocolError, Read};
 
 pub(super) fn read_line<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Read, ProtocolError> {
     // A line end further out than any line may be is not looked for.

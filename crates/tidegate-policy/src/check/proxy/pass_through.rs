@@ -4,7 +4,8 @@
 use super::{header, is_header};
 use crate::path::Path;
 use crate::policy::proxy::{Proxy, Route};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::matcher::MatcherConfig;
 
 /// Methods that the proxy answers with 405 whatever the routes say.

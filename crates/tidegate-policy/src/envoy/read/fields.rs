@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::tree::{Content, Node, Position};
 
 /// The key that brings in the entries of another mapping.

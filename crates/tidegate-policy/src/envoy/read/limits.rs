@@ -10,7 +10,8 @@ use crate::envoy::limit::{Limit, PER_SECOND_MAX};
 use crate::envoy::scalar::ScalarKind;
 use crate::measure::span;
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::suggestion::{listed, nearest};
 use crate::tree::Node;
 
