@@ -37,7 +37,7 @@ struct Verdict {
     /// For files of envoyproxy/ratelimit: what is not as there under the semantics in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     differences: Option<Vec<Problem>>,
-    /// What was counted in a valid file: `1 namespace, 2 limits`.
+    /// The counts of a valid file: `1 namespace, 2 limits`.
     #[serde(skip)]
     counted: String,
     /// Whether files that the configuration names could not be checked, which was said.
@@ -80,7 +80,7 @@ fn untaken(arguments: &Validate) -> Option<&'static str> {
     None
 }
 
-/// The verdict about a file; how the command ends if there is none, which was said.
+/// The verdict about a file, or the exit code after the error has been reported.
 fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
     let unreadable = |error: io::Error| {
         complain(format_args!("cannot read {}: {error}", path.display()));

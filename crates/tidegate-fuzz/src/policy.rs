@@ -37,7 +37,7 @@ const INSTANTS: [Timestamp; 12] = [
     Timestamp::from_secs(1_831_536_001),
 ];
 
-/// What attributes are, where no override names a value.
+/// The value of attributes that no override names.
 const VALUES: [&str; 12] = [
     "",
     "ada",

@@ -24,7 +24,7 @@ const LIMIT_NAME_CHARS_MAX: usize = 128;
 
 /// Reads a serialized request, and answers it with outcomes made up for each of its descriptors.
 ///
-/// What is read says what the message says and is within the bounds; no value of an attribute is
+/// The parsed request agrees with the message and is within the bounds; no value of an attribute is
 /// lost; the answer can be sent, whatever stands in it.
 pub fn rls(bytes: &[u8]) -> Taken {
     let Ok(request) = RateLimitRequest::decode(bytes) else { return Taken::Refused };
@@ -68,7 +68,7 @@ fn assert_as_sent(request: &RateLimitRequest, asked: &ParsedRequest<'_>) {
     }
 }
 
-/// What a descriptor weighs, from the description of the message.
+/// The cost of a descriptor, by the description of the message.
 fn hits(sent: &RateLimitDescriptor, of_request: u32) -> Hits {
     let of_all = Cost::new(of_request.max(1).into()).expect("it is at least 1");
     match (sent.hits_addend, sent.is_negative_hits) {
@@ -91,7 +91,7 @@ fn assert_attributes(read: &Descriptor<'_>) {
     assert_eq!(names.len(), pairs.len(), "two values of one name in {pairs:?}");
 }
 
-/// What might become of a descriptor: limits are called as its keys.
+/// A made-up outcome of a descriptor; its limits are named after its keys.
 fn outcome(domain: &str, one: &Descriptor<'_>, draws: &mut Draws) -> Outcome {
     let names =
         one.entries.iter().map(|entry| entry.key.chars().take(LIMIT_NAME_CHARS_MAX).collect::<String>());

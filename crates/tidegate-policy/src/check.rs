@@ -56,7 +56,7 @@ pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report
         &top.key("proxy"),
         report,
     );
-    // What stands where is known only of a file without problems, whose warnings alone are told.
+    // Sections are compared with each other only when each of them is complete.
     if !report.has_problems() {
         let listen = config.listen.as_ref();
         let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());

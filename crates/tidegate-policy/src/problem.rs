@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, as data and as a line that reads like a compiler's message.
+//! The problems of a configuration, as data and as lines that read like a compiler's messages.
 
 use core::fmt;
 
@@ -16,8 +16,7 @@ const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// One thing that is wrong, or for a warning: probably not meant.
 ///
-/// Reads as
-/// `tidegate.yaml:12:7: namespaces.api.limits[2].rate: rate "0/s" admits nothing; use at least 1 unit, or block the key`.
+/// Reads as `FILE:LINE:COLUMN: PATH: PROBLEM; FIX`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
@@ -32,9 +31,9 @@ pub struct Problem {
     /// The value as it stands in the file (before `${VARIABLES}` are replaced); `None` for lists,
     /// mappings and what is missing. Shortened to 80 characters.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: String,
 }
 
@@ -242,6 +241,6 @@ mod tests {
 
     #[test]
     fn the_fix_is_what_follows_the_last_semicolon() {
-        assert_eq!(split("rate \"a; b\" is none; write 1/s"), ("rate \"a; b\" is none", "write 1/s"));
+        assert_eq!(split("rate \"a; b\" is invalid; write 1/s"), ("rate \"a; b\" is invalid", "write 1/s"));
     }
 }

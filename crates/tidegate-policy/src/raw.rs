@@ -45,8 +45,9 @@ pub(crate) struct Config {
     /// "domain"). A request that names a namespace that is not here, nor a domain of
     /// `envoy_ratelimit`, is an error to its sender.
     pub(crate) namespaces: Option<BTreeMap<String, NamespaceConfig>>,
-    /// Who may ask what. With any of these nobody is served without one, except health and the
-    /// reverse proxy. Default: none, and then whoever reaches a listener may do everything.
+    /// The grants of callers. With at least one grant, a caller without a grant is refused
+    /// everywhere except health and the reverse proxy. Default: none, and then every caller that
+    /// reaches a listener may do everything.
     pub(crate) authorization: Option<Vec<GrantConfig>>,
     /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
     pub(crate) authorize: Option<AuthorizeConfig>,
@@ -56,7 +57,7 @@ pub(crate) struct Config {
     pub(crate) envoy_ratelimit: Option<EnvoyRatelimitConfig>,
     /// How HTTP is answered, and its bounds.
     pub(crate) http: Option<HttpConfig>,
-    /// What is logged.
+    /// The settings of the log.
     pub(crate) log: Option<LogConfig>,
 }
 

@@ -165,7 +165,7 @@ fn resolved(schema: &Value) -> Option<&'static Value> {
     compiled()["$defs"].get(schema["$ref"].as_str()?.strip_prefix("#/$defs/")?)
 }
 
-/// What may be written, in a few words.
+/// The accepted values, in a few words.
 fn kind_of(schema: &Value) -> String {
     if let Some(definition) = resolved(schema) {
         return kind_of(definition);
@@ -195,7 +195,7 @@ fn kind_of(schema: &Value) -> String {
     }
 }
 
-/// What each word means, where the words have descriptions.
+/// The meaning of each word, where the words have descriptions.
 fn words_text(schema: &Value) -> String {
     let schema = resolved(schema).unwrap_or(schema);
     let schema =

@@ -33,7 +33,7 @@ struct ShapeChecker<'a, 'r> {
     text_bytes: usize,
 }
 
-/// What a schema allows, each at most once.
+/// The kinds of values that a schema allows, each at most once.
 #[derive(Clone, Copy, Default)]
 struct Allowed<'a> {
     text: bool,
@@ -72,7 +72,7 @@ impl<'a> Allowed<'a> {
         }
     }
 
-    /// What is expected, for people.
+    /// The expected kind of value, for messages.
     fn expected(&self) -> String {
         let kinds = [
             (self.text, "text"),
@@ -189,7 +189,7 @@ impl<'a> ShapeChecker<'a, '_> {
             let what = format!("with its variables replaced, the file is longer than {TEXT_BYTES_MAX} bytes");
             return self.wrong(allowed, path, node, what, "shorten the variables");
         }
-        // What comes out of a variable has no quotes of its own.
+        // The value of a variable has no quotes of its own.
         let is_text = scalar.quoted && !scalar.text.contains("${");
         if let Some(words) = allowed.words {
             if words_of(words).any(|word| *word == *text) {

@@ -42,7 +42,7 @@ pub(crate) struct Node {
     pub(crate) tag: Option<Box<str>>,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Scalar(Scalar),

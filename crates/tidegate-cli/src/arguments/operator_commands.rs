@@ -49,7 +49,7 @@ pub(crate) struct Override {
 pub(crate) enum OverrideAction {
     /// Set other numbers for some keys of a limit, at once
     ///
-    /// What a key has used stays used. It needs the verb `change` in the namespace.
+    /// The used units of a key are kept. The command needs the verb `change` in the namespace.
     Set(SetOverride),
     /// Remove an override that was set with `set`, so that the numbers of the limit count again
     Remove(RemoveOverride),

@@ -80,10 +80,10 @@ pub(crate) struct Question {
     /// The namespace whose limits apply
     #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: String,
-    /// What limits match on and count by [example: user=ada]
+    /// The attributes that limits match on and count by [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
-    /// What the request weighs, in units
+    /// The cost of the request, in units
     #[arg(long, value_name = "N", default_value_t = NonZeroU64::MIN)]
     pub(crate) cost: NonZeroU64,
 }

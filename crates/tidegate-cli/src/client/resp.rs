@@ -116,8 +116,8 @@ async fn ask(stream: &mut dyn ByteStream, command: &[&str]) -> Result<Reply, Cli
     }
 }
 
-/// The reply at the beginning of `bytes` and its length; `None` if the reply is incomplete, an error
-/// if the bytes are not RESP.
+/// The reply at the beginning of `bytes` and its length; `None` for an incomplete reply, an error
+/// for bytes that are not RESP.
 fn read(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, ()> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let line = core::str::from_utf8(&bytes[..end]).map_err(|_| ())?;

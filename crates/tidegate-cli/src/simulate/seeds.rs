@@ -12,7 +12,7 @@ use super::{Progress, json, scenario, untaken};
 use crate::arguments::simulation::Fleet;
 use crate::exit::{Exit, answer};
 
-/// What many seeds came to.
+/// The results of all seeds.
 #[derive(Debug, Serialize)]
 struct SeedsReport {
     from: u64,

@@ -1,4 +1,4 @@
-//! Files of envoyproxy/ratelimit: what is said of them.
+//! Validation of files of envoyproxy/ratelimit.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use super::{Verdict, number};
 use crate::arguments::{EnvoySemantics, Validate};
 use crate::exit::{Exit, complain};
 
-/// What became of the files that a policy names.
+/// The result of reading the files that a policy names.
 #[derive(Debug)]
 pub(super) enum PolicyFilesVerdict {
-    /// It names none.
+    /// The policy names no files.
     None,
-    /// They cannot be read, which was said.
+    /// The files cannot be read; the error has been reported.
     Unreadable,
     Read(Read),
     Broken(Problems),
 }
 
-/// The verdict about such files; how the command ends if there is none, which was said.
+/// The verdict about such files, or the exit code after the error has been reported.
 pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit> {
     if arguments.against.is_some() {
         let what = "--against compares configurations, which files of envoyproxy/ratelimit are not";

@@ -344,8 +344,8 @@ impl<'a> WrittenAlgorithm<'a> {
         let whole: Rate = text.parse().map_err(|error| wrong_at(path, &error))?;
         let burst = match &self.numbers.burst {
             Some((burst, path)) => self.part(*burst, "burst", path)?,
-            // What is left of a share of the default is at least one unit: a rate cannot be used
-            // without.
+            // This member's share of the default burst is at least one unit, because a burst of 0
+            // admits nothing.
             None => (whole.units() / u64::from(self.share)).max(1),
         };
         let rate = if self.share == 1 {
@@ -427,7 +427,7 @@ impl<'a> WrittenAlgorithm<'a> {
     }
 }
 
-/// What an override says, or else what the limit says.
+/// The number of the override, or else the number of the limit.
 fn or<T: Copy>(new: Option<T>, path: Path, old: Option<&Located<T>>) -> Option<Located<T>> {
     new.map(|new| (new, path)).or_else(|| old.cloned())
 }

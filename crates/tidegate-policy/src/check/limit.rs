@@ -231,7 +231,7 @@ fn decided_where(
         Some(_) => Consistency::Local,
         // A share is a member's own.
         None if raw.share.is_some() => Consistency::Local,
-        // What is promised over an hour or longer must outlive a restart.
+        // A quota over an hour or longer must outlive a restart.
         None if algorithm.is_quota() => Consistency::Exact,
         None if !is_shared => Consistency::Local,
         None if leasable.is_ok() => Consistency::Leased,
@@ -253,7 +253,7 @@ fn is_divided(raw: &LimitConfig) -> bool {
     raw.share.as_deref() == Some("auto")
 }
 
-/// The `n` of `share: 1/n`; 1 where there is none.
+/// The `n` of `share: 1/n`; 1 without a share.
 fn share(raw: &LimitConfig, is_shared: bool, path: &Path, report: &mut Report<'_>) -> u32 {
     let Some(text) = &raw.share else { return 1 };
     let at = path.key("share");

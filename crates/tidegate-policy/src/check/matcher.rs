@@ -1,4 +1,4 @@
-//! Compiles what attributes must look like.
+//! Compiles the matchers of attributes.
 
 use tidegate::Matcher;
 use tidegate::matcher::MatcherError;
@@ -18,7 +18,7 @@ pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>)
     }
 }
 
-/// What is said of a plain value that is certainly meant as a pattern of paths.
+/// The problem of a plain value that is certainly meant as a pattern of paths.
 pub(super) fn pattern_as_text(raw: &MatcherConfig) -> Option<(String, String)> {
     let MatcherConfig::Exact(text) = raw else { return None };
     let glob = if is_expression(text) {

@@ -1,10 +1,10 @@
-//! What is known of the attributes that a route sets, before there is a request.
+//! The attributes that a route sets, as far as they are known before a request arrives.
 
 use tidegate::limit::{Limit, Missing};
 
 use crate::policy::proxy::Route;
 
-/// What is known of one attribute of every request of a route.
+/// The value of one attribute, as far as it is known for every request of a route.
 #[derive(Debug, PartialEq, Eq)]
 enum KnownValue<'a> {
     /// The route does not set it.
@@ -15,7 +15,7 @@ enum KnownValue<'a> {
     Unknown,
 }
 
-/// What is known of the attributes of a route's requests.
+/// The attributes of a route's requests, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RouteAttributes<'a> {
     /// Those of a route of the proxy.

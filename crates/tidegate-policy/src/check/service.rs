@@ -117,8 +117,7 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
     Some(Listener { address, insecure, proxy_protocol: raw.expects_preamble(), tls })
 }
 
-/// Who may use a listener: whoever reaches it, unless only this machine does or somebody is asked
-/// who they are.
+/// Reports a listener beyond loopback whose callers need no authorization.
 fn guard(
     raw: Option<&ListenerConfig>,
     listener: Option<&Listener>,

@@ -1,4 +1,4 @@
-//! What the caller is told.
+//! The answer to the caller.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -52,7 +52,7 @@ impl Status {
     }
 }
 
-/// What the caller is told, and what is counted.
+/// The answer to the caller, and the counts of metrics.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer<'a> {
@@ -64,7 +64,7 @@ pub struct Answer<'a> {
     pub headers: Vec<(&'a str, String)>,
     /// Dynamic metadata, a mapping; `None` unless it is asked for.
     pub dynamic_metadata: Option<Value>,
-    /// What is counted, one for each descriptor with a limit.
+    /// The counts, one for each descriptor with a limit.
     pub counts: Vec<Counts<'a>>,
     /// Whether the domain is one of the files'; requests for others are counted.
     pub is_domain_known: bool,
@@ -135,8 +135,8 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// What the caller is told, once nothing is [left to ask](Resolved::ask). Before, limits that
-    /// were not asked about count as over.
+    /// The answer to the caller, once nothing is [left to ask](Resolved::ask). Before that, limits
+    /// that have not been asked about count as over.
     pub fn answer(&self, now: Timestamp) -> Answer<'a> {
         let mut counts = Vec::new();
         let mut statuses = Vec::with_capacity(self.parts.len());
@@ -288,7 +288,7 @@ fn most(charge: &Charge<'_>) -> u64 {
     }
 }
 
-/// What is left of a limit.
+/// The remaining hits of a limit.
 fn left(charge: &Charge<'_>, status: &CarriedStatus) -> u64 {
     most(charge).saturating_sub(status.used)
 }

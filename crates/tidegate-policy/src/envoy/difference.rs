@@ -1,4 +1,4 @@
-//! What is not as in the peer for a file, under the semantics in force.
+//! Differences between the peer and Tidegate for a file, under the semantics in force.
 
 use super::Semantics;
 use super::glob;

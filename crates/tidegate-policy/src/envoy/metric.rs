@@ -1,4 +1,4 @@
-//! What is counted for each rule, and under which key.
+//! The counts of each rule, and the keys of its metrics.
 //!
 //! A key is the domain and the descriptors' keys and values on the way to the rule, joined by dots.
 //! Only `value_to_metric` and `detailed_metric` put values of requests into it, and
@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use super::limit::Limit;
 
-/// What stands for the value of a request in the key of those there are too many of.
+/// The value in a key that replaces the values of requests above the bound.
 const OTHER: &str = "other";
 
 /// The key of a rule's metrics.
@@ -22,7 +22,7 @@ pub struct MetricKey<'a> {
     pub exact: Option<String>,
 }
 
-/// What one descriptor adds to the counts of its rule.
+/// The counts that one descriptor adds to its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts<'a> {
     /// Whose counts.

@@ -64,7 +64,7 @@ pub(super) struct WrittenDescriptor {
     pub(super) share_threshold: bool,
 }
 
-/// What a descriptor with `rate_limit` or `rate_limits` says.
+/// The rule of a descriptor with `rate_limit` or `rate_limits`.
 #[derive(Debug)]
 pub(super) struct WrittenRule {
     /// Its limits; none when it is unlimited.
@@ -213,7 +213,7 @@ fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Writt
     Some(written)
 }
 
-/// Says what a key does where it is none of `here`, and looks through what stands under it.
+/// Reports a key that is not one of `here`, and checks the values under it.
 fn elsewhere(field: &Field<'_>, path: &Path, here: &[&str], report: &mut Report<'_>) {
     let key = field.key;
     if KEYS.contains(&key) {
@@ -307,7 +307,7 @@ fn list<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Option<&'n 
     }
 }
 
-/// What a scalar is, if it may stand in such a file at all.
+/// The kind of a scalar, if such a file may contain it.
 fn leaf(scalar: &Scalar, node: &Node, path: &Path, report: &mut Report<'_>) -> Option<ScalarKind> {
     if !has_no_tag(node, path, report) {
         return None;

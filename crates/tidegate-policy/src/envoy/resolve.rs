@@ -34,7 +34,7 @@ pub struct Resolved<'a> {
     had_room: bool,
 }
 
-/// What was found for a descriptor.
+/// The rule that was found for a descriptor.
 #[derive(Debug)]
 pub(super) enum DescriptorOutcome<'a> {
     /// No limit: an unknown domain, no match, a descriptor that is let pass, or a limit whose place
@@ -68,7 +68,7 @@ pub(super) struct Charge<'a> {
     key: Vec<&'a [u8]>,
     /// Whether it is asked about after those that can refuse the request by themselves.
     is_later: bool,
-    /// What it is charged, 0 where it is only looked at.
+    /// The hits to charge; 0 only peeks.
     cost: u64,
     pub(super) status: Option<CarriedStatus>,
 }
@@ -94,13 +94,13 @@ enum ChargeStage {
     Done,
 }
 
-/// What the engine is to be asked next, for the namespace that is called as the domain.
+/// The next call of the engine, for the namespace with the name of the domain.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ask<'r> {
     /// To charge these limits; [`Resolved::told`] takes their statuses, in order.
     Carry {
-        /// What is charged when one of them is over.
+        /// The charges when one of the limits is over.
         charging: Charging,
         /// The limits.
         limits: Vec<CarriedLimit<'r>>,
@@ -232,7 +232,7 @@ impl<'a> Resolved<'a> {
         self.settings.semantics == Semantics::Tidegate
     }
 
-    /// What is charged when a limit of this charge's stage is over.
+    /// The charges when a limit of this charge's stage is over.
     pub(super) fn charging(&self, charge: &Charge<'_>) -> Charging {
         match self.settings.semantics {
             _ if charge.is_later => Charging::Each,
@@ -242,7 +242,7 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// What the engine is to be asked now; `None` when the answer is ready.
+    /// The next call of the engine; `None` when the answer is ready.
     pub fn ask(&self) -> Option<Ask<'_>> {
         let limits: Vec<CarriedLimit<'_>> = self.asked().map(|(charge, cost)| charge.carried(cost)).collect();
         match self.stage {
@@ -289,8 +289,8 @@ impl<'a> Resolved<'a> {
             ChargeStage::First => {
                 self.had_room = self.charges.iter().filter(|charge| !charge.is_later).all(admits);
                 if !self.had_room {
-                    // What cannot refuse is looked at only, so that a refused request charges
-                    // nothing at all.
+                    // Limits that cannot refuse are only peeked at, so that a refused request
+                    // charges nothing at all.
                     for charge in self.charges.iter_mut().filter(|charge| charge.is_later) {
                         charge.cost = 0;
                     }

@@ -1,9 +1,9 @@
-//! What a scalar is in YAML 1.1, which is what the peer reads its files as.
+//! The kinds of scalars in YAML 1.1, the version in which the peer reads its files.
 
 use crate::tree::Scalar;
 
-/// What a scalar is. Its text stays as it stands in the file: where text is meant, `0x10` is the
-/// text `0x10`.
+/// The kind of a scalar. The text stays as written: where a text is expected, `0x10` is the text
+/// `0x10`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ScalarKind {
     /// There is no value.
@@ -20,7 +20,7 @@ pub(super) enum ScalarKind {
     Text,
 }
 
-/// What `scalar` is.
+/// The kind of `scalar`.
 pub(super) fn kind(scalar: &Scalar) -> ScalarKind {
     let text = &*scalar.text;
     if scalar.quoted {

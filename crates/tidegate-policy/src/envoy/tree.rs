@@ -49,7 +49,7 @@ struct ValueChildren {
     each: BTreeMap<Box<str>, usize>,
 }
 
-/// What holds for the requests whose last entry a node matches.
+/// The rule for requests whose last entry matches a node.
 #[derive(Debug)]
 pub(super) struct Rule {
     /// Its limits; none when it is unlimited.

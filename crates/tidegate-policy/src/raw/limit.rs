@@ -28,7 +28,7 @@ pub(crate) struct LimitConfig {
     /// matches every request.
     #[serde(rename = "match")]
     pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
-    /// What happens to a request that lacks an attribute of `key`. Default: `skip`. Danger: with
+    /// The treatment of a request that lacks an attribute of `key`. Default: `skip`. Danger: with
     /// `skip`, a caller that may leave attributes out escapes the limit.
     pub(crate) missing: Option<MissingConfig>,
     /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`, or `100/sec`,
@@ -62,10 +62,10 @@ pub(crate) struct LimitConfig {
     /// Rates are divided exactly; burst and limits are rounded down, with `auto` to no less than
     /// one unit. Default: `1/1`.
     pub(crate) share: Option<String>,
-    /// What happens when the store cannot answer; it matters only for limits that a store decides
-    /// or lends. Default: `refuse` for limits over an hour or longer, `local` for others.
+    /// The decision when the store cannot answer; only for limits that a store decides or lends.
+    /// Default: `refuse` for limits over an hour or longer, `local` for others.
     pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
-    /// What happens to a key that exceeds the limit, beyond the refusal.
+    /// The penalty of a key that exceeds the limit, beyond the refusal.
     pub(crate) on_exceed: Option<OnExceedConfig>,
     /// Other numbers for some keys. The override that names the most attributes wins.
     pub(crate) overrides: Option<Vec<OverrideConfig>>,
@@ -185,7 +185,7 @@ pub(crate) struct ConcurrencyConfig {
     pub(crate) hold: String,
 }
 
-/// What happens to a request that lacks an attribute of the key.
+/// The treatment of a request that lacks an attribute of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "missing")]
@@ -235,7 +235,7 @@ pub(crate) enum ConsistencyConfig {
     Auto,
 }
 
-/// What happens when the store cannot answer.
+/// The decision when the store cannot answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "on_store_failure")]
@@ -248,7 +248,7 @@ pub(crate) enum OnStoreFailureConfig {
     Local,
 }
 
-/// What happens to a key that exceeds a limit.
+/// The penalty of a key that exceeds a limit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "on_exceed")]

@@ -1,4 +1,4 @@
-//! What an attribute must look like, as it is written.
+//! The matchers of attributes, as they are written.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -14,7 +14,7 @@ pub(crate) enum MatcherConfig {
     Form(Box<MatcherForm>),
 }
 
-/// What the value of an attribute must look like; all that is given must hold. Except for `present`
+/// The conditions on the value of an attribute; all of them must hold. Except for `present`
 /// and `not`, a request that lacks the attribute does not match.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -23,7 +23,7 @@ pub(crate) struct ProxyConfig {
     pub(crate) trusted: Option<Vec<String>>,
     /// The header in which they say it. Default: `x_forwarded_for`.
     pub(crate) client_header: Option<ClientHeaderConfig>,
-    /// What happens to a path that has a plainer spelling, as `/a/../b` or `/%61`. Default:
+    /// The treatment of a path with a simpler spelling, as `/a/../b` or `/%61`. Default:
     /// `reject`.
     pub(crate) paths: Option<PathsConfig>,
     /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such
@@ -125,7 +125,7 @@ pub(crate) enum ClientHeaderConfig {
     Forwarded,
 }
 
-/// What happens to a path that has a plainer spelling.
+/// The treatment of a path with a simpler spelling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "paths")]
@@ -175,8 +175,9 @@ pub(crate) struct RouteConfig {
     /// The namespace whose limits apply. Default: none, and then nothing is refused.
     pub(crate) namespace: Option<String>,
     /// The attributes, each with where it is found: `header.NAME`, `cookie.NAME`, `query.NAME`,
-    /// `path`, `path.N`, `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. What
-    /// is not found is absent; what is found twice is answered 400. Default: `{}`.
+    /// `path`, `path.N`, `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. A
+    /// source that is not found leaves its attribute absent; a duplicate source is answered
+    /// with 400. Default: `{}`.
     pub(crate) attributes: Option<BTreeMap<String, String>>,
     /// How much a request matters. Default: `{}`.
     pub(crate) class: Option<ClassForm>,
@@ -185,7 +186,7 @@ pub(crate) struct RouteConfig {
     /// The header with how many milliseconds the caller waits, beside `grpc-timeout`. Default:
     /// none.
     pub(crate) deadline: Option<String>,
-    /// What a request weighs. Default: `{}`, which is one unit.
+    /// The cost of a request. Default: `{}`, which is one unit.
     pub(crate) cost: Option<CostForm>,
     /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
     /// and before its body is read. Default: `0s`, which is not at all.
@@ -194,11 +195,11 @@ pub(crate) struct RouteConfig {
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
     pub(crate) retry: Option<RetryConfig>,
-    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` is none. Offers
-    /// of others are left out, and the request is served as any other. HTTP/2 (`h2c`) and TLS
-    /// cannot be allowed. Default: `[websocket]`.
+    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` allows no
+    /// protocol. Offers of others are left out, and the request is served as any other. HTTP/2
+    /// (`h2c`) and TLS cannot be allowed. Default: `[websocket]`.
     pub(crate) upgrades: Option<Vec<String>>,
-    /// What refusals say instead of the usual body. Default: none.
+    /// The response to refused requests in place of the usual body. Default: none.
     pub(crate) refusal: Option<RefusalForm>,
 }
 
@@ -241,7 +242,7 @@ pub(crate) enum ClassConfig {
     Sheddable,
 }
 
-/// What a request weighs, in units of the limits.
+/// The cost of a request, in units of the limits.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_cost")]

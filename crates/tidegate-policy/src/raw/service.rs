@@ -117,12 +117,12 @@ pub(crate) struct MemoryConfig {
     /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes
     /// 16 to 24 bytes. Default: `256MiB`.
     pub(crate) keys: Option<String>,
-    /// What happens to a new key when the table, or the disk of the store in files, is full.
+    /// The treatment of a new key when the table, or the disk of the store in files, is full.
     /// Default: `refuse`.
     pub(crate) when_full: Option<WhenFullConfig>,
 }
 
-/// What happens to a new key when the table is full.
+/// The treatment of a new key when the table is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "when_full")]
@@ -201,7 +201,7 @@ pub(crate) struct BoundsConfig {
     pub(crate) drain_timeout: Option<String>,
 }
 
-/// What is logged.
+/// The settings of the log.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "log")]
@@ -232,7 +232,7 @@ pub(crate) enum DecisionsConfig {
 #[schemars(rename = "decisions")]
 pub(crate) struct DecisionsForm {
     /// The file, relative to where the daemon is started; its directory must exist. 1 to 4096
-    /// bytes. What stands in it is kept and written after.
+    /// bytes. The daemon appends to an existing file.
     pub(crate) path: String,
     /// How large the file may grow before it is renamed to `path.1`, 64KiB to 1TiB. Default:
     /// `64MiB`.

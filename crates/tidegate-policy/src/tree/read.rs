@@ -41,7 +41,7 @@ fn position(marker: &Marker) -> Position {
     Position { line: marker.line(), column: marker.col() + 1 }
 }
 
-/// What is said of a text without any document.
+/// The problem of a text without any document.
 pub(crate) const EMPTY: &str = "the file is empty";
 
 /// The one document in `text`.
@@ -134,7 +134,7 @@ struct AnchoredValue {
 struct TreeBuilder {
     root: Option<Node>,
     stack: Vec<OpenCollection>,
-    /// What was counted when each anchored list or mapping was opened.
+    /// The counts at the start of each anchored list or mapping.
     counts: Vec<(usize, usize)>,
     anchors: BTreeMap<usize, AnchoredValue>,
     nodes: usize,

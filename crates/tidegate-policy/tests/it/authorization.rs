@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! The grants of callers.
 
 use tidegate_policy::parse;
 use tidegate_policy::policy::authorization::{Credential, Namespaces, Verb};
@@ -59,7 +59,7 @@ fn a_token_is_shown_neither_in_a_problem_nor_in_a_comparison_nor_for_debugging()
     assert!(!format!("{compared:?}").contains("a-secret-of"), "{compared:?}");
 }
 
-/// What `printf '' | sha256sum` prints was taken, and an empty token was then somebody's.
+/// The hash of the empty text used to be accepted, and an empty token then had a grant.
 #[test]
 fn the_hash_of_nothing_is_no_token() {
     for digits in [

@@ -56,7 +56,7 @@ fn with_limit(limit: &str) -> String {
     format!("namespaces: {{ api: {{ limits: [ {limit} ] }} }}")
 }
 
-/// What is said about a file with one limit, without the common beginning of each line.
+/// The problems of a file with one limit, without the common beginning of each line.
 fn limit_problems(limit: &str) -> Vec<String> {
     let common = "namespaces.api.limits[0]";
     problems(&with_limit(limit))

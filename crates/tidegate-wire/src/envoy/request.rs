@@ -1,4 +1,4 @@
-//! What a request asks for, or what is wrong with it.
+//! A parsed request, or the problem that makes it invalid.
 
 use core::fmt;
 use core::time::Duration;
@@ -30,7 +30,7 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 pub struct ParsedRequest<'a> {
     /// The name of the namespace, or of the domain.
     pub domain: &'a str,
-    /// What to count by; at least one, at most [`DESCRIPTORS_MAX`].
+    /// The descriptors to count by; at least one, at most [`DESCRIPTORS_MAX`].
     pub descriptors: Vec<Descriptor<'a>>,
 }
 
@@ -39,13 +39,13 @@ pub struct ParsedRequest<'a> {
 pub struct Descriptor<'a> {
     /// The keys and values as they came; at least one, at most [`ENTRIES_MAX`].
     pub entries: &'a [Entry],
-    /// What it weighs, and what becomes of that.
+    /// The cost, and how it is charged.
     pub hits: Hits,
     /// The limit that came with it, in place of those that are configured.
     pub limit: Option<OwnLimit>,
 }
 
-/// What a descriptor weighs, and what becomes of that.
+/// The cost of a descriptor, and how it is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
     /// A question: charged if everything fits, and not at all otherwise. The descriptor does not
@@ -66,7 +66,7 @@ pub enum Hits {
 pub struct OwnLimit {
     /// Units a window admits; 0 admits nothing.
     pub requests_per_unit: u32,
-    /// What the window is called.
+    /// The unit of the window.
     pub unit: RateLimitUnit,
     /// How long it is.
     pub window: Duration,
@@ -77,9 +77,9 @@ pub struct OwnLimit {
 pub struct BadRequest {
     /// The field, as `descriptors[2].entries[0].key`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem of the field.
     pub what: String,
-    /// What to do.
+    /// The fix.
     pub fix: &'static str,
 }
 

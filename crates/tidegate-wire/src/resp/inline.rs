@@ -66,7 +66,7 @@ fn read_word(text: &[u8]) -> Result<(Cow<'_, [u8]>, &[u8]), ProtocolError> {
     }
 }
 
-/// What stands behind a backslash, and what follows it.
+/// The byte of the escape at the beginning of `text`, and the rest of the text.
 fn read_escape(text: &[u8]) -> Option<(u8, &[u8])> {
     if let [b'x', high, low, rest @ ..] = text
         && let (Some(high), Some(low)) = (hexadecimal(*high), hexadecimal(*low))

@@ -22,7 +22,7 @@ pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// The arguments of a command, its name first. Only inline arguments that were quoted are owned.
 pub type Arguments<'a> = SmallVec<[Cow<'a, [u8]>; 8]>;
 
-/// What the bytes so far hold.
+/// The state of the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// A command; without arguments if it was an empty line or an empty array, which is not
@@ -38,14 +38,14 @@ pub enum Read {
     },
 }
 
-/// Why bytes are no command. What follows them cannot be told apart, so the connection has to end.
+/// Why the bytes are not a command. The next command cannot be found, so the connection has to end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// The number of arguments is none, or above [`ARGUMENTS_MAX`].
+    /// The number of arguments is not a number, or above [`ARGUMENTS_MAX`].
     #[error("invalid multibulk length {0}; a command takes at most {ARGUMENTS_MAX} arguments")]
     ArgumentCount(Length),
-    /// The length of an argument is none, or above [`ARGUMENT_BYTES_MAX`].
+    /// The length of an argument is not a number, or above [`ARGUMENT_BYTES_MAX`].
     #[error("invalid bulk length {0}; an argument takes at most {ARGUMENT_BYTES_MAX} bytes")]
     ArgumentLength(Length),
     /// An argument is something else than a bulk string, for example an array.

@@ -26,7 +26,7 @@ fn generated() -> BTreeMap<PathBuf, Vec<u8>> {
     let within = here().join("src/envoy/generated");
     files.insert(within.join("descriptors.bin"), described.encode_to_vec());
     let mut config = prost_build::Config::new();
-    // What answers consist of is made and written once for each call.
+    // The body of an answer is made and written once for each call.
     config.bytes([".envoy.service.ratelimit.v3.RateLimitResponse.raw_body"]);
     let module = |file: &str| prost_build::Module::from_protobuf_package_name(file);
     let requests = set.file.into_iter().map(|file| (module(file.package()), file));

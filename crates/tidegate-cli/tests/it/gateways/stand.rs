@@ -122,7 +122,7 @@ impl Stand {
         self.gateway = Some(gateway);
     }
 
-    /// What the gateway has written to its outputs.
+    /// The output of the gateway.
     pub(crate) fn gateway_log(&self) -> String {
         fs::read_to_string(self.file("gateway.log")).unwrap_or_default()
     }

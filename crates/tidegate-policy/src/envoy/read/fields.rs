@@ -20,8 +20,8 @@ pub(super) struct Field<'n> {
 
 /// The entries of `node`, which is a mapping, in the order of the file.
 ///
-/// What a merge key brings comes last and only where nothing is written. A duplicate key has its
-/// last value, and there is a warning.
+/// Entries of a merge key come last and never replace an entry of the mapping itself. A duplicate
+/// key has its last value, and there is a warning.
 pub(super) fn fields<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Vec<Field<'n>> {
     let mut found: Vec<Field<'n>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

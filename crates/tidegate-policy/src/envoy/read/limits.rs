@@ -21,7 +21,7 @@ const LIMITS_MAX: usize = 16;
 /// Limits, or none of them with the names that an unlimited descriptor takes the place of.
 type LimitsOrReplaced = (Vec<Limit>, Vec<Box<str>>);
 
-/// What `rate_limit` says; `None` where it is a problem.
+/// Reads `rate_limit`; `None` after a problem has been reported.
 pub(super) fn single(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<LimitsOrReplaced> {
     let form = WrittenLimit::read(node, path, report)?;
     if !form.unlimited {
@@ -45,7 +45,7 @@ pub(super) fn single(node: &Node, path: &Path, report: &mut Report<'_>) -> Optio
     Some((Vec::new(), form.replaces))
 }
 
-/// What `rate_limits` says; `None` where it is a problem.
+/// Reads `rate_limits`; `None` after a problem has been reported.
 pub(super) fn several(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<LimitsOrReplaced> {
     let items = list(node, path, report)?;
     if items.is_empty() || items.len() > LIMITS_MAX {

@@ -1,4 +1,4 @@
-//! What is understood, and every way to be wrong.
+//! Valid requests, and every kind of invalid request.
 
 use super::*;
 
