@@ -3,13 +3,12 @@
 mod input;
 mod ratelimit;
 mod store;
+mod verdict;
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde::Serialize;
-use tidegate_policy::{Checked, Comparison, Policy, Problem, Problems, compare};
+use tidegate_policy::{Checked, Policy, Problem, Problems, compare};
 
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
@@ -17,33 +16,7 @@ use crate::policy_file::{self, PolicyFileError, STANDARD_INPUT};
 use input::Input;
 use ratelimit::PolicyFilesVerdict;
 use store::StoreUse;
-
-/// The result for one file or directory.
-#[derive(Debug, Default, Serialize)]
-struct Verdict {
-    file: String,
-    valid: bool,
-    /// Of both files, where there are two; each says of which.
-    problems: Vec<Problem>,
-    /// Whether there were so many problems that looking for more was stopped.
-    truncated: bool,
-    /// Of the configuration itself and the files that it names, not of the one it is compared with.
-    warnings: Vec<Problem>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<Comparison>,
-    /// Where a daemon keeps what it counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<StoreUse>,
-    /// For files of envoyproxy/ratelimit: what is not as there under the semantics in force.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    differences: Option<Vec<Problem>>,
-    /// The counts of a valid file: `1 namespace, 2 limits`.
-    #[serde(skip)]
-    counted: String,
-    /// Whether files that the configuration names could not be checked, which was said.
-    #[serde(skip)]
-    is_partial: bool,
-}
+use verdict::{Verdict, number};
 
 pub(crate) fn run(arguments: &Validate) -> Exit {
     if let Some(message) = untaken(arguments) {
@@ -163,40 +136,6 @@ fn of_policy(
     }
 }
 
-impl Verdict {
-    fn broken(found: impl IntoIterator<Item = Problems>) -> Self {
-        let mut verdict = Self::default();
-        for one in found {
-            verdict.problems.extend(one.problems);
-            verdict.truncated |= one.truncated;
-        }
-        verdict
-    }
-
-    fn exit(&self, deny_warnings: bool) -> Exit {
-        let is_denied = deny_warnings && (self.is_partial || !self.warnings.is_empty());
-        if self.valid && !is_denied { Exit::Done } else { Exit::Problems }
-    }
-
-    /// The line that ends what is said about a file, without a line break.
-    fn summary(&self, is_one_of_several: bool) -> String {
-        if !self.valid {
-            let more = if self.truncated { " or more" } else { "" };
-            let count = self.problems.len();
-            let problems = format!("{count}{more} problem{}", plural(count));
-            return if is_one_of_several { format!("{}: {problems}", self.file) } else { problems };
-        }
-        let mut text = format!("{}: valid: {}", self.file, self.counted);
-        let differences = self.differences.as_ref().map_or(0, Vec::len);
-        for (count, noun) in [(self.warnings.len(), "warning"), (differences, "difference")] {
-            if count > 0 {
-                let _ = write!(text, ", {}", number(count, noun));
-            }
-        }
-        text
-    }
-}
-
 fn write_json(arguments: &Validate, verdicts: &[Verdict]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match verdicts {
@@ -235,13 +174,4 @@ fn write(arguments: &Validate, verdicts: &[Verdict]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// `1 limit`, `2 limits`.
-fn number(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", plural(count))
-}
-
-const fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }

@@ -7,6 +7,7 @@ mod envoy;
 mod escape;
 mod limit;
 mod matcher;
+mod name_and_path;
 mod path_expression;
 mod proxy;
 mod renames;
@@ -20,6 +21,7 @@ mod zone;
 
 use std::collections::BTreeMap;
 
+use self::name_and_path::check_name;
 use tidegate::Algorithm;
 use tidegate::gate::GateBuilder;
 
@@ -175,19 +177,6 @@ pub(crate) fn numbers(
     let texts = algorithm::SpelledNumbers::of(algorithm);
     let written = algorithm::WrittenAlgorithm::of(algorithm, &texts)?;
     written.overridden(raw, &Path::default(), report)?.build(report)
-}
-
-/// Names go into answers, logs and metrics.
-fn check_name(kind: &str, name: &str, bytes_max: usize, mut report: impl FnMut(String, String)) {
-    if name.is_empty() {
-        report(format!("the name of the {kind} is empty"), "give it one".to_owned());
-    } else if name.len() > bytes_max {
-        let what = format!("the name of the {kind}, \"{}\", has {} bytes", shown(name), name.len());
-        report(what, format!("use at most {bytes_max}"));
-    } else if name.chars().any(char::is_control) {
-        let what = format!("the name of the {kind}, \"{}\", contains control characters", shown(name));
-        report(what, "remove them".to_owned());
-    }
 }
 
 fn count_attributes(raw: &NamespaceConfig, path: &Path, report: &mut Report<'_>) {

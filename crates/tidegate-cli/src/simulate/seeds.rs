@@ -8,7 +8,8 @@ use std::thread;
 use serde::Serialize;
 use tidegate_sim::{Report, Scenario, ScenarioError, simulate};
 
-use super::{Progress, json, scenario, untaken};
+use super::progress::Progress;
+use super::scenario::{json, scenario, untaken};
 use crate::arguments::simulation::Fleet;
 use crate::exit::{Exit, answer};
 

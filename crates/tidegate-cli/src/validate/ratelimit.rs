@@ -7,7 +7,7 @@ use tidegate_policy::{Policy, Problems};
 
 use super::input::Input;
 use super::store::StoreUse;
-use super::{Verdict, number};
+use super::verdict::{Verdict, number};
 use crate::arguments::{EnvoySemantics, Validate};
 use crate::exit::{Exit, complain};
 

@@ -1,6 +1,6 @@
 //! Checks the grants of callers. A message about a token never shows the token.
 
-use super::check_name;
+use super::name_and_path::check_name;
 use crate::path::Path;
 use crate::policy::PATH_BYTES_MAX;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Secret, Verb, Verbs};

@@ -1,6 +1,6 @@
 //! Checks how the files of envoyproxy/ratelimit are taken.
 
-use super::service::check_path;
+use super::name_and_path::check_path;
 use crate::path::Path;
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::printable::shown;

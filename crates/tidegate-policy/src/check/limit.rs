@@ -9,9 +9,8 @@ use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure};
 use tidegate::{Algorithm, Timestamp};
 
 use super::algorithm::WrittenAlgorithm;
-use super::check_name;
 use super::matcher::matcher;
-use super::service::ATTRIBUTE_NAME_BYTES_MAX;
+use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use super::zone;
 use crate::measure::span;
 use crate::path::Path;

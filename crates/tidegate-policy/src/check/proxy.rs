@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use tidegate::{Class, Cost};
 
+use super::matcher;
+use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name, check_path};
 use super::path_expression::{glob_of, is_expression};
-use super::service::{ATTRIBUTE_NAME_BYTES_MAX, check_path};
-use super::{check_name, matcher};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream, UpstreamTls};
@@ -21,7 +21,9 @@ use crate::raw::proxy::{
 };
 use crate::raw::service::{ListenConfig, ListenerConfig};
 use crate::suggestion::nearest;
+use header::{header, is_header};
 
+mod header;
 mod pass_through;
 mod server;
 
@@ -398,21 +400,6 @@ const fn class(raw: ClassConfig) -> Class {
         ClassConfig::SheddablePlus => Class::SheddablePlus,
         ClassConfig::Sheddable => Class::Sheddable,
     }
-}
-
-fn header(name: Option<&str>, path: &Path, report: &mut Report<'_>) -> Option<String> {
-    let name = name?;
-    if is_header(name) {
-        return Some(name.to_ascii_lowercase());
-    }
-    let what = format!("\"{}\" is not the name of a header", shown(name));
-    report.value(path, what, "use letters, digits and dashes, for example x-api-key");
-    None
-}
-
-fn is_header(name: &str) -> bool {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    !name.is_empty() && name.len() <= 256 && name.chars().all(is_token)
 }
 
 fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report<'_>) {

@@ -3,7 +3,7 @@
 
 use tidegate::limit::{Consistency, Limit};
 
-use super::service::{check_file, check_path};
+use super::name_and_path::{check_file, check_path};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{Durability, Embedded, NamespacePolicy, Redis, RedisTls, StoreChoice, StoreKind};

@@ -1,7 +1,7 @@
 //! Checks what passes the proxy: hosts that routes match, protocols, and headers of peers that are
 //! not trusted.
 
-use super::{header, is_header};
+use super::header::{header, is_header};
 use crate::path::Path;
 use crate::policy::proxy::{Proxy, Route};
 use crate::printable::shown;

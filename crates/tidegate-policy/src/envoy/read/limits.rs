@@ -4,7 +4,7 @@ use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Rolling, WindowSta
 use tidegate::rate::format_span;
 use tidegate::{Algorithm, Rate};
 
-use super::{elsewhere, leaf, list, mapping, scalar, text};
+use super::values::{boolean, elsewhere, leaf, list, mapping, scalar, text};
 use crate::envoy::Unit;
 use crate::envoy::limit::{Limit, PER_SECOND_MAX};
 use crate::envoy::scalar::ScalarKind;
@@ -95,7 +95,7 @@ impl WrittenLimit {
             match field.key {
                 "unit" => form.unit = text(field.value, &at, report),
                 "requests_per_unit" => form.requests_per_unit = count(field.value, &at, report).unwrap_or(0),
-                "unlimited" => form.unlimited = super::boolean(field.value, &at, report),
+                "unlimited" => form.unlimited = boolean(field.value, &at, report),
                 "name" => form.name = text(field.value, &at, report).unwrap_or_default(),
                 "replaces" => form.replaces = replaces(field.value, &at, report),
                 "algorithm" => form.algorithm = text(field.value, &at, report),
