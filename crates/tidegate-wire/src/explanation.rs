@@ -1,6 +1,6 @@
 //! The answer to `POST /v1/explain`: what each limit of a namespace is to a request.
 //!
-//! It is read as well as written: whoever asks for it shows it to people.
+//! The bodies are read as well as written, because the command shows them to people.
 
 use std::collections::BTreeMap;
 

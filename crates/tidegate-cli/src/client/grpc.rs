@@ -1,14 +1,9 @@
 //! Envoy's rate limit service, as Envoy would ask it: the domain is the namespace, the attributes
 //! are one descriptor.
 
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll};
-
 use http::uri::{PathAndQuery, Uri};
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
+use http::{Request, StatusCode};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_wire::envoy::{
     self, Code, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, rate_limit_descriptor::Entry,
@@ -16,6 +11,7 @@ use tidegate_wire::envoy::{
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
+use tower::service_fn;
 
 use super::answer::{CheckAnswer, LimitLeft};
 use super::connection::{ANSWER_BYTES_MAX, connect};
@@ -31,16 +27,16 @@ pub(super) async fn check(
     let message = message(daemon, question, options)?;
     let stream = TokioIo::new(connect(daemon).await?);
     let silent = |error: hyper::Error| ClientError::silent(&error);
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.map_err(silent)?;
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.map_err(silent)?;
     // The connection task ends when the sender is dropped.
     tokio::spawn(connection);
     let scheme = if daemon.at.is_tls { "https" } else { "http" };
     let origin: Uri = format!("{scheme}://{}", daemon.at.authority())
         .parse()
         .map_err(|_| ClientError::Untaken(format!("{} is no address", daemon.at)))?;
-    let mut grpc =
-        Grpc::with_origin(Http2Connection(sender), origin).max_decoding_message_size(ANSWER_BYTES_MAX);
-    grpc.ready().await.map_err(silent)?;
+    sender.ready().await.map_err(silent)?;
+    let service = service_fn(move |request: Request<Body>| sender.send_request(request));
+    let mut grpc = Grpc::with_origin(service, origin).max_decoding_message_size(ANSWER_BYTES_MAX);
     let mut request = tonic::Request::new(message);
     if let Some(token) = token {
         let value = format!("Bearer {token}").parse();
@@ -127,22 +123,5 @@ fn failed(status: &tonic::Status) -> ClientError {
             ClientError::Silent("what answers there does not speak Envoy's rate limit service".to_owned())
         }
         _ => ClientError::Silent(why),
-    }
-}
-
-/// One HTTP/2 connection, as a service for the client of tonic.
-struct Http2Connection(SendRequest<Body>);
-
-impl tower_service::Service<Request<Body>> for Http2Connection {
-    type Response = Response<Incoming>;
-    type Error = hyper::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.0.send_request(request))
     }
 }

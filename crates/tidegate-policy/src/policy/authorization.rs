@@ -19,8 +19,8 @@ pub struct Grant {
 impl Grant {
     /// The most grants in a policy.
     pub const COUNT_MAX: usize = 4096;
-    /// The shortest token in bytes: 16 random characters are beyond guessing. Of a token that a
-    /// policy has as a hash nobody knows the length.
+    /// The shortest token in bytes: 16 random characters are beyond guessing. The length of a token
+    /// that a policy has as a hash is unknown.
     pub const TOKEN_BYTES_MIN: usize = 16;
     /// The longest token in bytes.
     pub const TOKEN_BYTES_MAX: usize = 1024;

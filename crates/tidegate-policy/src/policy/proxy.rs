@@ -136,7 +136,7 @@ pub enum Trust {
     KeysFile(String),
     /// A file with a JSON Web Key Set.
     JwksFile(String),
-    /// Nothing: somebody in front has verified it.
+    /// No keys: a proxy in front has verified the token.
     Unverified,
 }
 

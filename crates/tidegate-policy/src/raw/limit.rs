@@ -179,9 +179,9 @@ pub(crate) enum WeekdayConfig {
 pub(crate) struct ConcurrencyConfig {
     /// The most permits at once; at most 65536. 0 refuses everything.
     pub(crate) limit: u64,
-    /// How long a permit lasts if nobody gives it back, 1us to 366d. Danger: shorter than the
-    /// longest request, it lets more in than the limit; much longer, a crashed caller blocks its
-    /// place.
+    /// How long a permit lasts if its holder does not release it, 1us to 366d. Danger: shorter than
+    /// the longest request, it lets more in than the limit; much longer, a crashed caller blocks
+    /// its place.
     pub(crate) hold: String,
 }
 

@@ -17,11 +17,11 @@ pub(crate) struct ProxyConfig {
     /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or
     /// `https://HOST:PORT`, or a mapping. Default: `{}`.
     pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
-    /// The networks of proxies in front, whose word about the client's address counts; `unix` is
-    /// whoever connects to a Unix socket. At most 1024. Default: `[]`. Danger: whoever is in one of
-    /// them may say that it is somebody else.
+    /// The networks of proxies in front that may report the client's address; `unix` is every peer
+    /// of a Unix socket. At most 1024. Default: `[]`. Danger: a peer in one of these networks can
+    /// claim any address.
     pub(crate) trusted: Option<Vec<String>>,
-    /// The header in which they say it. Default: `x_forwarded_for`.
+    /// The header in which they report it. Default: `x_forwarded_for`.
     pub(crate) client_header: Option<ClientHeaderConfig>,
     /// The treatment of a path with a simpler spelling, as `/a/../b` or `/%61`. Default:
     /// `reject`.
@@ -223,10 +223,10 @@ pub(crate) struct RouteMatch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_class")]
 pub(crate) struct ClassForm {
-    /// Where it says so, as `header.NAME`. Default: nowhere. Danger: whoever may send the header
-    /// may say that its requests matter most.
+    /// The source of the class in a request, as `header.NAME`. Default: nowhere. Danger: a caller
+    /// that may send the header can claim the highest class.
     pub(crate) from: Option<String>,
-    /// The class of a request that does not. Default: `sheddable_plus`.
+    /// The class of a request without a class of its own. Default: `sheddable_plus`.
     pub(crate) default: Option<ClassConfig>,
 }
 

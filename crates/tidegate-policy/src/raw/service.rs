@@ -46,7 +46,8 @@ pub(crate) struct ListenerForm {
     /// For http, proxy, grpc and resp also `unix:/path`.
     pub(crate) address: String,
     /// Listens on an address that is not loopback although callers are not authenticated. Default:
-    /// `false`. Danger: whoever reaches the address may use up, and on admin change, every limit.
+    /// `false`. Danger: every caller that reaches the address may use up, and on admin change,
+    /// every limit.
     pub(crate) insecure: Option<bool>,
     /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files
     /// are taken up within seconds.
@@ -130,8 +131,8 @@ pub(crate) enum WhenFullConfig {
     /// The request is refused with reason `table_full`, to come back when there is room.
     #[default]
     Refuse,
-    /// The request is admitted and not counted. Danger: whoever brings enough new keys escapes the
-    /// limits.
+    /// The request is admitted and not counted. Danger: a caller that brings enough new keys
+    /// escapes the limits.
     Admit,
 }
 

@@ -78,9 +78,9 @@ pub(crate) struct StoreTlsConfig {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "store_kind")]
 pub(crate) enum StoreKindConfig {
-    /// In the memory of this process: gone when it ends, shared with nobody.
+    /// In the memory of this process: lost when the process ends, not shared.
     Memory,
-    /// In files of this machine: kept when the process ends or crashes, shared with nobody.
+    /// In files of this machine: kept when the process ends or crashes, not shared.
     Embedded,
     /// In Redis 7 or Valkey, single or a cluster: shared by all members that name the same.
     Redis,

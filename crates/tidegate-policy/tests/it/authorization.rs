@@ -75,6 +75,13 @@ fn the_hash_of_nothing_is_no_token() {
 }
 
 #[test]
+fn a_hash_with_a_sign_among_its_digits_is_no_token() {
+    let digits = "+f".repeat(32);
+    let said = problems(&policy(&format!("  - {{ token: 'sha256:{digits}', namespaces: [api] }}\n")));
+    assert!(said.contains("write sha256: and 64 hexadecimal digits"), "{said}");
+}
+
+#[test]
 fn a_grant_that_permits_nothing_or_nobody_is_an_error() {
     assert!(problems("authorization: []").contains("an empty list of grants; add grants"));
     for (grant, said) in [

@@ -1,5 +1,5 @@
-//! The answer to a request: a status for each descriptor, and what whoever sent the request gets to
-//! see.
+//! The answer to a request: a status for each descriptor, and the headers and the body for its
+//! sender.
 
 use core::time::Duration;
 use std::borrow::Cow;

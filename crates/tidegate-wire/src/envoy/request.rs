@@ -51,8 +51,8 @@ pub enum Hits {
     /// A question: charged if everything fits, and not at all otherwise. The descriptor does not
     /// say what it weighs.
     Ask(Cost),
-    /// A charge: booked even if it does not fit, since nobody can tell whether the work was done
-    /// before. The descriptor says what it weighs.
+    /// A charge: booked even if it does not fit, because the work may have been done before. The
+    /// descriptor says what it weighs.
     Charge(Cost),
     /// Only a look. The descriptor says that it weighs nothing.
     Look,

@@ -1,4 +1,4 @@
-//! Reading one command: an array of bulk strings, or a line that somebody typed.
+//! Reading one command: an array of bulk strings, or a typed line.
 
 use std::borrow::Cow;
 

@@ -18,7 +18,7 @@ fn here() -> &'static Path {
 fn generated() -> BTreeMap<PathBuf, Vec<u8>> {
     let set = protox::compile(FILES, [here().join("proto")]).unwrap();
     let mut files = BTreeMap::new();
-    // Those who ask for it at run time get the messages without the comments.
+    // Callers of reflection at run time get the messages without the comments.
     let mut described = set.clone();
     for file in &mut described.file {
         file.source_code_info = None;

@@ -21,13 +21,13 @@ pub struct RateLimitResponse {
     /// The answers for its descriptors, in their order.
     #[prost(message, repeated, tag = "2")]
     pub statuses: ::prost::alloc::vec::Vec<rate_limit_response::DescriptorStatus>,
-    /// Header fields for whoever sent the request.
+    /// Header fields for the sender of the request.
     #[prost(message, repeated, tag = "3")]
     pub response_headers_to_add: ::prost::alloc::vec::Vec<super::super::super::config::core::v3::HeaderValue>,
-    /// Header fields for whoever serves the request.
+    /// Header fields for the service that handles the request.
     #[prost(message, repeated, tag = "4")]
     pub request_headers_to_add: ::prost::alloc::vec::Vec<super::super::super::config::core::v3::HeaderValue>,
-    /// The body for whoever sent a request that may not go ahead.
+    /// The body for the sender of a refused request.
     #[prost(bytes = "bytes", tag = "5")]
     pub raw_body: ::prost::bytes::Bytes,
     /// Metadata for other filters.

@@ -19,15 +19,15 @@ pub struct EnvoyAnswer<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<EnvoyStatus>)]
     statuses: Vec<EnvoyStatus<'a>>,
-    /// Header fields for whoever sent the request.
+    /// Header fields for the sender of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<EnvoyHeader>)]
     response_headers_to_add: Vec<EnvoyHeader<'a>>,
-    /// Header fields for whoever serves the request.
+    /// Header fields for the service that handles the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<EnvoyHeader>)]
     request_headers_to_add: Vec<EnvoyHeader<'a>>,
-    /// The body for whoever sent a request that may not go ahead, in base 64.
+    /// The body for the sender of a refused request, in base 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_body: Option<String>,
     /// Metadata for other filters.
