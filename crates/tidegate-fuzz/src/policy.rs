@@ -10,7 +10,7 @@ use tidegate_policy::{Fate, Policy, compare, parse_bytes};
 
 use crate::Taken;
 use crate::draws::Draws;
-use crate::told::{assert_refused, assert_told};
+use crate::file_problems::{assert_refused, assert_told};
 
 /// The size of the table, whatever the policy says: tables are made and read whole for each input.
 const TABLE_BYTES: usize = 64 << 10;
@@ -37,7 +37,7 @@ const INSTANTS: [Timestamp; 12] = [
     Timestamp::from_secs(1_831_536_001),
 ];
 
-/// What attributes are, where no override names a value.
+/// The value of attributes that no override names.
 const VALUES: [&str; 12] = [
     "",
     "ada",

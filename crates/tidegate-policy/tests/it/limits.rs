@@ -1,4 +1,4 @@
-//! What is said about a limit that is wrong: every kind of problem with its exact text.
+//! Problems of limits: every kind of problem with its exact text.
 
 use crate::{assert_files, assert_limits, check, limit_problems, problems, with_limit};
 

@@ -20,9 +20,9 @@ use tidegate_engine::{
     Permits, Request, Step, StepAll,
 };
 use tidegate_policy::policy::authorization::Verb;
-use tidegate_wire::envoy::asked::{DESCRIPTORS_MAX, OwnLimit};
+use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
-    Asked, Descriptor, Hits, Left, Outcome, RateLimitRequest, RateLimitResponse, answer,
+    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, answer,
 };
 use tidegate_wire::{Fault, FaultCode};
 
@@ -71,7 +71,7 @@ impl Desk<'_> {
         caller: &Caller,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Fault> {
-        let asked = Asked::read(request).map_err(|bad| Fault::new(FaultCode::MalformedBody, bad))?;
+        let asked = ParsedRequest::read(request).map_err(|bad| Fault::new(FaultCode::MalformedBody, bad))?;
         for descriptor in &asked.descriptors {
             caller.may(verb(descriptor.hits), asked.domain)?;
         }

@@ -1,4 +1,4 @@
-//! What a request asks for, or what is wrong with it.
+//! A parsed request, or the problem that makes it invalid.
 
 use core::fmt;
 use core::time::Duration;
@@ -27,10 +27,10 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// A request that can be decided.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked<'a> {
+pub struct ParsedRequest<'a> {
     /// The name of the namespace, or of the domain.
     pub domain: &'a str,
-    /// What to count by; at least one, at most [`DESCRIPTORS_MAX`].
+    /// The descriptors to count by; at least one, at most [`DESCRIPTORS_MAX`].
     pub descriptors: Vec<Descriptor<'a>>,
 }
 
@@ -39,20 +39,20 @@ pub struct Asked<'a> {
 pub struct Descriptor<'a> {
     /// The keys and values as they came; at least one, at most [`ENTRIES_MAX`].
     pub entries: &'a [Entry],
-    /// What it weighs, and what becomes of that.
+    /// The cost, and how it is charged.
     pub hits: Hits,
     /// The limit that came with it, in place of those that are configured.
     pub limit: Option<OwnLimit>,
 }
 
-/// What a descriptor weighs, and what becomes of that.
+/// The cost of a descriptor, and how it is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
     /// A question: charged if everything fits, and not at all otherwise. The descriptor does not
     /// say what it weighs.
     Ask(Cost),
-    /// A charge: booked even if it does not fit, since nobody can tell whether the work was done
-    /// before. The descriptor says what it weighs.
+    /// A charge: booked even if it does not fit, because the work may have been done before. The
+    /// descriptor says what it weighs.
     Charge(Cost),
     /// Only a look. The descriptor says that it weighs nothing.
     Look,
@@ -66,7 +66,7 @@ pub enum Hits {
 pub struct OwnLimit {
     /// Units a window admits; 0 admits nothing.
     pub requests_per_unit: u32,
-    /// What the window is called.
+    /// The unit of the window.
     pub unit: RateLimitUnit,
     /// How long it is.
     pub window: Duration,
@@ -77,9 +77,9 @@ pub struct OwnLimit {
 pub struct BadRequest {
     /// The field, as `descriptors[2].entries[0].key`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem of the field.
     pub what: String,
-    /// What to do.
+    /// The fix.
     pub fix: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for BadRequest {
 
 impl std::error::Error for BadRequest {}
 
-impl<'a> Asked<'a> {
+impl<'a> ParsedRequest<'a> {
     /// Reads a request, or says what is wrong with it first.
     pub fn read(request: &'a RateLimitRequest) -> Result<Self, BadRequest> {
         let RateLimitRequest { domain, descriptors, hits_addend } = request;
@@ -152,8 +152,8 @@ impl<'a> Descriptor<'a> {
     /// The entries as attributes of a request. A key that stands several times, as `generic_key`
     /// may, is `generic_key` first, then `generic_key.2` and so on, so that no value is lost; a
     /// name that is another entry's key is passed over.
-    pub fn attributes(&self) -> Pairs<'a> {
-        let mut pairs = Pairs::new();
+    pub fn attributes(&self) -> EntryAttributes<'a> {
+        let mut pairs = EntryAttributes::new();
         for (at, Entry { key, value }) in self.entries.iter().enumerate() {
             let before = self.entries[..at].iter().filter(|earlier| earlier.key == *key).count();
             let name = match before {
@@ -177,7 +177,7 @@ impl<'a> Descriptor<'a> {
 }
 
 /// Names and values of attributes.
-pub type Pairs<'a> = SmallVec<[(Cow<'a, str>, &'a str); 8]>;
+pub type EntryAttributes<'a> = SmallVec<[(Cow<'a, str>, &'a str); 8]>;
 
 impl OwnLimit {
     fn read(limit: RateLimitOverride, field: impl Fn() -> String) -> Result<Self, BadRequest> {

@@ -28,7 +28,7 @@ fn one_daemon_serves_every_gateway_and_every_client_at_once() {
         let (http, grpc) = (&http, &grpc);
         move || Stand::beside(recipe, http, grpc)
     };
-    // What is not installed has said so.
+    // A missing gateway has already printed that it is skipped.
     let gateways: Vec<Stand> = [
         envoy::start(beside("envoy"), "fail-closed.yaml", TEST),
         nginx::start(beside("nginx"), "fail-closed.conf", TEST),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::door::Door;
+use crate::address::DaemonAddress;
 
 #[derive(Args, Debug)]
 pub(crate) struct Check {
@@ -13,16 +13,23 @@ pub(crate) struct Check {
     pub(crate) question: Question,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
+    #[command(flatten)]
+    pub(crate) options: CheckOptions,
+    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason",
+    /// ..
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The options of a check beside the request itself.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct CheckOptions {
     /// Only look: the same answer, and nothing is charged
     #[arg(long)]
     pub(crate) peek: bool,
     /// How much the request matters; only the HTTP API can be told
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
-    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason",
-    /// ..
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -73,10 +80,10 @@ pub(crate) struct Question {
     /// The namespace whose limits apply
     #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: String,
-    /// What limits match on and count by [example: user=ada]
+    /// The attributes that limits match on and count by [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
-    /// What the request weighs, in units
+    /// The cost of the request, in units
     #[arg(long, value_name = "N", default_value_t = NonZeroU64::MIN)]
     pub(crate) cost: NonZeroU64,
 }
@@ -102,7 +109,7 @@ impl Question {
 pub(crate) struct Daemon {
     /// Where the daemon is, and through which door it is asked
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    pub(crate) at: Door,
+    pub(crate) at: DaemonAddress,
     /// The token to ask with is the first line of this file that is no comment; otherwise it is
     /// `TIDEGATE_TOKEN`, if set
     #[arg(long, value_name = "FILE")]

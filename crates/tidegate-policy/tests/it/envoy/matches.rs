@@ -124,7 +124,7 @@ fn key_and_value_are_not_joined_so_that_no_other_pair_is_taken_for_them() {
     // The peer takes an empty value for an underscore at the end of the key.
     assert_eq!(matched(&files, &[("x", "")]), 0);
     assert_eq!(matched(&files, &[("x_", "")]), 3);
-    // What the peer takes for one descriptor that stands twice.
+    // Two descriptors that are a duplicate in the peer.
     numbered(&["key: a, value: b_c", "key: a_b, value: c"]);
 }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::LimitConfig;
 
 /// Checks the renames among the limits of one namespace.

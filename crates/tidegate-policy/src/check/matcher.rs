@@ -1,12 +1,13 @@
-//! Compiles what attributes must look like.
+//! Compiles the matchers of attributes.
 
 use tidegate::Matcher;
 use tidegate::matcher::MatcherError;
 
-use super::proxy::{glob_of, is_expression};
+use super::path_expression::{glob_of, is_expression};
 use crate::path::Path;
-use crate::problem::{Report, shown};
-use crate::raw::matching::{MatcherConfig, MatcherForm, Texts};
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::matcher::{MatcherConfig, MatcherForm, TextOrTexts};
 
 /// The matcher in `raw`; `None` where something in it is wrong.
 pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {
@@ -17,7 +18,7 @@ pub(super) fn matcher(raw: &MatcherConfig, path: &Path, report: &mut Report<'_>)
     }
 }
 
-/// What is said of a plain value that is certainly meant as a pattern of paths.
+/// The problem of a plain value that is certainly meant as a pattern of paths.
 pub(super) fn pattern_as_text(raw: &MatcherConfig) -> Option<(String, String)> {
     let MatcherConfig::Exact(text) = raw else { return None };
     let glob = if is_expression(text) {
@@ -66,16 +67,16 @@ fn one_of(texts: &[String], path: &Path, report: &mut Report<'_>) -> Option<Matc
     Some(Matcher::one_of(texts.iter().map(String::as_str)))
 }
 
-fn networks(texts: &Texts, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {
+fn networks(texts: &TextOrTexts, path: &Path, report: &mut Report<'_>) -> Option<Matcher> {
     let mut network =
         |text: &str, path: &Path| Matcher::cidr(text).map_err(|error| report.error(path, &error)).ok();
     match texts {
-        Texts::One(text) => network(text, path),
-        Texts::List(texts) if texts.is_empty() => {
+        TextOrTexts::One(text) => network(text, path),
+        TextOrTexts::List(texts) if texts.is_empty() => {
             report.value(path, "an empty list matches nothing", "list the networks that match");
             None
         }
-        Texts::List(texts) => {
+        TextOrTexts::List(texts) => {
             let all = texts.iter().enumerate().map(|(index, text)| network(text, &path.index(index)));
             let all: Vec<Option<Matcher>> = all.collect();
             all.into_iter().collect::<Option<Vec<Matcher>>>().map(Matcher::any)

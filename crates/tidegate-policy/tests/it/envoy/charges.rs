@@ -1,4 +1,4 @@
-//! What is counted where, and what is answered.
+//! The counters that are charged, and the answers.
 
 use tidegate::Timestamp;
 use tidegate_policy::envoy::{Descriptor, DescriptorLimit, Files, RequestError, Unit};

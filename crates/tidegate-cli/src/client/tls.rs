@@ -1,4 +1,4 @@
-//! TLS to a daemon: whom to trust, and what to show.
+//! TLS to a daemon: the trusted roots and the client's certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-use super::{Speaks, Unanswered};
-use crate::arguments::asking::Daemon;
+use super::error::ClientError;
+use crate::address::Protocol;
+use crate::arguments::request::Daemon;
 use crate::exit::chain;
 
-pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, Unanswered> {
+pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, ClientError> {
     let mut roots = RootCertStore::empty();
     match &daemon.ca {
         Some(path) => {
@@ -27,7 +28,7 @@ pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, Unanswered> {
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Unanswered::silent(&error))?
+        .map_err(|error| ClientError::silent(&error))?
         .with_root_certificates(roots);
     let mut config = match (&daemon.cert, &daemon.key) {
         (Some(cert), Some(key)) => {
@@ -37,29 +38,29 @@ pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, Unanswered> {
         }
         _ => builder.with_no_client_auth(),
     };
-    config.alpn_protocols = match daemon.at.speaks {
-        Speaks::Http => vec![b"http/1.1".to_vec()],
-        Speaks::Grpc => vec![b"h2".to_vec()],
-        Speaks::Resp => Vec::new(),
+    config.alpn_protocols = match daemon.at.protocol {
+        Protocol::Http => vec![b"http/1.1".to_vec()],
+        Protocol::Grpc => vec![b"h2".to_vec()],
+        Protocol::Resp => Vec::new(),
     };
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// The name that the daemon's certificate must have.
-pub(super) fn name(host: &str) -> Result<ServerName<'static>, Unanswered> {
+pub(super) fn name(host: &str) -> Result<ServerName<'static>, ClientError> {
     ServerName::try_from(host.to_owned())
-        .map_err(|_| Unanswered::Untaken(format!("\"{host}\" is not the name of a server")))
+        .map_err(|_| ClientError::Untaken(format!("\"{host}\" is not the name of a server")))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unanswered> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found: Vec<_> = read.map_err(|error| unusable(path, &error))?;
     if found.is_empty() {
-        return Err(Unanswered::File(format!("{} holds no certificate in PEM", path.display())));
+        return Err(ClientError::File(format!("{} holds no certificate in PEM", path.display())));
     }
     Ok(found)
 }
 
-fn unusable(path: &Path, error: &(dyn std::error::Error + 'static)) -> Unanswered {
-    Unanswered::File(format!("{} cannot be used: {}", path.display(), chain(error)))
+fn unusable(path: &Path, error: &(dyn std::error::Error + 'static)) -> ClientError {
+    ClientError::File(format!("{} cannot be used: {}", path.display(), chain(error)))
 }

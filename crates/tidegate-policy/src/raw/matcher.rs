@@ -1,10 +1,10 @@
-//! What an attribute must look like, as it is written.
+//! The matchers of attributes, as they are written.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limit::inner;
+use super::json_value::from_value;
 
 /// A value it must be, a list of values it may be, or a form.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) enum MatcherConfig {
     Form(Box<MatcherForm>),
 }
 
-/// What the value of an attribute must look like; all that is given must hold. Except for `present`
+/// The conditions on the value of an attribute; all of them must hold. Except for `present`
 /// and `not`, a request that lacks the attribute does not match.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ pub(crate) struct MatcherForm {
     /// linear time). At most 4096 bytes.
     pub(crate) regex: Option<String>,
     /// It is an address in one of these networks, as `10.0.0.0/8`.
-    pub(crate) cidr: Option<Texts>,
+    pub(crate) cidr: Option<TextOrTexts>,
     /// `true`: the request has the attribute; `false`: it lacks it.
     pub(crate) present: Option<bool>,
     /// It is not like this. Holds where the attribute is missing, too.
@@ -45,21 +45,21 @@ pub(crate) struct MatcherForm {
 
 /// One text or a list of them.
 #[derive(Debug)]
-pub(crate) enum Texts {
+pub(crate) enum TextOrTexts {
     One(String),
     List(Vec<String>),
 }
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for TextOrTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(one) => Ok(Self::One(one)),
-            list => inner(list).map(Self::List),
+            list => from_value(list).map(Self::List),
         }
     }
 }
 
-impl JsonSchema for Texts {
+impl JsonSchema for TextOrTexts {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "texts".into()
     }
@@ -77,8 +77,8 @@ impl<'de> Deserialize<'de> for MatcherConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self::Exact(text)),
-            list @ Value::Array(_) => inner(list).map(Self::OneOf),
-            form => inner(form).map(Self::Form),
+            list @ Value::Array(_) => from_value(list).map(Self::OneOf),
+            form => from_value(form).map(Self::Form),
         }
     }
 }

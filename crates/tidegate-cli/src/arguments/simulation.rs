@@ -37,7 +37,7 @@ pub(crate) struct Fleet {
     /// How many keys the limit has [default: 1]
     #[arg(long, value_name = "K")]
     pub(crate) keys: Option<u32>,
-    /// What all chance is drawn from
+    /// The seed of all random numbers
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Simulate so many seeds, from --seed on, and report those in which a checker found something
@@ -61,7 +61,7 @@ pub(crate) struct Fleet {
     /// Seconds in a window
     #[arg(long, value_name = "T", default_value_t = 60, requires = "quota")]
     pub(crate) window: u32,
-    /// Who is asked when, and for what [default: steady]
+    /// The load: which requests arrive when [default: steady]
     #[arg(long, value_enum, value_name = "LOAD")]
     pub(crate) load: Option<Load>,
     /// Requests a second, over all members and keys, tries again not counted [default: three times
@@ -77,7 +77,7 @@ pub(crate) struct Fleet {
     /// Where the limit is decided [default: leased]
     #[arg(long, value_enum, value_name = "WHERE")]
     pub(crate) consistency: Option<Consistency>,
-    /// What goes wrong [default: none, with --seeds some]
+    /// The faults to inject [default: none, with --seeds some]
     #[arg(long, value_enum, value_name = "CHAOS")]
     pub(crate) chaos: Option<Chaos>,
     /// How long members wait for the store, in milliseconds [default: 50]

@@ -1,4 +1,4 @@
-//! What is understood, and every way to be wrong.
+//! Valid requests, and every kind of invalid request.
 
 use super::*;
 
@@ -19,11 +19,11 @@ fn hits(addend: Option<u64>, is_negative: bool, of_request: u32) -> Hits {
     let mut one = descriptor(&[("user", "ada")]);
     (one.hits_addend, one.is_negative_hits) = (addend, is_negative);
     let request = RateLimitRequest { hits_addend: of_request, ..request([one]) };
-    Asked::read(&request).unwrap().descriptors[0].hits
+    ParsedRequest::read(&request).unwrap().descriptors[0].hits
 }
 
 fn wrong(request: &RateLimitRequest) -> String {
-    Asked::read(request).unwrap_err().to_string()
+    ParsedRequest::read(request).unwrap_err().to_string()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_limit_that_comes_with_a_descriptor_is_read_and_admits_nothing_at_zero() {
     let mut one = descriptor(&[("user", "ada")]);
     one.limit = Some(RateLimitOverride { requests_per_unit: 0, unit: 5 });
     let request = request([one]);
-    let limit = Asked::read(&request).unwrap().descriptors[0].limit.unwrap();
+    let limit = ParsedRequest::read(&request).unwrap().descriptors[0].limit.unwrap();
     assert_eq!((limit.requests_per_unit, limit.unit), (0, RateLimitUnit::Month));
     assert_eq!(limit.window, Duration::from_hours(30 * 24));
 }
@@ -94,13 +94,13 @@ fn what_is_just_within_the_bounds_is_taken() {
     let entries: Vec<_> = (0..ENTRIES_MAX).map(|index| entry(&format!("k{index}"), "")).collect();
     let mut most = vec![descriptor(&[(&"k".repeat(NAME_BYTES_MAX), &value)]); DESCRIPTORS_MAX];
     most[0].entries = entries;
-    assert_eq!(Asked::read(&request(most)).unwrap().descriptors.len(), DESCRIPTORS_MAX);
+    assert_eq!(ParsedRequest::read(&request(most)).unwrap().descriptors.len(), DESCRIPTORS_MAX);
 }
 
 #[test]
 fn a_key_that_stands_several_times_loses_none_of_its_values() {
     let request = request([descriptor(&[("generic_key", "a"), ("user", "ada"), ("generic_key", "b")])]);
-    let asked = Asked::read(&request).unwrap();
+    let asked = ParsedRequest::read(&request).unwrap();
     let pairs = asked.descriptors[0].attributes();
     let pairs: Vec<_> = pairs.iter().map(|(name, value)| (&**name, *value)).collect();
     assert_eq!(pairs, [("generic_key", "a"), ("user", "ada"), ("generic_key.2", "b")]);
@@ -111,7 +111,7 @@ fn a_key_that_is_called_as_the_repetition_of_another_loses_no_value() {
     let names = |keys: &[&str]| {
         let entries: Vec<_> = keys.iter().map(|key| (*key, "v")).collect();
         let request = request([descriptor(&entries)]);
-        let asked = Asked::read(&request).unwrap();
+        let asked = ParsedRequest::read(&request).unwrap();
         asked.descriptors[0].attributes().into_iter().map(|(name, _)| name.into_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(&["a", "a.2", "a", "a"]), ["a", "a.2", "a.3", "a.4"]);

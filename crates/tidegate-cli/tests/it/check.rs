@@ -85,7 +85,7 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
         let door = [(&http, "http"), (&grpc, "grpc"), (&resp, "resp")];
         assert_eq!(answer["door"], door.iter().find(|(one, _)| *one == at).unwrap().1);
     }
-    // What a door cannot be told is said rather than left out.
+    // A protocol that cannot carry an option reports an error; it does not drop the option.
     for at in [&grpc, &resp] {
         let (code, out, err) = check(at, &["--class", "critical"]);
         assert_eq!((code, out.as_str()), (2, ""));
@@ -153,8 +153,7 @@ fn a_new_token_is_printed_with_its_hash_and_how_to_use_each() {
     let token = out.lines().next().unwrap().strip_prefix("token  ").unwrap();
     let hash = out.lines().nth(1).unwrap().strip_prefix("hash   ").unwrap();
     assert!(token.len() == 43 && hash.starts_with("sha256:") && hash.len() == 71, "{out}");
-    // What is to be pasted is a policy with that hash, and the token stands nowhere but in its
-    // line.
+    // The text to paste is a policy with that hash, and the token appears only in its own line.
     let grant = out.split("  authorization:\n").nth(1).unwrap().replace("NAMESPACE", "api");
     assert!(grant.contains(hash) && out.matches(token).count() == 1, "{out}");
     let file = TemporaryFile::new(&format!("authorization:\n{grant}{LIMITS}"));

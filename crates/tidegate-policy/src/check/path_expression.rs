@@ -4,12 +4,12 @@
 ///
 /// Only `^` at the beginning and escapes make it certain: every other character may stand in a
 /// path.
-pub(in crate::check) fn is_expression(pattern: &str) -> bool {
+pub(super) fn is_expression(pattern: &str) -> bool {
     pattern.starts_with('^') || ["\\d", "\\w", "\\.", "\\/"].iter().any(|escape| pattern.contains(escape))
 }
 
 /// The glob that takes the same paths as a regular expression, if there is one.
-pub(in crate::check) fn glob_of(expression: &str) -> Option<String> {
+pub(super) fn glob_of(expression: &str) -> Option<String> {
     let inner = expression.strip_prefix('^').unwrap_or(expression);
     let (inner, is_whole) = inner.strip_suffix('$').map_or((inner, false), |inner| (inner, true));
     // An end that takes anything makes a glob whose star takes anything.

@@ -5,51 +5,53 @@ use std::fmt::Write as _;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Said, Stream, Terms, Unanswered, connect};
-use crate::arguments::asking::{Daemon, Question};
+use super::answer::CheckAnswer;
+use super::connection::{ByteStream, connect};
+use super::error::ClientError;
+use crate::arguments::request::{CheckOptions, Daemon, Question};
 
-/// The longest reply. What TG.CHECK says is far shorter.
+/// The longest reply in bytes; a reply to TG.CHECK is far shorter.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// The deepest a reply may lie in others.
+/// The deepest nesting of replies.
 const DEPTH_MAX: usize = 4;
 
 pub(super) async fn check(
     daemon: &Daemon,
     question: &Question,
-    terms: Terms,
+    options: CheckOptions,
     token: Option<&str>,
-) -> Result<Said, Unanswered> {
-    if terms.class.is_some() {
-        return Err(Unanswered::Untaken(format!("{} takes no --class; ask over http://", daemon.at)));
+) -> Result<CheckAnswer, ClientError> {
+    if options.class.is_some() {
+        return Err(ClientError::Untaken(format!("{} takes no --class; ask over http://", daemon.at)));
     }
-    let cost = match (terms.peek, question.cost.get()) {
+    let cost = match (options.peek, question.cost.get()) {
         (false, cost) => cost.to_string(),
         (true, 1) => "0".to_owned(),
         (true, _) => {
             let why =
                 format!("over {} a look is of cost 1; leave out --cost, or ask over http://", daemon.at);
-            return Err(Unanswered::Untaken(why));
+            return Err(ClientError::Untaken(why));
         }
     };
     let mut stream = connect(daemon).await?;
     if let Some(token) = token {
         let said = ask(&mut *stream, &["AUTH", token]).await?;
         if let Reply::Error(why) = said {
-            return Err(Unanswered::Untaken(why));
+            return Err(ClientError::Untaken(why));
         }
     }
     let mut command = vec!["TG.CHECK", question.namespace.as_str(), "COST", cost.as_str()];
     command.extend(question.attributes.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
     match ask(&mut *stream, &command).await? {
-        Reply::Error(why) => Err(Unanswered::Untaken(why)),
+        Reply::Error(why) => Err(ClientError::Untaken(why)),
         Reply::Several(pairs) => said(pairs).ok_or_else(no_daemon),
         _ => Err(no_daemon()),
     }
 }
 
-/// What the names and values of an answer say.
-fn said(pairs: Vec<Reply>) -> Option<Said> {
+/// Reads the names and values of an answer.
+fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
     let mut all = BTreeMap::new();
     let mut pairs = pairs.into_iter();
     while let (Some(Reply::Text(name)), Some(value)) = (pairs.next(), pairs.next()) {
@@ -66,7 +68,7 @@ fn said(pairs: Vec<Reply>) -> Option<Said> {
         Some(Reply::Integer(number)) => u64::try_from(*number).ok(),
         _ => None,
     };
-    matches!(decision.as_str(), "admit" | "refuse").then(|| Said {
+    matches!(decision.as_str(), "admit" | "refuse").then(|| CheckAnswer {
         retry_after_ms: number("retry_after_ms"),
         remaining: number("remaining"),
         decision,
@@ -74,14 +76,15 @@ fn said(pairs: Vec<Reply>) -> Option<Said> {
         limit,
         permit,
         detail,
-        ..Said::default()
+        ..CheckAnswer::default()
     })
 }
 
-fn no_daemon() -> Unanswered {
-    Unanswered::Silent("what answers there is no Tidegate".to_owned())
+fn no_daemon() -> ClientError {
+    ClientError::Silent("what answers there is no Tidegate".to_owned())
 }
 
+/// A reply of a server that speaks RESP.
 #[derive(Debug, PartialEq, Eq)]
 enum Reply {
     Text(String),
@@ -91,8 +94,8 @@ enum Reply {
     Several(Vec<Reply>),
 }
 
-async fn ask(stream: &mut dyn Stream, command: &[&str]) -> Result<Reply, Unanswered> {
-    let silent = |error: std::io::Error| Unanswered::silent(&error);
+async fn ask(stream: &mut dyn ByteStream, command: &[&str]) -> Result<Reply, ClientError> {
+    let silent = |error: std::io::Error| ClientError::silent(&error);
     let mut bytes = format!("*{}\r\n", command.len());
     for argument in command {
         let _ = write!(bytes, "${}\r\n{argument}\r\n", argument.len());
@@ -108,13 +111,13 @@ async fn ask(stream: &mut dyn Stream, command: &[&str]) -> Result<Reply, Unanswe
             return Err(no_daemon());
         }
         if stream.read_buf(&mut buffer).await.map_err(silent)? == 0 {
-            return Err(Unanswered::Silent("it closed the connection without an answer".to_owned()));
+            return Err(ClientError::Silent("it closed the connection without an answer".to_owned()));
         }
     }
 }
 
-/// The reply that `bytes` begin with and how long it is; `None` if it has not come whole, an error
-/// if it is none.
+/// The reply at the beginning of `bytes` and its length; `None` for an incomplete reply, an error
+/// for bytes that are not RESP.
 fn read(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, ()> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let line = core::str::from_utf8(&bytes[..end]).map_err(|_| ())?;

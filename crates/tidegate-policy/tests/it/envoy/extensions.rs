@@ -1,4 +1,4 @@
-//! What these files have beyond the peer's, and `semantics: tidegate`.
+//! Extensions of the peer's files, and `semantics: tidegate`.
 
 use core::time::Duration;
 
