@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::ServerConfig;
-use crate::connections::{ListenerId, Place, Places};
+use crate::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use crate::daemon::Daemon;
-use crate::door::{Serves, Speaks};
-use crate::listener::{Listener, Preambles, Stream};
+use crate::door::{ListenerProtocol, ListenerRole};
+use crate::listener::{AcceptedStream, Listener, Preambles};
 use crate::log_interval::EveryTenSeconds;
 use crate::proxy::Peer;
 use crate::server::{names_shown, serve, shake_hands};
@@ -58,10 +58,10 @@ fn open_files_max(limits: &str) -> Option<usize> {
 pub(crate) struct Acceptor {
     pub(crate) daemon: Arc<Daemon>,
     pub(crate) listener: Listener,
-    pub(crate) serves: Serves,
+    pub(crate) serves: ListenerRole,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) id: ListenerId,
-    pub(crate) places: Places,
+    pub(crate) places: ConnectionSlots,
     /// The line that says that the listener is full.
     pub(crate) paused: EveryTenSeconds,
     /// The line that says that a connection could not be accepted.
@@ -71,7 +71,8 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     /// Accepts until told to stop.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
-        let is_introduced = self.serves.speaks == Speaks::Proxy && self.daemon.config.proxy_protocol;
+        let is_introduced =
+            self.serves.speaks == ListenerProtocol::Proxy && self.daemon.config.proxy_protocol;
         let preambles = is_introduced.then(|| Arc::new(Preambles::default()));
         loop {
             let accepted = tokio::select! {
@@ -106,7 +107,7 @@ impl Acceptor {
 
     /// A place for the connection that was just accepted. While there is none, idle connections are
     /// closed to make room.
-    async fn place(&self) -> Place {
+    async fn place(&self) -> ConnectionSlot {
         if let Some(place) = self.places.try_take() {
             return place;
         }
@@ -135,7 +136,7 @@ impl Acceptor {
     }
 
     /// Serves a connection in a task of its own.
-    fn spawn(&self, mut stream: Stream, place: Place, preambles: Option<Arc<Preambles>>) {
+    fn spawn(&self, mut stream: AcceptedStream, place: ConnectionSlot, preambles: Option<Arc<Preambles>>) {
         self.daemon.metrics.shared().connections_accepted.fetch_add(1, Ordering::Relaxed);
         let mut peer = Peer { address: stream.peer(), is_tls: self.tls.is_some(), is_named: true };
         let mut open = self.daemon.connections.accept(peer.address, self.id, place.is_shared);
@@ -151,15 +152,19 @@ impl Acceptor {
             // In boxes, so that a connection takes the memory of its own kind and not that of the
             // largest.
             match (stream, tls) {
-                (Stream::Tcp(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
-                (Stream::Unix(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
-                (Stream::Tcp(stream), Some(tls)) => {
+                (AcceptedStream::Tcp(stream), None) => {
+                    Box::pin(serve(daemon, serves, peer, stream, open)).await
+                }
+                (AcceptedStream::Unix(stream), None) => {
+                    Box::pin(serve(daemon, serves, peer, stream, open)).await
+                }
+                (AcceptedStream::Tcp(stream), Some(tls)) => {
                     if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
                         open.names = names_shown(&stream);
                         Box::pin(serve(daemon, serves, peer, stream, open)).await;
                     }
                 }
-                (Stream::Unix(stream), Some(tls)) => {
+                (AcceptedStream::Unix(stream), Some(tls)) => {
                     if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
                         open.names = names_shown(&stream);
                         Box::pin(serve(daemon, serves, peer, stream, open)).await;

@@ -20,7 +20,7 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::config::ServerConfig;
-use crate::renewed::{Look, Renewed, Source};
+use crate::file_backed::{FileBacked, Refresh, Source};
 
 /// The header of a token that wins over `Authorization`, which gateways pass on from their own
 /// clients.
@@ -35,7 +35,7 @@ const HASH: &str = "sha256:";
 type Hash = [u8; 32];
 
 /// The grants that somebody has, by their places in the policy.
-type Places = SmallVec<[u16; 2]>;
+type GrantIndexes = SmallVec<[u16; 2]>;
 
 /// Why grants cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -85,20 +85,20 @@ pub enum AuthorizationError {
 
 /// What tokens and certificates permit.
 #[derive(Clone)]
-pub struct Authorization(Arc<Granted>);
+pub struct Authorization(Arc<GrantTable>);
 
-struct Granted {
+struct GrantTable {
     grants: Vec<Grant>,
-    tokens: HashMap<Hash, Places>,
-    files: Renewed<TokenFiles>,
-    certificates: HashMap<String, Places>,
+    tokens: HashMap<Hash, GrantIndexes>,
+    files: FileBacked<TokenFiles>,
+    certificates: HashMap<String, GrantIndexes>,
 }
 
 impl Authorization {
     /// What `grants` permit. Reads the files with tokens.
     pub(crate) fn new(grants: &[Grant]) -> Result<Self, AuthorizationError> {
         let (mut tokens, mut certificates) =
-            (HashMap::<Hash, Places>::new(), HashMap::<String, Places>::new());
+            (HashMap::<Hash, GrantIndexes>::new(), HashMap::<String, GrantIndexes>::new());
         let mut files = Vec::new();
         for (place, grant) in grants.iter().enumerate() {
             let place = place as u16;
@@ -116,27 +116,31 @@ impl Authorization {
                 _ => {}
             }
         }
-        let files = Renewed::open(TokenFiles(files))?;
-        Ok(Self(Arc::new(Granted { grants: grants.to_vec(), tokens, files, certificates })))
+        let files = FileBacked::open(TokenFiles(files))?;
+        Ok(Self(Arc::new(GrantTable { grants: grants.to_vec(), tokens, files, certificates })))
     }
 
     /// Files of tokens that are taken up when they change.
-    pub(crate) fn watched(&self) -> Option<Arc<dyn Look>> {
+    pub(crate) fn watched(&self) -> Option<Arc<dyn Refresh>> {
         let has_files = !self.0.files.source().0.is_empty();
-        has_files.then(|| Arc::new(Watched(self.clone())) as Arc<dyn Look>)
+        has_files.then(|| Arc::new(TokenFilesRefresh(self.clone())) as Arc<dyn Refresh>)
     }
 
     /// Whoever shows this token, and these names in a certificate. An error is a token that nobody
     /// has, or nothing shown.
-    pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
-        let token = token.map(|token| shown_hash(token).ok_or(Unknown::Token)).transpose()?;
+    pub(crate) fn caller(
+        &self,
+        names: &[String],
+        token: Option<&[u8]>,
+    ) -> Result<Caller, AuthenticationError> {
+        let token = token.map(|token| shown_hash(token).ok_or(AuthenticationError::Token)).transpose()?;
         self.caller_of(names, token)
     }
 
     /// As [`Authorization::caller`], by the hash of the token.
-    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, Unknown> {
+    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, AuthenticationError> {
         let granted = &*self.0;
-        let mut places = Places::new();
+        let mut places = GrantIndexes::new();
         for name in names {
             places.extend(granted.certificates.get(name).into_iter().flatten().copied());
         }
@@ -145,11 +149,15 @@ impl Authorization {
             places.extend(granted.tokens.get(&hash).into_iter().flatten().copied());
             places.extend(granted.files.get().get(&hash).into_iter().flatten().copied());
             if places.len() == before {
-                return Err(Unknown::Token);
+                return Err(AuthenticationError::Token);
             }
         }
         if places.is_empty() {
-            return Err(if names.is_empty() { Unknown::Nothing } else { Unknown::Certificate });
+            return Err(if names.is_empty() {
+                AuthenticationError::Nothing
+            } else {
+                AuthenticationError::Certificate
+            });
         }
         Ok(Caller(Some((self.clone(), places))))
     }
@@ -161,10 +169,10 @@ impl fmt::Debug for Authorization {
     }
 }
 
-/// [`Renewed::look`] of the files of an authorization.
-struct Watched(Authorization);
+/// [`FileBacked::look`] of the files of an authorization.
+struct TokenFilesRefresh(Authorization);
 
-impl Look for Watched {
+impl Refresh for TokenFilesRefresh {
     fn look(&self) {
         self.0.0.files.look();
     }
@@ -172,7 +180,7 @@ impl Look for Watched {
 
 /// Nobody that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub(crate) enum AuthenticationError {
     /// Nothing was shown.
     Nothing,
     /// A token that is none.
@@ -181,7 +189,7 @@ pub(crate) enum Unknown {
     Certificate,
 }
 
-impl Unknown {
+impl AuthenticationError {
     /// What the sender is told. What was shown is not repeated.
     pub(crate) fn fault(self) -> Fault {
         let (detail, fix) = match self {
@@ -202,7 +210,7 @@ impl Unknown {
 /// What is shown over a connection once for all that follows. Who that is, is asked anew after
 /// every reload.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct Credentials {
     /// The names in the client's certificate.
     names: Arc<[String]>,
     token: Option<Token>,
@@ -217,20 +225,24 @@ impl fmt::Debug for Token {
     }
 }
 
-impl Shown {
+impl Credentials {
     pub(crate) fn new(names: &Arc<[String]>) -> Self {
         Self { names: Arc::clone(names), token: None }
     }
 
     /// Who that is now.
-    pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, Unknown> {
+    pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, AuthenticationError> {
         let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
         authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
     }
 
     /// Takes a token; one that nobody has changes nothing.
-    pub(crate) fn take(&mut self, token: &[u8], authorization: &Authorization) -> Result<Caller, Unknown> {
-        let hash = shown_hash(token).ok_or(Unknown::Token)?;
+    pub(crate) fn take(
+        &mut self,
+        token: &[u8],
+        authorization: &Authorization,
+    ) -> Result<Caller, AuthenticationError> {
+        let hash = shown_hash(token).ok_or(AuthenticationError::Token)?;
         let caller = authorization.caller_of(&self.names, Some(hash))?;
         self.token = Some(Token(hash));
         Ok(caller)
@@ -244,7 +256,7 @@ impl Shown {
 
 /// Somebody who asks.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(Option<(Authorization, Places)>);
+pub(crate) struct Caller(Option<(Authorization, GrantIndexes)>);
 
 impl Caller {
     /// Whoever comes, where nobody is asked who they are.
@@ -253,7 +265,7 @@ impl Caller {
     /// Whoever sends these headers over a connection whose certificate has these names.
     pub(crate) fn of(config: &ServerConfig, names: &[String], headers: &HeaderMap) -> Result<Self, Fault> {
         let Some(authorization) = &config.authorization else { return Ok(Self::ANYONE) };
-        authorization.caller(names, token_in(headers)).map_err(Unknown::fault)
+        authorization.caller(names, token_in(headers)).map_err(AuthenticationError::fault)
     }
 
     /// The name of the grant by which it may do `verb` in `namespace`, for the log; `None` where
@@ -378,7 +390,7 @@ pub fn new_token() -> (String, String) {
 struct TokenFiles(Vec<(PathBuf, u16)>);
 
 impl Source for TokenFiles {
-    type Made = Arc<HashMap<Hash, Places>>;
+    type Made = Arc<HashMap<Hash, GrantIndexes>>;
     type Error = AuthorizationError;
 
     const WHAT: &'static str = "tokens";
@@ -392,7 +404,7 @@ impl Source for TokenFiles {
     }
 
     fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, AuthorizationError> {
-        let mut tokens = HashMap::<Hash, Places>::new();
+        let mut tokens = HashMap::<Hash, GrantIndexes>::new();
         for ((path, place), text) in self.0.iter().zip(texts) {
             let mut is_empty = true;
             for (line, text) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -463,9 +475,9 @@ mod tests {
         assert!(ada.may_somewhere(Verb::Check).is_ok() && ada.may_somewhere(Verb::Change).is_err());
         assert!(ada.may_everywhere(Verb::Check).is_err());
         for (token, unknown) in [
-            (Some(&b"ada-has-a-long-toker"[..]), Unknown::Token),
-            (Some(b""), Unknown::Token),
-            (None, Unknown::Nothing),
+            (Some(&b"ada-has-a-long-toker"[..]), AuthenticationError::Token),
+            (Some(b""), AuthenticationError::Token),
+            (None, AuthenticationError::Nothing),
         ] {
             assert_eq!(authorization.caller(&[], token).unwrap_err(), unknown);
         }
@@ -488,9 +500,12 @@ mod tests {
         let by_certificate = authorization.caller(&names, None).unwrap();
         assert!(by_certificate.may(Verb::Check, "api").is_err());
         let unknown = authorization.caller(&names[1..], None).unwrap_err();
-        assert_eq!(unknown, Unknown::Certificate);
+        assert_eq!(unknown, AuthenticationError::Certificate);
         // A token that is none is not made good by a certificate: somebody meant it.
-        assert_eq!(authorization.caller(&names, Some(b"no token at all")).unwrap_err(), Unknown::Token);
+        assert_eq!(
+            authorization.caller(&names, Some(b"no token at all")).unwrap_err(),
+            AuthenticationError::Token
+        );
     }
 
     #[test]
@@ -502,10 +517,10 @@ mod tests {
         for token in [ADA, token.as_bytes()] {
             assert!(authorization.caller(&[], Some(token)).unwrap().may(Verb::Check, "api").is_ok());
         }
-        assert_eq!(authorization.caller(&[], Some(hash.as_bytes())).unwrap_err(), Unknown::Token);
+        assert_eq!(authorization.caller(&[], Some(hash.as_bytes())).unwrap_err(), AuthenticationError::Token);
         fs::write(&file.0, &token).unwrap();
         authorization.watched().unwrap().look();
-        assert_eq!(authorization.caller(&[], Some(ADA)).unwrap_err(), Unknown::Token);
+        assert_eq!(authorization.caller(&[], Some(ADA)).unwrap_err(), AuthenticationError::Token);
         assert!(authorization.caller(&[], Some(token.as_bytes())).is_ok());
         fs::write(&file.0, "short").unwrap();
         authorization.watched().unwrap().look();

@@ -14,7 +14,7 @@ use tidegate::display::HumanDuration;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::bounds::Bounds;
-use crate::connections::{Buffered, Line, STREAM_BYTES};
+use crate::connections::{Buffered, ConnectionActivity, STREAM_BYTES};
 
 /// What a header is charged beside its name and value.
 const HEADER_BYTES: usize = 64;
@@ -24,14 +24,19 @@ const HEADER_BYTES: usize = 64;
 pub(crate) struct BodyReader<'a> {
     pub(crate) incoming: Incoming,
     bounds: &'a Bounds,
-    line: &'a Arc<Line>,
+    line: &'a Arc<ConnectionActivity>,
     headers: &'a HeaderMap,
     version: Version,
 }
 
 impl<'a> BodyReader<'a> {
     /// The body `incoming` of the request `head`, which came over `line`.
-    pub(crate) fn new(head: &'a Parts, incoming: Incoming, bounds: &'a Bounds, line: &'a Arc<Line>) -> Self {
+    pub(crate) fn new(
+        head: &'a Parts,
+        incoming: Incoming,
+        bounds: &'a Bounds,
+        line: &'a Arc<ConnectionActivity>,
+    ) -> Self {
         Self { incoming, bounds, line, headers: &head.headers, version: head.version }
     }
 
@@ -51,7 +56,7 @@ impl<'a> BodyReader<'a> {
             self.discard();
             return Err(too_large(max));
         }
-        let mut collected = Collected::default();
+        let mut collected = CollectedBody::default();
         // Small bodies arrive with the headers. Only those that do not cost a timer, and are
         // charged to the budget for slow peers.
         let mut outcome = collected.take_ready(&mut self.incoming, max);
@@ -63,14 +68,14 @@ impl<'a> BodyReader<'a> {
         }
         let fault = match outcome {
             Some(Ok(())) => return Ok(collected.into_bytes()),
-            Some(Err(Incomplete::Broken(error))) => {
+            Some(Err(BodyReadError::Broken(error))) => {
                 return Err(Fault::new(
                     FaultCode::MalformedBody,
                     format_args!("the body broke off: {error}"),
                 ));
             }
-            Some(Err(Incomplete::TooLarge)) => too_large(max),
-            Some(Err(Incomplete::NoRoom)) => {
+            Some(Err(BodyReadError::TooLarge)) => too_large(max),
+            Some(Err(BodyReadError::NoRoom)) => {
                 let detail = "the daemon holds as much of unfinished bodies as it may";
                 Fault::new(FaultCode::BodyMemoryFull, detail)
                     .retry_after(1)
@@ -101,7 +106,7 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-enum Incomplete {
+enum BodyReadError {
     TooLarge,
     NoRoom,
     Broken(hyper::Error),
@@ -109,18 +114,18 @@ enum Incomplete {
 
 /// What has come of a body. Usually it is one piece, which is taken as it is.
 #[derive(Debug, Default)]
-struct Collected {
+struct CollectedBody {
     first: Bytes,
     joined: BytesMut,
 }
 
-impl Collected {
+impl CollectedBody {
     fn len(&self) -> usize {
         self.first.len().max(self.joined.len())
     }
 
     /// Takes what has arrived already; `None` if that is not all.
-    fn take_ready(&mut self, body: &mut Incoming, max: usize) -> Option<Result<(), Incomplete>> {
+    fn take_ready(&mut self, body: &mut Incoming, max: usize) -> Option<Result<(), BodyReadError>> {
         loop {
             let frame = body.frame().now_or_never()?;
             match self.take(frame, max) {
@@ -138,9 +143,9 @@ impl Collected {
         max: usize,
         held: usize,
         buffered: &mut Buffered,
-    ) -> Result<(), Incomplete> {
+    ) -> Result<(), BodyReadError> {
         loop {
-            buffered.resize(held + self.len()).map_err(|_| Incomplete::NoRoom)?;
+            buffered.resize(held + self.len()).map_err(|_| BodyReadError::NoRoom)?;
             let frame = body.frame().await;
             if !self.take(frame, max)? || body.is_end_stream() {
                 return Ok(());
@@ -156,11 +161,11 @@ impl Collected {
         &mut self,
         frame: Option<Result<http_body::Frame<Bytes>, hyper::Error>>,
         max: usize,
-    ) -> Result<bool, Incomplete> {
+    ) -> Result<bool, BodyReadError> {
         let Some(frame) = frame else { return Ok(false) };
-        let Ok(data) = frame.map_err(Incomplete::Broken)?.into_data() else { return Ok(true) };
+        let Ok(data) = frame.map_err(BodyReadError::Broken)?.into_data() else { return Ok(true) };
         if self.len().saturating_add(data.len()) > max {
-            return Err(Incomplete::TooLarge);
+            return Err(BodyReadError::TooLarge);
         }
         if self.first.is_empty() {
             self.first = data;

@@ -26,7 +26,7 @@ use crate::quota_store::{self, NoStore};
 pub(crate) struct Changes {
     /// Who holds it may change what is in force.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    told: Mutex<Told>,
+    told: Mutex<ReloadStatus>,
     /// Somebody wants the policy file read now.
     pub(crate) asked: Notify,
 }
@@ -65,7 +65,7 @@ fn unprotected_listener<'a>(
 
 /// What came of reloads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReloadStatus {
     /// Policies that were taken over since the start, the first not among them.
     pub(crate) succeeded: u64,
     /// Policies that were not.
@@ -124,14 +124,14 @@ pub enum ReloadError {
 
 /// Why expired overrides stay.
 #[derive(Debug, thiserror::Error)]
-enum Undropped {
+enum OverrideExpiryError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl Told {
+impl ReloadStatus {
     /// What is wrong now, if anything is: with the policy, or with the files that it names.
     pub(crate) fn error(&self) -> Option<&LastError> {
         self.last_error.as_ref().or(self.files_error.as_ref())
@@ -156,7 +156,7 @@ impl Changes {
         }
     }
 
-    pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
+    pub(crate) fn told(&self) -> MutexGuard<'_, ReloadStatus> {
         // Every change of it is one assignment after another: a panic elsewhere leaves it readable.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -237,7 +237,7 @@ impl Daemon {
         let dropped = self.change_engine(|engine, now| {
             let (engine, gone) = engine.without_expired(now)?;
             expired = gone;
-            Ok::<_, Undropped>((engine, Vec::new()))
+            Ok::<_, OverrideExpiryError>((engine, Vec::new()))
         });
         if let Err(error) = dropped.await {
             tracing::error!(%error, "expired overrides could not be taken out");

@@ -27,17 +27,17 @@ mod buffered;
 mod flow;
 mod linger;
 mod peers;
-mod places;
-mod together;
+mod slots;
+mod stream_set;
 mod unfinished_head;
 
 pub(crate) use buffered::{BufferBudget, Buffered, NoRoom, STREAM_BYTES};
-pub(crate) use flow::{Flowing, Streams};
+pub(crate) use flow::{BodyProgressGuard, Streams};
 use linger::Linger;
 pub(crate) use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
-pub(crate) use places::{Place, Places};
-pub(crate) use together::Together;
+pub(crate) use slots::{ConnectionSlot, ConnectionSlots};
+pub(crate) use stream_set::StreamSet;
 use unfinished_head::UnfinishedHead;
 
 /// What part of its connections a full listener closes at once to make room, if they are idle: one
@@ -51,7 +51,7 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     next: AtomicU64,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionRegistry>,
     /// Told when the last one closes.
     empty: Notify,
     buffers: Arc<BufferBudget>,
@@ -59,8 +59,8 @@ pub(crate) struct Connections {
 
 /// The connections that are open, and their peers.
 #[derive(Debug, Default)]
-struct Open {
-    connections: HashMap<u64, Watched>,
+struct ConnectionRegistry {
+    connections: HashMap<u64, WatchedConnection>,
     /// Peers with a connection, and how many each has.
     peers: HashMap<PeerKey, (Arc<PeerUse>, usize)>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct ListenerId {
 
 /// The connections that were closed to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub(crate) struct Eviction {
     pub(crate) connections: usize,
     /// The peer with the most connections at that listener, and how many those were.
     pub(crate) largest: Option<(PeerKey, usize)>,
@@ -84,8 +84,8 @@ pub(crate) struct Evicted {
 
 /// One connection as the sweep sees it.
 #[derive(Debug)]
-struct Watched {
-    line: Arc<Line>,
+struct WatchedConnection {
+    line: Arc<ConnectionActivity>,
     listener: ListenerId,
     peer: PeerKey,
     /// Whether its place is one that other listeners could have.
@@ -105,7 +105,7 @@ struct Watched {
 
 /// What a connection and the sweep know of each other.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionActivity {
     reads: AtomicU64,
     reads_at_finish: AtomicU64,
     started: AtomicU64,
@@ -120,7 +120,7 @@ pub(crate) struct Line {
     /// Whether it reads no more of a head until there is room for it.
     waits_for_room: AtomicBool,
     /// Answers that are on their way.
-    flows: flow::Flows,
+    flows: flow::OpenBodies,
     /// What is held for all connections, for those of this peer, and for this connection.
     budget: Arc<BufferBudget>,
     peer: Arc<PeerUse>,
@@ -134,7 +134,7 @@ pub(crate) struct Line {
 /// What a connection is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Order {
+pub(crate) enum ConnectionCommand {
     /// Go on.
     Serve = 0,
     /// Answer what was read, take nothing more, close.
@@ -145,7 +145,7 @@ pub(crate) enum Order {
 
 // All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made
 // visible by the mutex of the waker.
-impl Line {
+impl ConnectionActivity {
     /// Where the connection comes from; `None` for a Unix socket.
     pub(crate) fn peer_address(&self) -> Option<IpAddr> {
         self.peer_address
@@ -203,7 +203,7 @@ impl Line {
         self.started.load(Ordering::Relaxed).saturating_sub(self.finished.load(Ordering::Relaxed))
     }
 
-    fn tell(&self, order: Order) {
+    fn tell(&self, order: ConnectionCommand) {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         self.order.fetch_max(order as u8, Ordering::Relaxed);
         if let Some(waker) = waker.take() {
@@ -215,8 +215,8 @@ impl Line {
     pub(crate) async fn told(&self) {
         // Registered each time: an order uses the waker up.
         std::future::poll_fn(|cx| match self.order(cx, &mut false) {
-            Order::Serve => Poll::Pending,
-            Order::Finish | Order::Close => Poll::Ready(()),
+            ConnectionCommand::Serve => Poll::Pending,
+            ConnectionCommand::Finish | ConnectionCommand::Close => Poll::Ready(()),
         })
         .await;
     }
@@ -233,22 +233,22 @@ impl Line {
     /// The waker is left only when `is_registered` is false or the order has changed since, so that
     /// the usual call is one load.
     #[inline]
-    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> Order {
+    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> ConnectionCommand {
         if !*is_registered {
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             *is_registered = true;
         }
         match self.order.load(Ordering::Relaxed) {
-            0 => Order::Serve,
-            1 => Order::Finish,
-            _ => Order::Close,
+            0 => ConnectionCommand::Serve,
+            1 => ConnectionCommand::Finish,
+            _ => ConnectionCommand::Close,
         }
     }
 }
 
 /// A request that waits in line.
 #[derive(Debug)]
-pub(crate) struct HeldRequest<'a>(&'a Line);
+pub(crate) struct HeldRequest<'a>(&'a ConnectionActivity);
 
 impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {
@@ -257,7 +257,7 @@ impl Drop for HeldRequest<'_> {
 }
 
 /// A stream of which it can be told without reading that nothing more will come.
-pub(crate) trait Hearing {
+pub(crate) trait PeerShutdown {
     /// Whether the other end has said its last, unread bytes aside.
     fn has_ended(&self) -> bool;
 }
@@ -269,26 +269,26 @@ fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
     matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
 }
 
-impl Hearing for TcpStream {
+impl PeerShutdown for TcpStream {
     fn has_ended(&self) -> bool {
         is_read_closed(self.ready(Interest::PRIORITY))
     }
 }
 
-impl Hearing for UnixStream {
+impl PeerShutdown for UnixStream {
     fn has_ended(&self) -> bool {
         is_read_closed(self.ready(Interest::PRIORITY))
     }
 }
 
-impl<S: Hearing> Hearing for TlsStream<S> {
+impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
     fn has_ended(&self) -> bool {
         self.get_ref().0.has_ended()
     }
 }
 
 /// A side of a tunnel, whose end is read.
-impl Hearing for TokioIo<Upgraded> {
+impl PeerShutdown for TokioIo<Upgraded> {
     fn has_ended(&self) -> bool {
         false
     }
@@ -299,7 +299,7 @@ impl Hearing for TokioIo<Upgraded> {
 pub(crate) struct OpenConnection {
     connections: Arc<Connections>,
     id: u64,
-    pub(crate) line: Arc<Line>,
+    pub(crate) line: Arc<ConnectionActivity>,
     /// The names in the certificate that its client showed; none without one.
     pub(crate) names: Arc<[String]>,
 }
@@ -322,7 +322,7 @@ impl Drop for OpenConnection {
 }
 
 impl Connections {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, ConnectionRegistry> {
         // Nothing that holds the lock panics between two changes that belong together.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -345,13 +345,13 @@ impl Connections {
         let mut open = self.open();
         let (shared_use, count) = open.peers.entry(peer).or_default();
         *count += 1;
-        let line = Arc::new(Line {
+        let line = Arc::new(ConnectionActivity {
             budget: Arc::clone(&self.buffers),
             peer: Arc::clone(shared_use),
             peer_address,
-            ..Line::default()
+            ..ConnectionActivity::default()
         });
-        let watched = Watched {
+        let watched = WatchedConnection {
             line: Arc::clone(&line),
             listener,
             peer,
@@ -391,7 +391,7 @@ impl Connections {
     }
 
     /// Tells all connections.
-    pub(crate) fn tell_all(&self, order: Order) {
+    pub(crate) fn tell_all(&self, order: ConnectionCommand) {
         for watched in self.open().connections.values() {
             watched.line.tell(order);
         }
@@ -423,7 +423,7 @@ impl Connections {
     /// Those of the peer with the most connections go first. A connection with a request is never
     /// closed here. With `are_shared`, connections of other listeners that have a place of the
     /// shared pool are looked at too.
-    pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Evicted {
+    pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Eviction {
         let mut open = self.open();
         let mut counts: HashMap<PeerKey, usize> = HashMap::new();
         let mut idle = Vec::new();
@@ -450,11 +450,15 @@ impl Connections {
             if let Some(watched) = open.connections.get_mut(&one.id) {
                 // A peer that has asked something learns it from the protocol; another has nothing
                 // to lose.
-                watched.line.tell(if one.has_served { Order::Finish } else { Order::Close });
+                watched.line.tell(if one.has_served {
+                    ConnectionCommand::Finish
+                } else {
+                    ConnectionCommand::Close
+                });
                 watched.asked = Some(now);
             }
         }
-        Evicted { connections: chosen.len(), largest }
+        Eviction { connections: chosen.len(), largest }
     }
 
     /// How often to sweep so that a bound is overrun by a quarter at most.
@@ -464,7 +468,7 @@ impl Connections {
     }
 }
 
-impl Watched {
+impl WatchedConnection {
     /// Whether the client has taken nothing for as long as the answer or, without one, a connection
     /// may be idle.
     fn is_stuck(&mut self, now: Instant, bounds: &Bounds) -> bool {
@@ -488,7 +492,7 @@ impl Watched {
         }
         if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
             self.line.flows.end();
-            self.line.tell(Order::Close);
+            self.line.tell(ConnectionCommand::Close);
             return self.asked.replace(now).is_none();
         }
         let line = &self.line;
@@ -501,7 +505,7 @@ impl Watched {
         if let Some(asked) = self.asked {
             // It was asked and is still there: its client does not read, or never ends its headers.
             if now.duration_since(asked) >= bounds.linger {
-                line.tell(Order::Close);
+                line.tell(ConnectionCommand::Close);
             }
             return false;
         }
@@ -511,13 +515,13 @@ impl Watched {
         if has_new_bytes && !line.is_http2.load(Ordering::Relaxed) {
             let since = *self.head_since.get_or_insert(now);
             if now.duration_since(since) >= bounds.header_timeout {
-                line.tell(Order::Close);
+                line.tell(ConnectionCommand::Close);
                 self.asked = Some(now);
                 return true;
             }
         }
         if now.duration_since(self.idle_since) >= bounds.idle_timeout {
-            line.tell(Order::Finish);
+            line.tell(ConnectionCommand::Finish);
             self.asked = Some(now);
             return true;
         }
@@ -531,9 +535,9 @@ impl Watched {
 /// while, so that it gets to read the answer. Without that the kernel would reset the connection
 /// and take the answer with it.
 #[derive(Debug)]
-pub(crate) struct NotingStream<S> {
+pub(crate) struct MonitoredStream<S> {
     stream: S,
-    line: Arc<Line>,
+    line: Arc<ConnectionActivity>,
     /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
     /// it is not spoken.
     preface_read: Option<usize>,
@@ -542,15 +546,15 @@ pub(crate) struct NotingStream<S> {
     linger: Linger,
 }
 
-impl<S> NotingStream<S> {
+impl<S> MonitoredStream<S> {
     /// A stream of HTTP, of either version.
-    pub(crate) fn http(stream: S, line: Arc<Line>, linger: Duration) -> Self {
+    pub(crate) fn http(stream: S, line: Arc<ConnectionActivity>, linger: Duration) -> Self {
         let head = Some(UnfinishedHead::default());
         Self { stream, line, preface_read: Some(0), head, linger: Linger::new(linger) }
     }
 
     /// A stream of another protocol, which lingers by itself.
-    pub(crate) fn plain(stream: S, line: Arc<Line>) -> Self {
+    pub(crate) fn plain(stream: S, line: Arc<ConnectionActivity>) -> Self {
         Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
     }
 
@@ -575,7 +579,7 @@ impl<S> NotingStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     #[inline]
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -601,7 +605,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> AsyncWrite for NotingStream<S> {
+impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredStream<S> {
     #[inline]
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -650,7 +654,7 @@ mod tests {
         }
     }
 
-    fn order(line: &Line) -> Order {
+    fn order(line: &ConnectionActivity) -> ConnectionCommand {
         line.order(&Context::from_waker(Waker::noop()), &mut false)
     }
 
@@ -661,11 +665,11 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(connections.sweep(after(74), &bounds()), 0);
-        assert_eq!(order(&open.line), Order::Serve);
+        assert_eq!(order(&open.line), ConnectionCommand::Serve);
         assert_eq!(connections.sweep(after(75), &bounds()), 1);
-        assert_eq!(order(&open.line), Order::Finish);
+        assert_eq!(order(&open.line), ConnectionCommand::Finish);
         assert_eq!(connections.sweep(after(77), &bounds()), 0);
-        assert_eq!(order(&open.line), Order::Close);
+        assert_eq!(order(&open.line), ConnectionCommand::Close);
         drop(open);
         assert_eq!(connections.len(), 0);
     }
@@ -682,7 +686,10 @@ mod tests {
             assert_eq!(connections.sweep(after(second), &bounds()), 0);
         }
         assert_eq!(connections.sweep(after(10), &bounds()), 1);
-        assert_eq!((order(&slow.line), order(&busy.line)), (Order::Close, Order::Serve));
+        assert_eq!(
+            (order(&slow.line), order(&busy.line)),
+            (ConnectionCommand::Close, ConnectionCommand::Serve)
+        );
         assert_eq!(connections.in_flight(), 1);
     }
 
@@ -701,7 +708,10 @@ mod tests {
             assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
         }
         assert_eq!(connections.sweep(start + Duration::from_secs(75), &bounds()), 1);
-        assert_eq!((order(&deaf.line), order(&slow.line)), (Order::Close, Order::Serve));
+        assert_eq!(
+            (order(&deaf.line), order(&slow.line)),
+            (ConnectionCommand::Close, ConnectionCommand::Serve)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -713,7 +723,7 @@ mod tests {
         let begin = |open: &OpenConnection| {
             open.line.request_started();
             open.line.wrote(true);
-            Flowing::begin(Arc::clone(&open.line), Duration::from_secs(5), None)
+            BodyProgressGuard::begin(Arc::clone(&open.line), Duration::from_secs(5), None)
         };
         let (flowing, _other) = (begin(&deaf), begin(&many));
         // Others may be on their way on the same connection, with longer bounds.
@@ -721,10 +731,13 @@ mod tests {
         assert_eq!(connections.sweep(start, &bounds()), 0);
         assert_eq!(connections.sweep(after(4), &bounds()), 0);
         assert_eq!(connections.sweep(after(5), &bounds()), 1);
-        assert_eq!((order(&deaf.line), order(&many.line)), (Order::Close, Order::Serve));
+        assert_eq!(
+            (order(&deaf.line), order(&many.line)),
+            (ConnectionCommand::Close, ConnectionCommand::Serve)
+        );
         assert!(flowing.is_over());
         assert_eq!(connections.sweep(after(75), &bounds()), 1);
-        assert_eq!(order(&many.line), Order::Close);
+        assert_eq!(order(&many.line), ConnectionCommand::Close);
     }
 
     #[tokio::test(start_paused = true)]
@@ -738,6 +751,6 @@ mod tests {
             open.line.request_finished();
             assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
         }
-        assert_eq!(order(&open.line), Order::Serve);
+        assert_eq!(order(&open.line), ConnectionCommand::Serve);
     }
 }

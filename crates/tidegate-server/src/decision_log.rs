@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use line::Line;
+pub(crate) use line::DecisionRecord;
 
 use file::RotatingFile;
 use writer::Writer;
@@ -62,7 +62,7 @@ pub(crate) struct DecisionLogConfig {
 #[derive(Debug)]
 pub(crate) struct DecisionLog {
     sender: SyncSender<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     queue: usize,
     /// Nothing is ever sent: it is disconnected when the writer has ended.
     ended: Mutex<Receiver<()>>,
@@ -72,7 +72,7 @@ pub(crate) struct DecisionLog {
 #[derive(Debug)]
 enum Message {
     /// A line with its line break.
-    Line(Vec<u8>),
+    DecisionRecord(Vec<u8>),
     /// Look at the flags.
     Wake,
     /// Say so when all before it is in the file, or lost.
@@ -84,7 +84,7 @@ enum Message {
 /// throughout, but for the flags, where `Release` and `Acquire` make what happened before the flag
 /// visible to who sees it.
 #[derive(Debug, Default)]
-struct Shared {
+struct WriterState {
     queued: AtomicUsize,
     queued_bytes: AtomicUsize,
     written: AtomicU64,
@@ -108,7 +108,7 @@ impl DecisionLog {
         let file = RotatingFile::open(path, size_bytes, files)?;
         let (sender, receiver) = sync_channel(queue.saturating_add(CONTROL_MAX));
         let (ending, ended) = sync_channel(1);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterState::default());
         let writer = Writer::new(receiver, Arc::clone(&shared), file);
         std::thread::Builder::new().name("decision-log".to_owned()).spawn(move || {
             writer.run(before_each);
@@ -118,7 +118,7 @@ impl DecisionLog {
     }
 
     /// Hands a line over to be written, or drops it and counts that. Never waits.
-    pub(crate) fn write(&self, line: &Line<'_>) {
+    pub(crate) fn write(&self, line: &DecisionRecord<'_>) {
         let shared = &self.shared;
         let ahead = shared.queued.fetch_add(1, Ordering::Relaxed);
         let has_room = ahead < self.queue
@@ -133,7 +133,7 @@ impl DecisionLog {
         line.append_to(&mut buffer);
         let bytes = buffer.len();
         shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.sender.try_send(Message::Line(buffer)).is_err() {
+        if self.sender.try_send(Message::DecisionRecord(buffer)).is_err() {
             shared.left_queue(bytes);
             shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -187,7 +187,7 @@ impl DecisionLog {
     }
 }
 
-impl Shared {
+impl WriterState {
     /// An empty buffer, one that was used before if one is at hand.
     fn take_spare(&self) -> Vec<u8> {
         // Whoever finds the list taken makes a new one rather than wait.

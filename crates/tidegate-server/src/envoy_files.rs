@@ -14,10 +14,10 @@ use tidegate_policy::envoy::{Files, Settings, Text};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
 use crate::changes::Changes;
+use crate::file_backed::Refresh;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::quota_store::{NoStore, quota_of_files};
 use crate::regular_file::open_regular;
-use crate::renewed::Look;
 use tidegate_clock::Clock;
 
 /// The most files that are read from one directory. Above it: an error.
@@ -46,9 +46,9 @@ pub enum EnvoyFilesError {
 
 /// The files of envoyproxy/ratelimit as they are now.
 #[derive(Clone)]
-pub struct EnvoyFiles(Arc<Followed>);
+pub struct EnvoyFiles(Arc<EnvoyFilesState>);
 
-struct Followed {
+struct EnvoyFilesState {
     path: PathBuf,
     settings: Settings,
     now: ArcSwap<CurrentFiles>,
@@ -125,7 +125,7 @@ impl EnvoyFiles {
         let path = PathBuf::from(&wanted.path);
         let current = CurrentFiles::read(sources(&path)?, &wanted.settings)?;
         let settings = wanted.settings.clone();
-        Ok(Self(Arc::new(Followed {
+        Ok(Self(Arc::new(EnvoyFilesState {
             path,
             settings,
             now: ArcSwap::from_pointee(current),
@@ -219,7 +219,7 @@ impl FollowedFiles {
     }
 }
 
-impl Look for FollowedFiles {
+impl Refresh for FollowedFiles {
     fn look(&self) {
         let path = self.files.0.path.display();
         let refreshed = self.files.refresh();

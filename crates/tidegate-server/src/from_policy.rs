@@ -20,12 +20,12 @@ use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, St
 use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
-use crate::follow::fingerprint;
 use crate::listener::ListenError;
+use crate::policy_follower::fingerprint;
 use crate::proxy::{ProxyError, proxy_config};
 use crate::quota_store::{self, NoStore, UnusableStore};
-use crate::server::{Beside, Handle, Server, random_seed};
-use crate::shared_store::{Shared, SharedStore, SharedStoreError, kept};
+use crate::server::{DaemonParts, Handle, Server, random_seed};
+use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
 use crate::tls::TlsFiles;
 use tidegate_clock::{Clock, SystemClock};
 
@@ -106,7 +106,7 @@ pub async fn serve_on(
     clock: Arc<dyn Clock>,
 ) -> Result<Handle, StartError> {
     let fingerprint = if text.is_empty() { String::new() } else { fingerprint(text) };
-    let mut beside = Beside { fingerprint, decisions: decisions(policy)?, ..Beside::default() };
+    let mut beside = DaemonParts { fingerprint, decisions: decisions(policy)?, ..DaemonParts::default() };
     let time = Arc::clone(&clock);
     let seed = random_seed();
     match &store_kind(policy, &config) {
@@ -126,7 +126,7 @@ pub async fn serve_on(
         StoreKind::Redis(redis) => {
             // The store keeps to its deadline; this only catches one that does not.
             config.bounds.store_timeout = redis.deadline * 2 + SHARED_SLACK;
-            let shared = Shared(Arc::new(SharedStore::open(redis)?));
+            let shared = SharedStoreHandle(Arc::new(SharedStore::open(redis)?));
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));

@@ -50,7 +50,7 @@ pub(crate) struct Members {
     address: String,
     since: Timestamp,
     seen: Mutex<BTreeMap<u64, MemberBody>>,
-    beat: Mutex<Beat>,
+    beat: Mutex<HeartbeatReply>,
     /// A shared setting has changed, as far as the last heartbeat showed.
     pub(crate) changed: Notify,
     /// Members that were gone without having left.
@@ -61,7 +61,7 @@ pub(crate) struct Members {
 
 /// The answer to the last heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Beat {
+struct HeartbeatReply {
     at: Timestamp,
     /// How many members hold a place.
     count: u64,
@@ -91,7 +91,7 @@ impl Members {
         }
     }
 
-    fn beat(&self) -> MutexGuard<'_, Beat> {
+    fn beat(&self) -> MutexGuard<'_, HeartbeatReply> {
         // Every change is one assignment.
         self.beat.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,7 +118,7 @@ impl Members {
     /// Takes in the answer to a heartbeat.
     pub(crate) fn heard(&self, outcomes: &[Outcome], now: Timestamp) {
         let [.., places, changes] = outcomes else { return };
-        let told = Beat { at: now, count: places.used, changes: changes.used };
+        let told = HeartbeatReply { at: now, count: places.used, changes: changes.used };
         let before = std::mem::replace(&mut *self.beat(), told);
         if (before.count, before.changes) != (told.count, told.changes) {
             self.changed.notify_one();

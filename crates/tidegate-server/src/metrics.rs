@@ -27,6 +27,7 @@ use tidegate_wire::FaultCode;
 use crate::changes::Changes;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
+use crate::endpoint::Endpoint;
 use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
 use crate::in_force::InForce;
@@ -35,7 +36,6 @@ use crate::process_metrics;
 use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::resp::RespMetrics;
-use crate::route::Route;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
 
@@ -193,7 +193,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// Series for each limit.
     pub(crate) limits: LimitFamilies,
-    shared: Arc<Shared>,
+    shared: Arc<DaemonCounters>,
     pub(crate) proxy: Arc<ProxyMetrics>,
     pub(crate) grpc: GrpcMetrics,
     pub(crate) resp: RespMetrics,
@@ -207,7 +207,7 @@ const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
 /// Numbers that are kept as they come and turned into metrics when the page is read.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct DaemonCounters {
     pub(crate) decision_duration: Histogram,
     pub(crate) permits_expired: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
@@ -227,7 +227,7 @@ impl Metrics {
         limits.register(&mut registry, help);
         let requests = Family::<RequestLabels, Counter>::default();
         let faults = Family::<FaultLabels, Counter>::default();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(DaemonCounters::default());
         registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
         let proxy = Arc::new(ProxyMetrics::default());
@@ -238,26 +238,26 @@ impl Metrics {
         resp.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
-        let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
+        let usual = Endpoint::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
         Self { registry, limits, shared, proxy, grpc, resp, requests, faults, usual }
     }
 
     /// Has the page ask whatever is in force.
-    pub(crate) fn watch(&mut self, watched: Watched) {
+    pub(crate) fn watch(&mut self, watched: MetricSources) {
         let shared = Arc::clone(&self.shared);
         let proxy = Arc::clone(&self.proxy);
         self.registry.register_collector(Box::new(DaemonCollector { watched, shared, proxy }));
     }
 
     /// The numbers that are kept as they come.
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &DaemonCounters {
         &self.shared
     }
 
     /// Counts an answered request. `None` for a path that is no route.
-    pub(crate) fn answered(&self, route: Option<Route>, status: u16) {
+    pub(crate) fn answered(&self, route: Option<Endpoint>, status: u16) {
         let create = || {
-            let route = route.map_or("other", Route::path);
+            let route = route.map_or("other", Endpoint::path);
             self.requests.get_or_create(&RequestLabels { route, status }).clone()
         };
         let usual = USUAL_STATUSES.iter().position(|usual| *usual == status);
@@ -318,7 +318,7 @@ impl fmt::Debug for Metrics {
 }
 
 /// What is asked when the page is read.
-pub(crate) struct Watched {
+pub(crate) struct MetricSources {
     pub(crate) proxy: Arc<ProxyState>,
     pub(crate) in_force: Arc<ArcSwap<InForce>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -331,8 +331,8 @@ pub(crate) struct Watched {
 }
 
 struct DaemonCollector {
-    watched: Watched,
-    shared: Arc<Shared>,
+    watched: MetricSources,
+    shared: Arc<DaemonCounters>,
     proxy: Arc<ProxyMetrics>,
 }
 
@@ -422,7 +422,7 @@ fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u6
 
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Watched {
+        let MetricSources {
             in_force,
             clock,
             connections,

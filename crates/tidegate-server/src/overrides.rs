@@ -181,7 +181,7 @@ impl History {
 }
 
 /// What the address of an override names.
-struct Address {
+struct OverridePath {
     namespace: String,
     limit: String,
     when: Vec<(String, String)>,
@@ -240,7 +240,7 @@ impl Desk<'_> {
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        let address = Address::read(path, query)?;
+        let address = OverridePath::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
         let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: OverrideBody = read(body)?;
@@ -308,7 +308,7 @@ impl Desk<'_> {
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        let address = Address::read(path, query)?;
+        let address = OverridePath::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
         let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
@@ -380,7 +380,7 @@ impl Desk<'_> {
     }
 }
 
-impl Address {
+impl OverridePath {
     /// From what follows `/v1/overrides` in the path, and the query.
     fn read(path: &str, query: Option<&str>) -> Result<Self, Fault> {
         let malformed = |detail: &str| {
@@ -422,7 +422,7 @@ impl Address {
     }
 }
 
-fn unknown_limit(address: &Address) -> Fault {
+fn unknown_limit(address: &OverridePath) -> Fault {
     let detail = format_args!("namespace \"{}\" has no limit \"{}\"", address.namespace, address.limit);
     Fault::new(FaultCode::UnknownLimit, detail).fix("see GET /v1/limits for the limits there are")
 }
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn an_address_names_namespace_limit_and_attributes_in_any_order() {
-        let address = Address::read("/api/per%20user", Some("user=ada+l&app=%C3%BC")).unwrap();
+        let address = OverridePath::read("/api/per%20user", Some("user=ada+l&app=%C3%BC")).unwrap();
         assert_eq!((address.namespace.as_str(), address.limit.as_str()), ("api", "per user"));
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(address.when, [pair("app", "\u{fc}"), pair("user", "ada l")]);
@@ -499,7 +499,7 @@ mod tests {
             ("/api/per-user", Some("user=a&user=b"), "duplicate"),
             ("/api/%ff", Some("user=a"), "not UTF-8"),
         ] {
-            let Err(fault) = Address::read(path, query) else { panic!("{path} was taken") };
+            let Err(fault) = OverridePath::read(path, query) else { panic!("{path} was taken") };
             assert!(fault.detail.contains(hint), "{path}: {}", fault.detail);
         }
     }

@@ -63,7 +63,7 @@ impl Stamp {
 
 /// What a look at the file found.
 #[derive(Debug)]
-pub enum Look {
+pub enum PolicyFileLook {
     /// Nothing new, or nothing that is whole yet.
     Nothing,
     /// Other content than the last time.
@@ -87,46 +87,46 @@ impl PolicyFile {
 
     /// Looks whether there is something new. `wall` is the time by the clock that files are stamped
     /// with.
-    pub fn look(&mut self, wall: SystemTime) -> Look {
+    pub fn look(&mut self, wall: SystemTime) -> PolicyFileLook {
         let stamp = match fs::metadata(&self.path) {
             Ok(metadata) => Stamp::of(&metadata),
             Err(error) => return self.unreadable(error),
         };
         if self.seen == Some(stamp) {
             self.trouble = None;
-            return Look::Nothing;
+            return PolicyFileLook::Nothing;
         }
         let rest = match self.seen {
             Some(seen) if seen.is_same_file(stamp) => REST_IN_PLACE,
             _ => REST_REPLACED,
         };
         if !has_rested(stamp, wall, rest) {
-            return Look::Nothing;
+            return PolicyFileLook::Nothing;
         }
         self.read_now()
     }
 
     /// Reads it whether or not it looks new, for whoever was told to.
-    pub fn read_now(&mut self) -> Look {
+    pub fn read_now(&mut self) -> PolicyFileLook {
         match read(&self.path) {
             Ok((stamp, bytes)) => {
                 self.trouble = None;
                 self.seen = Some(stamp);
-                Look::Changed(bytes)
+                PolicyFileLook::Changed(bytes)
             }
             // It changed while it was read: what was read may be neither the old nor the new one.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Look::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => PolicyFileLook::Nothing,
             Err(error) => self.unreadable(error),
         }
     }
 
-    fn unreadable(&mut self, error: io::Error) -> Look {
+    fn unreadable(&mut self, error: io::Error) -> PolicyFileLook {
         let trouble = error.to_string();
         if self.trouble.as_ref() == Some(&trouble) {
-            return Look::Nothing;
+            return PolicyFileLook::Nothing;
         }
         self.trouble = Some(trouble);
-        Look::Unreadable(error)
+        PolicyFileLook::Unreadable(error)
     }
 }
 
@@ -188,11 +188,11 @@ mod tests {
         SystemTime::now() + Duration::from_hours(1)
     }
 
-    fn content(look: Look) -> Option<String> {
+    fn content(look: PolicyFileLook) -> Option<String> {
         match look {
-            Look::Changed(bytes) => Some(String::from_utf8(bytes).unwrap()),
-            Look::Nothing => None,
-            Look::Unreadable(error) => panic!("{error}"),
+            PolicyFileLook::Changed(bytes) => Some(String::from_utf8(bytes).unwrap()),
+            PolicyFileLook::Nothing => None,
+            PolicyFileLook::Unreadable(error) => panic!("{error}"),
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
         swap("v2");
         assert_eq!(content(file.look(later())).as_deref(), Some("v2"));
         swap("v3");
-        assert!(matches!(file.look(later()), Look::Unreadable(_)), "a link to nothing");
+        assert!(matches!(file.look(later()), PolicyFileLook::Unreadable(_)), "a link to nothing");
         assert_eq!(content(file.look(later())), None, "told once");
         swap("v1");
         assert_eq!(content(file.look(later())).as_deref(), Some("v1"));
@@ -252,7 +252,7 @@ mod tests {
         let path = folder.write("policy.yaml", "one");
         let (mut file, _) = PolicyFile::open(&path).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(POLICY_BYTES_MAX + 1).unwrap();
-        let Look::Unreadable(error) = file.look(later()) else { panic!("it is too large") };
+        let PolicyFileLook::Unreadable(error) = file.look(later()) else { panic!("it is too large") };
         assert!(error.to_string().contains(&format!("more than the {POLICY_BYTES_MAX} ")), "{error}");
     }
 }

@@ -20,8 +20,8 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, Stor
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
+use crate::file_backed::FILE_BYTES_MAX;
 use crate::regular_file::read_regular;
-use crate::renewed::FILE_BYTES_MAX;
 use crate::store_failure_log::{StoreFailureLog, with_causes};
 
 /// How often the settings of other members are read although no change was announced.
@@ -70,13 +70,13 @@ pub enum SharedStoreError {
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: RedisStore,
-    said: Mutex<Said>,
+    said: Mutex<LoggedState>,
     failures: StoreFailureLog,
 }
 
 /// The state that was logged last, so that each change is logged once.
 #[derive(Debug, Default)]
-struct Said {
+struct LoggedState {
     /// The loss that is not acknowledged.
     loss: Option<Loss>,
     newer_protocol: Option<u32>,
@@ -257,9 +257,9 @@ fn read(key: &'static str, path: &str) -> Result<Vec<u8>, SharedStoreError> {
 
 /// A handle of the store that every holder shares.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) Arc<SharedStore>);
+pub(crate) struct SharedStoreHandle(pub(crate) Arc<SharedStore>);
 
-impl Store for Shared {
+impl Store for SharedStoreHandle {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let answer = self.0.run(batch).await;
         self.0.say();

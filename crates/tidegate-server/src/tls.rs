@@ -14,7 +14,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::renewed::{Renewed, Source};
+use crate::file_backed::{FileBacked, Source};
 
 /// The files of a listener's TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub enum TlsError {
 }
 
 /// TLS of a listener as it is now.
-pub(crate) type Tls = Renewed<TlsFiles>;
+pub(crate) type Tls = FileBacked<TlsFiles>;
 
 impl Tls {
     /// What new connections are accepted with.

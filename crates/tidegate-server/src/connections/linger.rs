@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::Line;
+use super::ConnectionActivity;
 
 /// How many bytes are read and dropped at once.
 const DROPPED_BYTES: usize = 8 << 10;
@@ -42,7 +42,7 @@ impl Linger {
     pub(super) fn poll_shutdown<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         stream: &mut S,
-        line: &Line,
+        line: &ConnectionActivity,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.is_write_shut {

@@ -9,7 +9,7 @@ use core::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Buffered, Line};
+use super::{Buffered, ConnectionActivity};
 
 /// What every connection may hold of a head: the first buffer that is read into.
 const FREE_HEAD_BYTES: usize = 8 << 10;
@@ -31,14 +31,14 @@ pub(super) struct UnfinishedHead {
 impl UnfinishedHead {
     /// Whether more may be read.
     #[inline]
-    pub(super) fn has_room(&mut self, line: &Arc<Line>) -> bool {
+    pub(super) fn has_room(&mut self, line: &Arc<ConnectionActivity>) -> bool {
         if self.bytes < FREE_HEAD_BYTES {
             return true;
         }
         self.has_room_beyond_the_first_buffer(line)
     }
 
-    fn has_room_beyond_the_first_buffer(&mut self, line: &Arc<Line>) -> bool {
+    fn has_room_beyond_the_first_buffer(&mut self, line: &Arc<ConnectionActivity>) -> bool {
         let started = line.started.load(Ordering::Relaxed);
         // While a request is under way, what comes is its body, which has bounds of its own.
         if line.in_flight() > 0 || started != self.started {

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
-use super::file::{Lost, RotatingFile};
-use super::{FLUSH_AFTER, Message, Shared};
+use super::file::{RotatingFile, WriteFailure};
+use super::{FLUSH_AFTER, Message, WriterState};
 
 /// How many bytes are collected before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -21,7 +21,7 @@ const COMPLAIN_AFTER: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct Writer {
     receiver: Receiver<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     file: RotatingFile,
     /// Lines that are not in the file yet, how many, and when the first came.
     pending: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(receiver: Receiver<Message>, shared: Arc<Shared>, file: RotatingFile) -> Self {
+    pub(super) fn new(receiver: Receiver<Message>, shared: Arc<WriterState>, file: RotatingFile) -> Self {
         Self {
             receiver,
             shared,
@@ -75,7 +75,7 @@ impl Writer {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Line(line) => {
+            Message::DecisionRecord(line) => {
                 self.shared.left_queue(line.len());
                 self.add(&line, Instant::now());
                 self.shared.give_back(line);
@@ -128,10 +128,10 @@ impl Writer {
     }
 
     /// Counts what was lost, and says so now and then.
-    fn told(&mut self, outcome: Result<(), Lost>, lines: u64, now: Instant) {
+    fn told(&mut self, outcome: Result<(), WriteFailure>, lines: u64, now: Instant) {
         let Err(lost) = outcome else { return };
         let dropped = self.shared.dropped.fetch_add(lines, Ordering::Relaxed) + lines;
-        let Lost::Failed(error) = lost else { return };
+        let WriteFailure::Failed(error) = lost else { return };
         self.shared.errors.fetch_add(1, Ordering::Relaxed);
         let is_time = self.complained_at.is_none_or(|last| now.duration_since(last) >= COMPLAIN_AFTER);
         if is_time {

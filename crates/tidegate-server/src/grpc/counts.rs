@@ -37,7 +37,7 @@ pub(crate) struct GrpcMetrics {
 
 /// Which service a call was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Called {
+pub(super) enum CalledService {
     RateLimit,
     Health,
     Reflection,
@@ -52,18 +52,18 @@ impl GrpcMetrics {
     }
 
     /// Counts a call that was answered.
-    pub(super) fn answered(&self, called: Called, code: Code) {
+    pub(super) fn answered(&self, called: CalledService, code: Code) {
         let create = || {
             let service = match called {
-                Called::RateLimit => "rate_limit",
-                Called::Health => "health",
-                Called::Reflection => "reflection",
-                Called::Other => "other",
+                CalledService::RateLimit => "rate_limit",
+                CalledService::Health => "health",
+                CalledService::Reflection => "reflection",
+                CalledService::Other => "other",
             };
             self.calls.get_or_create(&CallLabels { service, code: name_of(code) }).clone()
         };
         match (called, code) {
-            (Called::RateLimit, Code::Ok) => self.usual.get_or_init(create).inc(),
+            (CalledService::RateLimit, Code::Ok) => self.usual.get_or_init(create).inc(),
             _ => create().inc(),
         };
     }

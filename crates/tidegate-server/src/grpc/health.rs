@@ -21,12 +21,12 @@ const NAMES: [&str; 3] = ["", envoy::SERVICE, "ratelimit"];
 
 /// The health of the daemon as gRPC asks for it.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub(crate) struct GrpcHealth {
     reporter: HealthReporter,
     server: HealthServer<HealthService>,
 }
 
-impl Health {
+impl GrpcHealth {
     pub(super) fn new() -> Self {
         let reporter = HealthReporter::new();
         let server = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));

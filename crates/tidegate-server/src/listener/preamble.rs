@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::Stream;
-use crate::connections::Line;
+use super::AcceptedStream;
+use crate::connections::ConnectionActivity;
 use crate::daemon::Daemon;
 use crate::proxy::Peer;
 use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
@@ -28,7 +28,7 @@ pub(crate) struct Preambles {
 
 /// Why nobody knows who connected.
 #[derive(Debug, thiserror::Error)]
-enum Unknown {
+enum PreambleError {
     #[error("its peer is not in proxy.trusted")]
     Untrusted,
     #[error(transparent)]
@@ -50,19 +50,19 @@ impl Preambles {
     pub(crate) async fn read(
         &self,
         daemon: &Daemon,
-        stream: &mut Stream,
+        stream: &mut AcceptedStream,
         peer: Peer,
-        line: &Line,
+        line: &ConnectionActivity,
     ) -> Option<Peer> {
         let is_trusted = daemon.in_force.load().routes.config.client_address.is_trusted_peer(peer.address);
         let read = async {
             if !is_trusted {
-                return Err(Unknown::Untrusted);
+                return Err(PreambleError::Untrusted);
             }
             tokio::select! {
-                () = line.told() => Err(Unknown::Nothing),
+                () = line.told() => Err(PreambleError::Nothing),
                 read = tokio::time::timeout(daemon.config.bounds.header_timeout, preamble(stream)) => {
-                    read.map_err(|_| Unknown::Late)?
+                    read.map_err(|_| PreambleError::Late)?
                 }
             }
         };
@@ -73,11 +73,11 @@ impl Preambles {
                     None => Peer { is_named: false, ..peer },
                 });
             }
-            Ok(None) | Err(Unknown::Nothing) => return None,
+            Ok(None) | Err(PreambleError::Nothing) => return None,
             Err(error) => error,
         };
         match error {
-            Unknown::Untrusted => daemon.metrics.untrusted_peer(),
+            PreambleError::Untrusted => daemon.metrics.untrusted_peer(),
             _ => daemon.metrics.broken_preamble(),
         }
         self.say(peer, &error);
@@ -96,7 +96,7 @@ impl Preambles {
 }
 
 /// Reads a preamble to its last byte and not further; `None` where nothing was sent at all.
-async fn preamble(stream: &mut Stream) -> Result<Option<Preamble>, Unknown> {
+async fn preamble(stream: &mut AcceptedStream) -> Result<Option<Preamble>, PreambleError> {
     let mut bytes = Vec::with_capacity(64);
     loop {
         let needed = match Preamble::parse(&bytes) {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::headers::HeaderRules;
 use super::visit::{Ending, Visit};
-use crate::connections::Flowing;
+use crate::connections::BodyProgressGuard;
 
 /// How long a body may pause that no route has taken yet.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -65,7 +65,7 @@ impl Body for AnswerBody {
 
 /// A wait that is only armed while something is waited for: a body that flows costs no timer.
 #[derive(Debug)]
-struct Patience {
+struct StallTimer {
     span: Duration,
     /// What ends all waiting, however much flows.
     until: Option<Instant>,
@@ -73,7 +73,7 @@ struct Patience {
     is_waiting: bool,
 }
 
-impl Patience {
+impl StallTimer {
     const fn new(span: Duration, until: Option<Instant>) -> Self {
         Self { span, until, sleep: None, is_waiting: false }
     }
@@ -106,8 +106,8 @@ pub(crate) struct ProxiedBody<B: Body = Incoming> {
     body: B,
     /// What has come and was too much for one piece.
     rest: Bytes,
-    patience: Patience,
-    flowing: Flowing,
+    patience: StallTimer,
+    flowing: BodyProgressGuard,
     visit: Visit,
 }
 
@@ -116,8 +116,8 @@ where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
     pub(crate) fn new(body: B, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
-        let flowing = Flowing::begin(visit.under_way.line(), idle, until);
-        Self { body, rest: Bytes::new(), patience: Patience::new(idle, until), flowing, visit }
+        let flowing = BodyProgressGuard::begin(visit.under_way.line(), idle, until);
+        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), flowing, visit }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -222,16 +222,16 @@ pub(crate) enum RequestBody {
 #[derive(Debug)]
 pub(crate) struct Upload {
     body: Incoming,
-    patience: Patience,
+    patience: StallTimer,
     /// Which trailers pass; all of them while no route has taken the request.
     rules: Option<Arc<HeaderRules>>,
     /// What has become of it so far.
-    pub(crate) seen: Seen,
+    pub(crate) seen: UploadProgress,
 }
 
 /// What has become of a body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct UploadProgress {
     /// Whether any of it was asked for, so that it cannot be sent again.
     pub(crate) is_begun: bool,
     /// Whether all of it has gone on.
@@ -243,12 +243,12 @@ pub(crate) struct Seen {
     /// When the last of them did.
     pub(crate) last: Instant,
     /// Why it broke off, if it did.
-    pub(crate) broke: Option<Broke>,
+    pub(crate) broke: Option<UploadError>,
 }
 
 /// Why the body of a request broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broke {
+pub(crate) enum UploadError {
     /// Its sender was silent for too long.
     Slow,
     /// Its sender went away, or sent something that is no body.
@@ -261,7 +261,7 @@ impl RequestBody {
         if body.is_end_stream() {
             return Self::Empty;
         }
-        let seen = Seen {
+        let seen = UploadProgress {
             is_begun: false,
             is_ended: false,
             is_waited_for: false,
@@ -269,7 +269,7 @@ impl RequestBody {
             last: Instant::now(),
             broke: None,
         };
-        let patience = Patience::new(IDLE_MAX, None);
+        let patience = StallTimer::new(IDLE_MAX, None);
         Self::Upload(Arc::new(Mutex::new(Upload { body, patience, rules: None, seen })))
     }
 
@@ -291,7 +291,7 @@ impl RequestBody {
     }
 
     /// What has become of it; `None` if there is no body.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<UploadProgress> {
         match self {
             Self::Empty => None,
             Self::Upload(upload) => Some(locked(upload).seen),
@@ -352,7 +352,7 @@ impl Body for RequestBody {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                seen.broke = Some(Broke::Malformed);
+                seen.broke = Some(UploadError::Malformed);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
@@ -362,7 +362,7 @@ impl Body for RequestBody {
             }
             Poll::Pending => match upload.patience.poll_over(cx) {
                 Poll::Ready(()) => {
-                    seen.broke = Some(Broke::Slow);
+                    seen.broke = Some(UploadError::Slow);
                     Poll::Ready(Some(Err("the sender of the request was silent for too long".into())))
                 }
                 Poll::Pending => {

@@ -20,7 +20,7 @@ const FAILURES: [&str; 4] = ["connect", "broken", "late", "retried"];
 const USUAL_STATUSES: [u16; 4] = [200, 204, 304, 429];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
+struct ProxiedRequestLabels {
     route: Arc<str>,
     status: u16,
 }
@@ -50,7 +50,7 @@ pub(crate) struct ProxyState {
 /// The counters of all routes and upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyMetrics {
-    requests: Family<RequestLabels, Counter>,
+    requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<EndingLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
     pub(crate) upstream_duration: Histogram,
@@ -83,7 +83,7 @@ impl ProxyMetrics {
     pub(crate) fn forget(&self, before: &Routes, now: &Routes) {
         for route in before.names().filter(|name| !now.names().any(|known| known == *name)) {
             for status in 100..1000 {
-                self.requests.remove(&RequestLabels { route: route.into(), status });
+                self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
             }
             for ending in Ending::ALL {
                 self.endings.remove(&EndingLabels { route: route.into(), ending: ending.as_str() });
@@ -109,7 +109,7 @@ impl ProxyMetrics {
 #[derive(Debug)]
 pub(crate) struct RouteCounts {
     route: Arc<str>,
-    requests: Family<RequestLabels, Counter>,
+    requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<EndingLabels, Counter>,
     /// The usual answers, so that counting one costs no look-up.
     usual: [OnceLock<Counter>; USUAL_STATUSES.len()],
@@ -122,8 +122,11 @@ impl RouteCounts {
 
     /// Counts an answer.
     pub(crate) fn answered(&self, status: u16) {
-        let create =
-            || self.requests.get_or_create(&RequestLabels { route: Arc::clone(&self.route), status }).clone();
+        let create = || {
+            self.requests
+                .get_or_create(&ProxiedRequestLabels { route: Arc::clone(&self.route), status })
+                .clone()
+        };
         match USUAL_STATUSES.iter().position(|usual| *usual == status) {
             Some(usual) => self.usual[usual].get_or_init(create).inc(),
             None => create().inc(),

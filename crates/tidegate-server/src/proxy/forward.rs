@@ -13,17 +13,17 @@ use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
 use super::answer::{Origin, Unforwarded, reply_to, whole};
-use super::body::{AnswerBody, Broke, ProxiedBody, RequestBody};
+use super::body::{AnswerBody, ProxiedBody, RequestBody, UploadError};
 use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
 use super::routes::Route;
 use super::tunnel;
-use super::upstream::{Turn, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
+use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 use super::visit::{Ending, Visit};
 use crate::daemon::Daemon;
 
 /// A request that is admitted and not sent yet.
-pub(super) struct Errand {
+pub(super) struct UpstreamRequest {
     head: Parts,
     upload: RequestBody,
     upstream: Arc<Upstream>,
@@ -38,7 +38,7 @@ pub(super) struct Errand {
 }
 
 /// Why there is no answer from the upstream.
-enum Failure {
+enum UpstreamFailure {
     /// No connection could be had, or the server turned us away before it read anything.
     Unreachable(String),
     /// It broke off, or did not answer in HTTP.
@@ -48,10 +48,10 @@ enum Failure {
     /// It did not answer in time.
     Late,
     /// The body of the request broke off.
-    Upload(Broke),
+    Upload(UploadError),
 }
 
-impl Errand {
+impl UpstreamRequest {
     pub(super) fn new(
         daemon: &Daemon,
         route: &Route,
@@ -119,7 +119,7 @@ impl Errand {
     }
 
     /// The request for one server. The head is kept only if it may be needed again.
-    fn request(&mut self, turn: Turn, is_last: bool) -> Request<RequestBody> {
+    fn request(&mut self, turn: ServerIndex, is_last: bool) -> Request<RequestBody> {
         let mut head = if is_last {
             core::mem::replace(&mut self.head, Request::new(()).into_parts().0)
         } else {
@@ -134,7 +134,7 @@ impl Errand {
 pub(super) async fn forward(
     daemon: &Arc<Daemon>,
     mut visit: Visit,
-    mut errand: Errand,
+    mut errand: UpstreamRequest,
     span: &tracing::Span,
 ) -> Response<AnswerBody> {
     let total = errand.timeouts.total.map(|total| visit.told.started + total);
@@ -150,14 +150,14 @@ pub(super) async fn forward(
         }
         Err(failure) => {
             let outcome = match failure {
-                Failure::Unreachable(_) => Outcome::Cancelled,
+                UpstreamFailure::Unreachable(_) => Outcome::Cancelled,
                 _ => Outcome::Failed,
             };
             if let Some(held) = &mut visit.held {
                 held.settle(outcome);
             }
             let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &errand)));
-            if matches!(failure, Failure::Upload(_)) && errand.version < Version::HTTP_2 {
+            if matches!(failure, UpstreamFailure::Upload(_)) && errand.version < Version::HTTP_2 {
                 // What is left of the body would be read as the next request.
                 reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -168,27 +168,29 @@ pub(super) async fn forward(
     }
 }
 
-fn fault(failure: &Failure, errand: &Errand) -> Fault {
+fn fault(failure: &UpstreamFailure, errand: &UpstreamRequest) -> Fault {
     let name = &errand.upstream.config.name;
     match failure {
-        Failure::Unreachable(why) => {
+        UpstreamFailure::Unreachable(why) => {
             let detail = format_args!("upstream {name} cannot be reached: {why}");
             Fault::new(FaultCode::UpstreamUnreachable, detail)
                 .fix("nothing was charged; try again")
                 .retry_after(1)
         }
-        Failure::Broken(why) | Failure::Closed(why) => {
+        UpstreamFailure::Broken(why) | UpstreamFailure::Closed(why) => {
             Fault::new(FaultCode::UpstreamBroken, format_args!("upstream {name} gave no answer: {why}"))
         }
-        Failure::Late => {
+        UpstreamFailure::Late => {
             Fault::new(FaultCode::UpstreamTimeout, format_args!("upstream {name} did not answer in time"))
         }
-        Failure::Upload(Broke::Slow) => {
+        UpstreamFailure::Upload(UploadError::Slow) => {
             let detail =
                 format_args!("no more of the body arrived within {}", HumanDuration(errand.timeouts.idle));
             Fault::new(FaultCode::BodyTimeout, detail)
         }
-        Failure::Upload(Broke::Malformed) => Fault::new(FaultCode::MalformedBody, "the body broke off"),
+        UpstreamFailure::Upload(UploadError::Malformed) => {
+            Fault::new(FaultCode::MalformedBody, "the body broke off")
+        }
     }
 }
 
@@ -199,12 +201,12 @@ fn fault(failure: &Failure, errand: &Errand) -> Fault {
 /// failed.
 async fn send(
     daemon: &Daemon,
-    errand: &mut Errand,
+    errand: &mut UpstreamRequest,
     until: Option<Instant>,
-) -> Result<Response<Incoming>, Failure> {
+) -> Result<Response<Incoming>, UpstreamFailure> {
     let upstream = Arc::clone(&errand.upstream);
     let Some(turn) = upstream.take_turn() else {
-        return Err(Failure::Unreachable("it has no server".to_owned()));
+        return Err(UpstreamFailure::Unreachable("it has no server".to_owned()));
     };
     let other = (errand.retries != Retries::Off && errand.upgrade.is_none())
         .then(|| upstream.other_than(turn))
@@ -213,11 +215,11 @@ async fn send(
     let may_reconnect = is_repeatable && !upstream.config.http2;
     let is_late = || until.is_some_and(|until| until <= Instant::now());
     let is_last = other.is_none() && !may_reconnect;
-    let first = Attempt { turn, over: &upstream.client, until, may_reconnect, is_last };
+    let first = SendAttempt { turn, over: &upstream.client, until, may_reconnect, is_last };
     let mut outcome = attempt(daemon, errand, first).await;
-    if may_reconnect && matches!(outcome, Err(Failure::Closed(_))) && !is_late() {
+    if may_reconnect && matches!(outcome, Err(UpstreamFailure::Closed(_))) && !is_late() {
         let is_last = other.is_none();
-        let again = Attempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
+        let again = SendAttempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
         outcome = attempt(daemon, errand, again).await;
     }
     let failure = match outcome {
@@ -226,14 +228,16 @@ async fn send(
     };
     let is_safe = match &failure {
         // Nothing was sent, unless the body was asked for, of which then a part is gone.
-        Failure::Unreachable(_) => errand.upload.seen().is_none_or(|seen| !seen.is_begun),
-        Failure::Broken(_) | Failure::Closed(_) => errand.retries == Retries::Idempotent && is_repeatable,
-        Failure::Late | Failure::Upload(_) => false,
+        UpstreamFailure::Unreachable(_) => errand.upload.seen().is_none_or(|seen| !seen.is_begun),
+        UpstreamFailure::Broken(_) | UpstreamFailure::Closed(_) => {
+            errand.retries == Retries::Idempotent && is_repeatable
+        }
+        UpstreamFailure::Late | UpstreamFailure::Upload(_) => false,
     };
     match other {
         Some(turn) if is_safe && !is_late() => {
             daemon.metrics.proxy.upstream_failed(&upstream.config.name, "retried");
-            let last = Attempt { turn, may_reconnect: false, is_last: true, ..first };
+            let last = SendAttempt { turn, may_reconnect: false, is_last: true, ..first };
             attempt(daemon, errand, last).await
         }
         _ => Err(failure),
@@ -242,8 +246,8 @@ async fn send(
 
 /// How a request is sent to one server.
 #[derive(Clone, Copy)]
-struct Attempt<'a> {
-    turn: Turn,
+struct SendAttempt<'a> {
+    turn: ServerIndex,
     over: &'a UpstreamClient,
     until: Option<Instant>,
     /// Whether it is sent again if its connection was a kept one that was closed.
@@ -254,9 +258,9 @@ struct Attempt<'a> {
 
 async fn attempt(
     daemon: &Daemon,
-    errand: &mut Errand,
-    attempt: Attempt<'_>,
-) -> Result<Response<Incoming>, Failure> {
+    errand: &mut UpstreamRequest,
+    attempt: SendAttempt<'_>,
+) -> Result<Response<Incoming>, UpstreamFailure> {
     let turn = attempt.turn;
     let request = errand.request(turn, attempt.is_last);
     let upstream = &*errand.upstream;
@@ -267,15 +271,18 @@ async fn attempt(
     };
     match &outcome {
         Ok(_) => upstream.succeeded(turn),
-        Err(Failure::Unreachable(_)) => failed("connect"),
+        Err(UpstreamFailure::Unreachable(_)) => failed("connect"),
         // No fault of the server, which may end a connection that is idle.
-        Err(Failure::Closed(_)) if attempt.may_reconnect => {}
-        Err(Failure::Broken(_) | Failure::Closed(_)) => failed("broken"),
-        Err(Failure::Late) => failed("late"),
+        Err(UpstreamFailure::Closed(_)) if attempt.may_reconnect => {}
+        Err(UpstreamFailure::Broken(_) | UpstreamFailure::Closed(_)) => failed("broken"),
+        Err(UpstreamFailure::Late) => failed("late"),
         // No fault of the server either.
-        Err(Failure::Upload(_)) => {}
+        Err(UpstreamFailure::Upload(_)) => {}
     }
-    if let Err(Failure::Unreachable(why) | Failure::Broken(why) | Failure::Closed(why)) = &outcome {
+    if let Err(
+        UpstreamFailure::Unreachable(why) | UpstreamFailure::Broken(why) | UpstreamFailure::Closed(why),
+    ) = &outcome
+    {
         tracing::debug!(
             upstream = upstream.config.name,
             server = upstream.server(turn),
@@ -287,11 +294,11 @@ async fn attempt(
 }
 
 async fn exchange(
-    errand: &Errand,
+    errand: &UpstreamRequest,
     over: &UpstreamClient,
     request: Request<RequestBody>,
     until: Option<Instant>,
-) -> Result<Response<Incoming>, Failure> {
+) -> Result<Response<Incoming>, UpstreamFailure> {
     let mut answer = core::pin::pin!(over.request(request));
     let mut quiet_since = Instant::now();
     let error = loop {
@@ -305,27 +312,27 @@ async fn exchange(
             Ok(Err(error)) => break error,
             Err(_) => {
                 if until.is_some_and(|until| until <= Instant::now()) {
-                    return Err(Failure::Late);
+                    return Err(UpstreamFailure::Late);
                 }
                 match errand.upload.seen() {
                     // The client is waited for, and has a patience of its own.
                     Some(seen) if seen.is_waited_for => quiet_since = Instant::now(),
                     Some(seen) if seen.last > quiet_since => quiet_since = seen.last,
-                    _ => return Err(Failure::Late),
+                    _ => return Err(UpstreamFailure::Late),
                 }
             }
         }
     };
     if let Some(broke) = errand.upload.seen().and_then(|seen| seen.broke) {
-        return Err(Failure::Upload(broke));
+        return Err(UpstreamFailure::Upload(broke));
     }
     let why = causes(&error);
     Err(if error.is_connect() || turned_away(&error) {
-        Failure::Unreachable(why)
+        UpstreamFailure::Unreachable(why)
     } else if was_kept_and_closed(&error) {
-        Failure::Closed(why)
+        UpstreamFailure::Closed(why)
     } else {
-        Failure::Broken(why)
+        UpstreamFailure::Broken(why)
     })
 }
 
@@ -345,7 +352,7 @@ fn causes(error: &dyn core::error::Error) -> String {
 fn pass_on(
     daemon: &Arc<Daemon>,
     mut visit: Visit,
-    errand: Errand,
+    errand: UpstreamRequest,
     response: Response<Incoming>,
     until: Option<Instant>,
 ) -> Response<AnswerBody> {

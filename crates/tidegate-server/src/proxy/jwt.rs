@@ -17,7 +17,7 @@ use serde_json::{Map, Number, Value};
 use tidegate::Timestamp;
 
 use super::rejection::{Rejection, RejectionCode};
-use crate::renewed::Look;
+use crate::file_backed::Refresh;
 
 mod base64;
 mod der;
@@ -124,7 +124,7 @@ impl TokenReader {
     }
 
     /// The file that the keys are in, if they are in one.
-    pub(crate) fn files(&self) -> Option<Arc<dyn Look>> {
+    pub(crate) fn files(&self) -> Option<Arc<dyn Refresh>> {
         match &self.trust {
             Trust::File(file) => Some(file.files()),
             Trust::Keys(_) | Trust::Unverified => None,

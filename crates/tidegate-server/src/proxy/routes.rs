@@ -9,7 +9,7 @@ use super::counts::{ProxyMetrics, RouteCounts};
 use super::headers::HeaderRules;
 use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTls};
-use crate::renewed::Look;
+use crate::file_backed::Refresh;
 
 /// What a reload replaces of the proxy.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Routes {
     }
 
     /// What is made of files, and made anew when they change.
-    pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
+    pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
         let tls =
             self.upstreams().filter_map(|upstream| upstream.config.tls.as_ref().map(UpstreamTls::files));
         tls.chain(self.config.tokens.as_ref().and_then(TokenReader::files)).collect()

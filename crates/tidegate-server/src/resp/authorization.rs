@@ -7,7 +7,7 @@ use tidegate_wire::Fault;
 use super::command::Command;
 use super::session::Refused;
 use super::throttle::NAMESPACE;
-use crate::authorization::{Caller, Shown, Unknown};
+use crate::authorization::{AuthenticationError, Caller, Credentials};
 use crate::config::ServerConfig;
 
 /// Why a login failed.
@@ -32,14 +32,14 @@ impl From<LoginError> for Refused {
 
 /// Who a connection is, as far as it has shown it.
 #[derive(Debug)]
-pub(super) struct Identity {
-    shown: Shown,
+pub(super) struct LoginState {
+    shown: Credentials,
     /// By the policy in force when the turn began.
-    caller: Result<Caller, Unknown>,
+    caller: Result<Caller, AuthenticationError>,
 }
 
-impl Identity {
-    pub(super) fn new(shown: Shown, config: &ServerConfig) -> Self {
+impl LoginState {
+    pub(super) fn new(shown: Credentials, config: &ServerConfig) -> Self {
         let caller = shown.caller(config);
         Self { shown, caller }
     }
@@ -65,9 +65,11 @@ impl Identity {
     /// Whoever it is.
     pub(super) fn caller(&self) -> Result<&Caller, Refused> {
         self.caller.as_ref().map_err(|unknown| match unknown {
-            Unknown::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
-            Unknown::Token => no_auth("the token is no longer one of the policy's; send AUTH TOKEN"),
-            Unknown::Certificate => {
+            AuthenticationError::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
+            AuthenticationError::Token => {
+                no_auth("the token is no longer one of the policy's; send AUTH TOKEN")
+            }
+            AuthenticationError::Certificate => {
                 no_auth("no grant is for a name in the client certificate; send AUTH TOKEN")
             }
         })

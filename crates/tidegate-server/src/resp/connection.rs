@@ -15,10 +15,12 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::authorization::Identity;
-use super::session::{Ending, Session};
-use crate::authorization::Shown;
-use crate::connections::{Buffered, Hearing, Line, NotingStream, OpenConnection, Order};
+use super::authorization::LoginState;
+use super::session::{CloseReason, Session};
+use crate::authorization::Credentials;
+use crate::connections::{
+    Buffered, ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown,
+};
 use crate::daemon::Daemon;
 
 /// How much room there is at least for what comes next.
@@ -50,12 +52,12 @@ const STARVED: &[u8] =
     b"-ERR the server holds as many unfinished commands as it may; connect again later\r\n";
 
 /// Whether commands were read whose replies are not written yet, and who wants to know.
-pub(super) struct Answering {
-    line: Arc<Line>,
+pub(super) struct UnansweredCommands {
+    line: Arc<ConnectionActivity>,
     has_begun: bool,
 }
 
-impl Answering {
+impl UnansweredCommands {
     /// A command was read.
     pub(super) fn begin(&mut self) {
         if !self.has_begun {
@@ -79,7 +81,7 @@ impl Answering {
     reason = "they are independent of each other, and none is passed anywhere"
 )]
 struct Connection<S> {
-    stream: NotingStream<S>,
+    stream: MonitoredStream<S>,
     input: BytesMut,
     /// Fewer bytes than that are no whole command.
     input_needed: usize,
@@ -88,7 +90,7 @@ struct Connection<S> {
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
-    answering: Answering,
+    answering: UnansweredCommands,
     /// What it holds beyond [`FREE_BYTES`].
     buffered: Buffered,
     /// Whether it ends because it was refused more.
@@ -107,11 +109,11 @@ struct Connection<S> {
 /// `peer` is the address that it comes from.
 pub(crate) async fn serve<S>(daemon: &Daemon, stream: S, peer: Option<IpAddr>, open: &OpenConnection)
 where
-    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
     let line = Arc::clone(&open.line);
     let mut connection = Connection {
-        stream: NotingStream::plain(stream, Arc::clone(&line)),
+        stream: MonitoredStream::plain(stream, Arc::clone(&line)),
         input: BytesMut::new(),
         input_needed: 1,
         has_more: false,
@@ -119,7 +121,7 @@ where
         written: 0,
         buffered: Buffered::of(Arc::clone(&line)),
         is_starved: false,
-        answering: Answering { line, has_begun: false },
+        answering: UnansweredCommands { line, has_begun: false },
         read_bytes: READ_BYTES_MIN,
         is_read_closed: false,
         is_registered: false,
@@ -127,7 +129,7 @@ where
     };
     // Relaxed: only that they differ matters.
     let id = daemon.resp.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let identity = Identity::new(Shown::new(&open.names), &daemon.in_force.load().config);
+    let identity = LoginState::new(Credentials::new(&open.names), &daemon.in_force.load().config);
     let mut session = Session::new(id, peer, identity);
     while connection.has_input().await {
         connection.has_more = false;
@@ -144,7 +146,7 @@ where
         connection.output.extend_from_slice(STARVED);
         let _ = connection.poll_write(&mut Context::from_waker(Waker::noop()));
     }
-    if matches!(session.ending, Some(Ending::Malformed | Ending::FailedLogins)) {
+    if matches!(session.ending, Some(CloseReason::Malformed | CloseReason::FailedLogins)) {
         let linger = daemon.config.bounds.linger;
         let _ = tokio::time::timeout(linger, connection.discard()).await;
     }
@@ -152,7 +154,7 @@ where
     let _ = connection.stream.shutdown().await;
 }
 
-impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
     /// Waits until there may be a whole command, while replies are written; `false` when the
     /// connection is at its end.
     async fn has_input(&mut self) -> bool {
@@ -174,10 +176,10 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
                 return Poll::Ready(true);
             }
             let order = self.answering.line.order(cx, &mut self.is_registered);
-            if order == Order::Close {
+            if order == ConnectionCommand::Close {
                 return Poll::Ready(false);
             }
-            if order == Order::Finish && self.reads_left.is_none() {
+            if order == ConnectionCommand::Finish && self.reads_left.is_none() {
                 self.reads_left = Some(LAST_READS_MAX);
                 // The waker was used up by the order; the next one needs it again.
                 self.is_registered = false;
@@ -277,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
     }
 
     /// Lets go of what a turn has read.
-    fn took(&mut self, turn: super::session::Turn) {
+    fn took(&mut self, turn: super::session::TurnProgress) {
         self.input.advance(turn.taken);
         self.has_more = turn.is_cut_short;
         self.input_needed = self.input.len() + turn.bytes_missing;

@@ -46,9 +46,9 @@ impl RespMetrics {
 
 /// The commands of one turn, counted together when it ends.
 #[derive(Debug)]
-pub(super) struct Tally([[u32; 2]; KINDS]);
+pub(super) struct CommandTally([[u32; 2]; KINDS]);
 
-impl Tally {
+impl CommandTally {
     pub(super) const fn new() -> Self {
         Self([[0; 2]; KINDS])
     }

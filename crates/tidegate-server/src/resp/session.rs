@@ -11,11 +11,11 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
 use tidegate_wire::{Fault, FaultCode};
 
-use super::authorization::{Identity, LoginError, permitted};
+use super::authorization::{LoginError, LoginState, permitted};
 use super::check::write_fault;
 use super::command::Command;
-use super::connection::Answering;
-use super::counts::Tally;
+use super::connection::UnansweredCommands;
+use super::counts::CommandTally;
 use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
 use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
@@ -47,17 +47,17 @@ pub(super) struct Session {
     pub(super) name: Vec<u8>,
     /// The address that it comes from.
     peer: Option<IpAddr>,
-    identity: Identity,
+    identity: LoginState,
     /// Logins that have failed since the last that did not.
     failed_logins: u32,
     /// Whether it ends when its replies are written.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<CloseReason>,
     last: LastBucket,
 }
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum CloseReason {
     /// Its client wants it to.
     Quit,
     /// What it sent is not the protocol; what follows cannot be told apart.
@@ -68,7 +68,7 @@ pub(super) enum Ending {
 
 /// What a turn did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct TurnProgress {
     /// Bytes that were read.
     pub(super) taken: usize,
     /// Whether there may be another whole command.
@@ -78,7 +78,7 @@ pub(super) struct Turn {
 }
 
 impl Session {
-    pub(super) fn new(id: u64, peer: Option<IpAddr>, identity: Identity) -> Self {
+    pub(super) fn new(id: u64, peer: Option<IpAddr>, identity: LoginState) -> Self {
         Self {
             id,
             protocol: Protocol::Two,
@@ -97,15 +97,15 @@ impl Session {
         daemon: &Daemon,
         input: &[u8],
         out: &mut Vec<u8>,
-        answering: &mut Answering,
-    ) -> Turn {
+        answering: &mut UnansweredCommands,
+    ) -> TurnProgress {
         let in_force = daemon.in_force.load_full();
         let desk = Desk { daemon, in_force: &in_force };
         self.identity.renew(&in_force.config);
         let until = out.len() + TURN_REPLY_BYTES;
         let mut replies = Replies::new(out, self.protocol);
-        let mut tally = Tally::new();
-        let mut turn = Turn { taken: 0, is_cut_short: false, bytes_missing: 1 };
+        let mut tally = CommandTally::new();
+        let mut turn = TurnProgress { taken: 0, is_cut_short: false, bytes_missing: 1 };
         // One instant for all that came together.
         let mut now = daemon.clock.now();
         let mut arguments = Arguments::new();
@@ -125,7 +125,7 @@ impl Session {
                     self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
                     daemon.metrics.broken_resp();
                     replies.error("ERR", format_args!("Protocol error: {error}"));
-                    self.ending = Some(Ending::Malformed);
+                    self.ending = Some(CloseReason::Malformed);
                     continue;
                 }
             };
@@ -181,7 +181,7 @@ impl Session {
         run: &mut Run<'_>,
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
-        tally: &mut Tally,
+        tally: &mut CommandTally,
     ) {
         if run.is_empty() {
             return;
@@ -286,7 +286,7 @@ impl Session {
             }
             Command::Quit => {
                 replies.simple("OK");
-                self.ending = Some(Ending::Quit);
+                self.ending = Some(CloseReason::Quit);
             }
         }
         Ok(())
@@ -297,7 +297,7 @@ impl Session {
     fn end_http(&mut self, name: &[u8]) -> Result<(), Refused> {
         // The first word of a request with a body, and a header that every request has.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
-            self.ending = Some(Ending::Malformed);
+            self.ending = Some(CloseReason::Malformed);
             return Err(Refused::err(
                 "this listener speaks RESP, not HTTP; use the address of listen.http".to_owned(),
             ));
@@ -317,7 +317,7 @@ impl Session {
                 daemon.metrics.fault(FaultCode::Unauthenticated);
                 self.failed_logins += 1;
                 if self.failed_logins >= FAILED_LOGINS_MAX {
-                    self.ending = Some(Ending::FailedLogins);
+                    self.ending = Some(CloseReason::FailedLogins);
                 }
                 tokio::time::sleep(FAILED_LOGIN_DELAY).await;
             }
@@ -360,7 +360,12 @@ impl Session {
                     name = Some(given.to_vec());
                     behind
                 }
-                _ => return Err(Refused::err(format!("Syntax error in HELLO option '{}'", Shown(option)))),
+                _ => {
+                    return Err(Refused::err(format!(
+                        "Syntax error in HELLO option '{}'",
+                        EscapedBytes(option)
+                    )));
+                }
             };
         }
         self.identity.caller()?;
@@ -403,13 +408,13 @@ impl Session {
                 let is_known =
                     attribute.eq_ignore_ascii_case(b"LIB-NAME") || attribute.eq_ignore_ascii_case(b"LIB-VER");
                 if !is_known {
-                    return Err(Refused::err(format!("Unrecognized option '{}'", Shown(attribute))));
+                    return Err(Refused::err(format!("Unrecognized option '{}'", EscapedBytes(attribute))));
                 }
                 check_name(value)?;
                 replies.simple("OK");
             }
             _ if ["ID", "GETNAME", "SETNAME", "SETINFO"].iter().any(|known| is(known)) => {
-                let name = format!("client|{}", Shown(subcommand)).to_lowercase();
+                let name = format!("client|{}", EscapedBytes(subcommand)).to_lowercase();
                 return Err(Refused::err(format!("wrong number of arguments for '{name}' command")));
             }
             _ => return Err(unknown_subcommand(Command::Client, subcommand)),
@@ -420,12 +425,12 @@ impl Session {
 
 /// What Redis says of a command that there is not.
 fn unknown(arguments: &[Cow<'_, [u8]>]) -> Refused {
-    let mut text = format!("unknown command '{}', with args beginning with: ", Shown(&arguments[0]));
+    let mut text = format!("unknown command '{}', with args beginning with: ", EscapedBytes(&arguments[0]));
     for argument in &arguments[1..] {
         if text.len() > SHOWN_BYTES_MAX * 2 {
             break;
         }
-        let _ = write!(text, "'{}' ", Shown(argument));
+        let _ = write!(text, "'{}' ", EscapedBytes(argument));
     }
     Refused::err(text)
 }
@@ -457,7 +462,11 @@ fn wrong_number(command: Command) -> Refused {
 pub(super) fn unknown_subcommand(command: Command, subcommand: &[u8]) -> Refused {
     let about = command.about();
     let name = about.name.to_uppercase();
-    Refused::err(format!("unknown subcommand '{}'; there are {name} {}", Shown(subcommand), about.form))
+    Refused::err(format!(
+        "unknown subcommand '{}'; there are {name} {}",
+        EscapedBytes(subcommand),
+        about.form
+    ))
 }
 
 /// Why a command has an error for a reply.
@@ -491,9 +500,9 @@ impl From<Fault> for Refused {
 }
 
 /// Bytes of a stranger, shown as far as they are few.
-pub(super) struct Shown<'a>(pub(super) &'a [u8]);
+pub(super) struct EscapedBytes<'a>(pub(super) &'a [u8]);
 
-impl Display for Shown<'_> {
+impl Display for EscapedBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..self.0.len().min(SHOWN_BYTES_MAX)].escape_ascii().fmt(f)
     }

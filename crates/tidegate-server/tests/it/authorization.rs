@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::authority::{Authority, Issued};
 use crate::client::{Answer, Client};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 pub(crate) const CHECKOUT: &str = "checkout-token-0123456789";

@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 
 use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
-use crate::lasting::Folder;
 use crate::proxy::log::{Written, listen};
 use crate::proxy::upstream::well;
 use crate::resp;
+use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 /// One kind of refusal: what admits, what is then refused, and how.

@@ -1,15 +1,15 @@
 //! The gRPC door as Envoy and the tools of gRPC see it.
 
 mod answers;
-mod charging;
-mod deciding;
+mod batches;
+mod charges;
+mod decisions;
 mod domains;
 mod files;
 pub(crate) mod hostile;
 mod json;
 mod places;
 mod services;
-mod together;
 
 use tidegate_server::ServerConfig;
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};

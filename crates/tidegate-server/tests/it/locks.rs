@@ -21,9 +21,9 @@ use crate::authority::{Authority, Issued};
 use crate::authorization::{CHECKOUT, Guarded, OPS, request};
 use crate::client::Client;
 use crate::grpc::hostile::{exchange, framed};
-use crate::lasting::Folder;
 use crate::proxy::log::listen;
 use crate::proxy::upstream::{Seen, well};
+use crate::restartable_daemon::Folder;
 use crate::{grpc, resp};
 
 /// A listener.

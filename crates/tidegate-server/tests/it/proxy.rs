@@ -4,16 +4,17 @@
 mod answers;
 mod bodies;
 mod connection_header;
-mod deaf;
-mod forwarding;
+mod forward;
 mod hostile;
 mod hosts;
 mod http2;
-mod introduced;
 mod ipv6;
 pub(crate) mod log;
 mod policy;
+mod proxy_protocol;
+mod queue;
 mod reused_connections;
+mod stalled_readers;
 mod store;
 mod tls;
 mod tokens;
@@ -21,7 +22,6 @@ mod unix;
 mod untrusted_headers;
 mod upgrades;
 pub(crate) mod upstream;
-mod waiting;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
 
 /// The files of a listener with a certificate of this authority.

@@ -13,7 +13,7 @@ use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, ResolveSe
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::renewed::{Look, Renewed, Source};
+use crate::file_backed::{FileBacked, Refresh, Source};
 use crate::tls::{TlsError, certificates, private_key};
 
 /// The files of TLS to an upstream, all in PEM, and the name of its servers.
@@ -46,14 +46,14 @@ pub struct Identity {
 /// if they are made of the same files.
 #[derive(Clone)]
 pub struct UpstreamTls {
-    files: Arc<Renewed<UpstreamTlsFiles>>,
+    files: Arc<FileBacked<UpstreamTlsFiles>>,
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
 
 /// What connections are made with. They differ in the protocol that is offered, which must be the
 /// one then spoken.
 #[derive(Clone)]
-pub(crate) struct Offers {
+pub(crate) struct ClientConfigs {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
 }
@@ -69,7 +69,7 @@ impl UpstreamTls {
                 Arc::new(FixedServerNameResolver::new(parsed))
             }
         };
-        Ok(Self { files: Arc::new(Renewed::open(files)?), names })
+        Ok(Self { files: Arc::new(FileBacked::open(files)?), names })
     }
 
     /// What a connection is made with that is to speak HTTP/2, or HTTP/1.1.
@@ -82,8 +82,8 @@ impl UpstreamTls {
         Arc::clone(&self.names)
     }
 
-    pub(crate) fn files(&self) -> Arc<dyn Look> {
-        Arc::clone(&self.files) as Arc<dyn Look>
+    pub(crate) fn files(&self) -> Arc<dyn Refresh> {
+        Arc::clone(&self.files) as Arc<dyn Refresh>
     }
 }
 
@@ -102,7 +102,7 @@ impl fmt::Debug for UpstreamTls {
 }
 
 impl Source for UpstreamTlsFiles {
-    type Made = Offers;
+    type Made = ClientConfigs;
     type Error = TlsError;
 
     const WHAT: &'static str = "certificates to upstreams";
@@ -116,7 +116,7 @@ impl Source for UpstreamTlsFiles {
         TlsError::Unreadable { path: path.to_owned(), source }
     }
 
-    fn make(&self, texts: &[Vec<u8>]) -> Result<Offers, TlsError> {
+    fn make(&self, texts: &[Vec<u8>]) -> Result<ClientConfigs, TlsError> {
         let roots = match (&self.ca, texts.last()) {
             (Some(path), Some(text)) => roots(path, text)?,
             _ => machine_roots()?,
@@ -137,7 +137,7 @@ impl Source for UpstreamTlsFiles {
         let mut http2 = http1.clone();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         http2.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(Offers { http1: Arc::new(http1), http2: Arc::new(http2) })
+        Ok(ClientConfigs { http1: Arc::new(http1), http2: Arc::new(http2) })
     }
 }
 

@@ -7,7 +7,7 @@ use tidegate_wire::envoy::RateLimitUnit;
 
 use super::files::world;
 use super::{Envoy, descriptor, lefts, request, under};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::World;
 
 /// A tree in the manner of the peer's documents.

@@ -10,7 +10,7 @@ use tidegate_server::EnvoyFiles;
 use tidegate_wire::envoy::{Code, RateLimitDescriptor, RateLimitUnit};
 
 use super::{Envoy, app, back, config, header, lefts, request, under, user, weighing};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{World, api};
 
 pub(super) const SHOP: &str = "

@@ -15,7 +15,7 @@ use super::upstream::{serve, serve_tls, well, well_tls};
 use super::{get, route, to, world};
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{START, World};
 
 /// Who trusts an authority, and shows nothing.

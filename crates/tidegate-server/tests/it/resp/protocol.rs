@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use super::throttle::page;
 use super::{Client, Reply, address, config, framed, words, world, world_with};
 use crate::authority::Authority;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::api;
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use tidegate_policy::Policy;
 
 use crate::changes::ReloadError;
 use crate::daemon::Daemon;
-use crate::policy_file::{LOOK_EVERY, Look, PolicyFile};
+use crate::policy_file::{LOOK_EVERY, PolicyFile, PolicyFileLook};
 
 /// A number made of the text of a policy: the same for the same text wherever this version runs.
 pub(crate) fn fingerprint(text: &[u8]) -> String {
@@ -35,9 +35,9 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy
         };
         file = given_back;
         match look {
-            Look::Nothing => {}
-            Look::Unreadable(error) => tell(&daemon, &file, &error.into()),
-            Look::Changed(bytes) => {
+            PolicyFileLook::Nothing => {}
+            PolicyFileLook::Unreadable(error) => tell(&daemon, &file, &error.into()),
+            PolicyFileLook::Changed(bytes) => {
                 let fingerprint = fingerprint(&bytes);
                 if fingerprint == last {
                     if is_asked {

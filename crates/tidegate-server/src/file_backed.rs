@@ -42,24 +42,24 @@ pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
 }
 
 /// What was made of files, as it is now.
-pub(crate) struct Renewed<S: Source> {
+pub(crate) struct FileBacked<S: Source> {
     source: S,
-    now: ArcSwap<Current<S::Made>>,
+    now: ArcSwap<LoadedFiles<S::Made>>,
     /// What was last said to be wrong; gone when it no longer is.
     said: Mutex<Option<String>>,
 }
 
-struct Current<M> {
+struct LoadedFiles<M> {
     made: M,
     /// What the files held.
     texts: Vec<Vec<u8>>,
 }
 
-impl<S: Source> Renewed<S> {
+impl<S: Source> FileBacked<S> {
     /// Reads the files.
     pub(crate) fn open(source: S) -> Result<Self, S::Error> {
         let texts = read(&source)?;
-        let current = Current { made: source.make(&texts)?, texts };
+        let current = LoadedFiles { made: source.make(&texts)?, texts };
         Ok(Self { source, now: ArcSwap::from_pointee(current), said: Mutex::default() })
     }
 
@@ -79,12 +79,12 @@ impl<S: Source> Renewed<S> {
         if self.now.load().texts == texts {
             return Ok(false);
         }
-        self.now.store(Arc::new(Current { made: self.source.make(&texts)?, texts }));
+        self.now.store(Arc::new(LoadedFiles { made: self.source.make(&texts)?, texts }));
         Ok(true)
     }
 }
 
-impl<S: Source> fmt::Debug for Renewed<S> {
+impl<S: Source> fmt::Debug for FileBacked<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What the files hold may be secret.
         f.debug_struct("Renewed").field("source", &self.source).finish_non_exhaustive()
@@ -100,12 +100,12 @@ fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
 }
 
 /// Something that looks at its files now and then.
-pub(crate) trait Look: Send + Sync {
+pub(crate) trait Refresh: Send + Sync {
     /// Takes up what has changed, and says what came of it. Reads files, so it is not for a task.
     fn look(&self);
 }
 
-impl<S: Source> Look for Renewed<S> {
+impl<S: Source> Refresh for FileBacked<S> {
     fn look(&self) {
         let refreshed = self.refresh();
         // What is under the lock is one value: a panic elsewhere leaves it whole.
@@ -130,7 +130,7 @@ impl<S: Source> Look for Renewed<S> {
 
 /// Looks at everything that `all` names, for ever. It is asked anew each time, since a reload
 /// changes what there is.
-pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Look>>) {
+pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let all = all();
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_once_until_it_is_something_else_or_was_right_in_between() {
-        let renewed = Renewed::open(Text(text("once"))).unwrap();
+        let renewed = FileBacked::open(Text(text("once"))).unwrap();
         let path = renewed.source().0.clone();
         let errors = Errors::default();
         let looked = |times: usize| {
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_file_larger_than_any_that_is_needed_is_not_read() {
-        let renewed = Renewed::open(Text(text("large"))).unwrap();
+        let renewed = FileBacked::open(Text(text("large"))).unwrap();
         fs::write(&renewed.source().0, vec![b'a'; 1 << 20]).unwrap();
         assert!(renewed.refresh().unwrap());
         fs::write(&renewed.source().0, vec![b'a'; (1 << 20) + 1]).unwrap();
@@ -246,11 +246,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_broken_keeps_nothing_else_from_being_renewed() {
-        let broken = Arc::new(Renewed::open(Text(text("broken"))).unwrap());
-        let fine = Arc::new(Renewed::open(Text(text("fine"))).unwrap());
+        let broken = Arc::new(FileBacked::open(Text(text("broken"))).unwrap());
+        let fine = Arc::new(FileBacked::open(Text(text("fine"))).unwrap());
         fs::write(&broken.source().0, [0xff]).unwrap();
         fs::write(&fine.source().0, "two").unwrap();
-        let all = [Arc::clone(&broken) as Arc<dyn Look>, Arc::clone(&fine) as Arc<dyn Look>];
+        let all = [Arc::clone(&broken) as Arc<dyn Refresh>, Arc::clone(&fine) as Arc<dyn Refresh>];
         let looking = tokio::spawn(look_at(move || all.to_vec()));
         tokio::time::sleep(LOOK_EVERY * 3 / 2).await;
         looking.abort();
