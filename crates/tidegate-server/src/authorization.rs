@@ -15,6 +15,7 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use ring::digest::{SHA256, digest};
 use smallvec::SmallVec;
+use tidegate::hex;
 use tidegate_policy::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -356,14 +357,7 @@ fn shown_hash(token: &[u8]) -> Option<Hash> {
 /// The hash of a token as it is written: as it is, or already hashed. `None` if it is neither.
 fn hash_of(text: &[u8]) -> Option<Hash> {
     if let Some(digits) = text.strip_prefix(HASH.as_bytes()) {
-        let mut hash = Hash::default();
-        if digits.len() != 2 * hash.len() {
-            return None;
-        }
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        return Some(hash);
+        return hex::decode(digits)?.try_into().ok();
     }
     let is_token = (Grant::TOKEN_BYTES_MIN..=Grant::TOKEN_BYTES_MAX).contains(&text.len())
         && text.iter().all(u8::is_ascii_graphic);
@@ -376,13 +370,8 @@ pub fn new_token() -> (String, String) {
     let mut random = [0; 32];
     getrandom::fill(&mut random).expect("the operating system gives random numbers");
     let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random);
-    let mut hash_text = String::from(HASH);
-    for byte in hash(token.as_bytes()) {
-        use core::fmt::Write as _;
-        // Writing to a string does not fail.
-        let _ = write!(hash_text, "{byte:02x}");
-    }
-    (token, hash_text)
+    let hash = format!("{HASH}{}", hex::encode(&hash(token.as_bytes())));
+    (token, hash)
 }
 
 /// Files with tokens, each with the place of its grant.
@@ -597,5 +586,7 @@ mod tests {
         let caller = authorization.caller(&[], Some(one.as_bytes())).unwrap();
         assert!(!format!("{authorization:?}{caller:?}").contains(&one));
         assert_eq!(hash_of(b"sha256:zz"), None);
+        let signs = format!("sha256:{}", "+f".repeat(32));
+        assert_eq!(hash_of(signs.as_bytes()), None, "a sign is no hexadecimal digit");
     }
 }
