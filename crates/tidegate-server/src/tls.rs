@@ -16,6 +16,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::file_backed::{FileBacked, Source};
 
+mod client;
+
+pub use client::{ClientCertificate, PemFile, client_config};
+
 /// The files of a listener's TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, ResolveServerName};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 
 use crate::file_backed::{FileBacked, Refresh, Source};
-use crate::tls::{TlsError, certificates, private_key};
+use crate::tls::{ClientCertificate, PemFile, TlsError, client_config};
 
 /// The files of TLS to an upstream, all in PEM, and the name of its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,42 +117,15 @@ impl Source for UpstreamTlsFiles {
     }
 
     fn make(&self, texts: &[Vec<u8>]) -> Result<ClientConfigs, TlsError> {
-        let roots = match (&self.ca, texts.last()) {
-            (Some(path), Some(text)) => roots(path, text)?,
-            _ => machine_roots()?,
-        };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("its own versions suit the provider")
-            .with_root_certificates(roots);
-        let mut http1 = match &self.identity {
-            None => builder.with_no_client_auth(),
-            Some(Identity { cert, key }) => {
-                let unusable = |source| TlsError::Unusable { cert: cert.clone(), key: key.clone(), source };
-                let (chain, secret) = (certificates(cert, &texts[0])?, private_key(key, &texts[1])?);
-                builder.with_client_auth_cert(chain, secret).map_err(unusable)?
-            }
-        };
+        let ca = self.ca.as_deref().zip(texts.last()).map(|(path, text)| PemFile::new(path, text));
+        let certificate = self.identity.as_ref().map(|Identity { cert, key }| ClientCertificate {
+            cert: PemFile::new(cert, &texts[0]),
+            key: PemFile::new(key, &texts[1]),
+        });
+        let mut http1 = client_config(ca.as_ref(), certificate.as_ref())?;
         let mut http2 = http1.clone();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         http2.alpn_protocols = vec![b"h2".to_vec()];
         Ok(ClientConfigs { http1: Arc::new(http1), http2: Arc::new(http2) })
     }
-}
-
-fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, text)? {
-        roots.add(certificate).map_err(|source| TlsError::Roots { path: path.to_owned(), source })?;
-    }
-    Ok(roots)
-}
-
-/// What the machine trusts. Single certificates that cannot be read are passed over, as everybody
-/// on it does.
-fn machine_roots() -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() { Err(TlsError::NoRoots) } else { Ok(roots) }
 }
