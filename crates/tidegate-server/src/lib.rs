@@ -69,6 +69,7 @@ mod policy_follower;
 mod process_metrics;
 mod protocol;
 pub mod proxy;
+mod query;
 mod quota_store;
 mod readiness;
 mod refusal_log;

@@ -26,6 +26,7 @@ use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::parameters::Accepted;
+use crate::query;
 use crate::reply::{self, Reply};
 
 /// How many changes are remembered. The oldest goes first.
@@ -396,10 +397,9 @@ impl OverridePath {
             Err(_) => Err(malformed("the address is not UTF-8 when decoded")),
         };
         let mut when: Vec<(String, String)> = Vec::new();
-        for pair in query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let spaced = |text: &str| decoded(&text.replace('+', " "));
-            let (name, value) = (spaced(name)?, spaced(value)?);
+        for parameter in query::parameters(query.unwrap_or("")) {
+            let decoded = parameter.decoded().map_err(|error| malformed(&format!("the query {error}")))?;
+            let (name, value) = (decoded.0.into_owned(), decoded.1.into_owned());
             if when.iter().any(|(known, _)| *known == name) {
                 return Err(malformed("duplicate attribute in the query"));
             }
@@ -498,6 +498,8 @@ mod tests {
             ("/api/per-user", None, "not for all"),
             ("/api/per-user", Some("user=a&user=b"), "duplicate"),
             ("/api/%ff", Some("user=a"), "not UTF-8"),
+            ("/api/per-user", Some("user=%ff"), "not UTF-8"),
+            ("/api/per-user", Some("user=100%"), "a % without two digits"),
         ] {
             let Err(fault) = OverridePath::read(path, query) else { panic!("{path} was taken") };
             assert!(fault.detail.contains(hint), "{path}: {}", fault.detail);

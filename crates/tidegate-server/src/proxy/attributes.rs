@@ -11,12 +11,12 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use http::header::COOKIE;
 use http::request::Parts;
-use percent_encoding::percent_decode_str;
 use tidegate_wire::text::shortened;
 
 use super::jwt::Claims;
 use super::path::PlainPath;
 use super::rejection::{Rejection, RejectionCode};
+use crate::query;
 
 mod source;
 
@@ -157,7 +157,7 @@ impl AttributeSource {
                 first.map(|value| text(self, value.as_bytes())).transpose()?
             }
             Self::Cookie(name) => cookie(self, &parts.headers, name)?,
-            Self::Query(name) => query(self, parts.uri.query().unwrap_or(""), name)?,
+            Self::Query(name) => query_parameter(self, parts.uri.query().unwrap_or(""), name)?,
             Self::Segment(index) => context.path.segment(*index).map(Cow::Borrowed),
             Self::Path => Some(context.path.matched().into()),
             Self::Method => Some(parts.method.as_str().into()),
@@ -209,62 +209,33 @@ fn cookie<'a>(
     Ok(found)
 }
 
-/// A parameter of the query: `+` is a space, and `%` with two digits a byte, in its name too.
-fn query<'a>(
+/// A parameter of the query.
+fn query_parameter<'a>(
     source: &AttributeSource,
     query: &'a str,
     wanted: &str,
 ) -> Result<Option<Cow<'a, str>>, Rejection> {
     let mut found = None;
-    for part in query.split('&') {
-        // Some servers end a parameter at `;` too, and would find there what is not found here.
-        if part.split(';').skip(1).any(|rest| decoded(name_of(rest)).as_deref() == Some(wanted)) {
+    for parameter in query::parameters(query) {
+        if parameter.hides(wanted) {
             let detail = format_args!("{source} stands behind a ; which servers read differently");
             return Err(Rejection::new(RejectionCode::AmbiguousAttribute, detail)
                 .fix("separate parameters with &, and write %3B for ;"));
         }
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        // A name that is not UTF-8 is no name that could be configured.
-        if part.is_empty() || decoded(name).as_deref() != Some(wanted) {
+        if !parameter.is_named(wanted) {
             continue;
         }
         if found.is_some() {
             return Err(twice(source));
         }
-        let malformed = |what| {
+        let (_, value) = parameter.raw();
+        found = Some(query::decoded(value).map_err(|error| {
             let value = shortened(value, 64);
-            let detail = format_args!("{source} \"{value}\" {what}");
+            let detail = format_args!("{source} \"{value}\" {error}");
             Rejection::new(RejectionCode::AmbiguousAttribute, detail).fix("percent-encode it as UTF-8")
-        };
-        if has_stray_percent(value) {
-            return Err(malformed("has a % without two digits"));
-        }
-        found = Some(decoded(value).ok_or_else(|| malformed("is not UTF-8 when decoded"))?);
+        })?);
     }
     Ok(found)
-}
-
-/// The name of a parameter, as it is written.
-fn name_of(parameter: &str) -> &str {
-    parameter.split_once('=').map_or(parameter, |(name, _)| name)
-}
-
-/// Whether `text` has a `%` that is not followed by two hexadecimal digits, which readers take
-/// differently.
-fn has_stray_percent(text: &str) -> bool {
-    text.split('%')
-        .skip(1)
-        .any(|rest| !rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
-}
-
-/// A part of a query as text: `+` is a space, and `%` with two digits a byte. `None` if that is not
-/// UTF-8.
-fn decoded(part: &str) -> Option<Cow<'_, str>> {
-    if part.contains('+') {
-        let spaced = part.replace('+', " ");
-        return Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned().into());
-    }
-    percent_decode_str(part).decode_utf8().ok()
 }
 
 #[cfg(test)]
