@@ -47,8 +47,8 @@ pub(crate) fn connections_max(config: &ServerConfig) -> usize {
     room
 }
 
-/// The soft limit of open files as `/proc/self/limits` has it; `None` where there is none, or
-/// nothing to read it from.
+/// The soft limit of open files in the text of `/proc/self/limits`; `None` if the text has no such
+/// row or says `unlimited`.
 fn open_files_max(limits: &str) -> Option<usize> {
     let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     row.split_whitespace().next()?.parse().ok()
@@ -105,8 +105,8 @@ impl Acceptor {
         }
     }
 
-    /// A place for the connection that was just accepted. While there is none, idle connections are
-    /// closed to make room.
+    /// A slot for the connection that was just accepted. While all slots are taken, idle
+    /// connections are closed to free one.
     async fn place(&self) -> ConnectionSlot {
         if let Some(place) = self.places.try_take() {
             return place;

@@ -1,4 +1,4 @@
-//! What operators look at: metrics, health, the limits there are, the keys that are refused most.
+//! The pages for operators: metrics, health, limits, members, and the keys that are refused most.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ pub(crate) struct LimitsAnswer {
     /// All namespaces, in the order of the policy.
     namespaces: Vec<NamespaceAnswer>,
     /// The domains of envoyproxy/ratelimit's files that no namespace hides, in alphabetical order;
-    /// absent if there are none.
+    /// absent without such domains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     domains: Vec<DomainAnswer>,
     /// Numbers of single keys set while running. They win over those of the policy.
@@ -114,7 +114,7 @@ pub(crate) struct LimitDescription {
     /// `enforce` or `shadow`.
     #[schema(value_type = String)]
     mode: &'static str,
-    /// What happens to a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
+    /// The treatment of a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
     #[schema(value_type = String)]
     missing: &'static str,
     /// How many keys have numbers of their own.

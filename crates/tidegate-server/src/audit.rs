@@ -38,7 +38,7 @@ const PEERS_MAX: usize = 16;
 /// The longest key in a line, in bytes; a longer one is cut.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// What was written lately.
+/// Counts of the lines that were written in the current [`SPAN`].
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     grants: Mutex<HashMap<String, GrantLines>>,
@@ -65,7 +65,7 @@ struct PeerLines {
 /// An operation that changes what others may do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'a> {
-    /// What it is.
+    /// The kind of operation.
     pub(crate) verb: Verb,
     /// The namespace of the keys.
     pub(crate) namespace: &'a str,
@@ -73,7 +73,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) limit: Option<&'a str>,
     /// The attributes that make the key, with their values.
     pub(crate) attributes: &'a [(&'a str, &'a str)],
-    /// What came of it, in words.
+    /// The result, in words.
     pub(crate) outcome: &'a str,
 }
 
@@ -179,7 +179,8 @@ fn span(now: Timestamp) -> u64 {
     now.as_nanos() / SPAN.as_nanos() as u64 + 1
 }
 
-/// What one customer of a network has: an IPv4 address, or the first 64 bits of an IPv6 address.
+/// The part of an address that one customer of a network has: all of an IPv4 address, the first 64
+/// bits of an IPv6 address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -1,9 +1,9 @@
-//! Who may ask what: tokens and certificates, and what each permits.
+//! Authorization of callers: tokens and certificates, and the operations that each permits.
 //!
 //! A token is known by its SHA-256 only, whether the policy has the token or the hash: the hashes
 //! in memory or in a file are of no use to their reader. A token is random and long, so no slower
-//! hash is needed. An empty one is nobody's, whatever hash the policy has. A caller with several
-//! grants may do what any of them permits.
+//! hash is needed. An empty token authenticates no caller, even if the policy has its hash. A
+//! caller with several grants may do what any of them permits.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -35,10 +35,10 @@ const HASH: &str = "sha256:";
 /// The SHA-256 of a token.
 type Hash = [u8; 32];
 
-/// The grants that somebody has, by their places in the policy.
+/// The grants of a caller, by their indexes in the policy.
 type GrantIndexes = SmallVec<[u16; 2]>;
 
-/// Why grants cannot be used.
+/// An error in grants or in their files of tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorizationError {
@@ -50,11 +50,11 @@ pub enum AuthorizationError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A line of a file with tokens holds none. The line is not shown.
+    /// A line of a file with tokens holds no token. The message does not show the line.
     #[error(
         "line {line} of {} is no token; write {} to {} printable characters without spaces, or sha256: and 64 hexadecimal digits",
         path.display(), Grant::TOKEN_BYTES_MIN, Grant::TOKEN_BYTES_MAX
@@ -84,7 +84,7 @@ pub enum AuthorizationError {
     },
 }
 
-/// What tokens and certificates permit.
+/// The grants of a policy, found by token and by certificate.
 #[derive(Clone)]
 pub struct Authorization(Arc<GrantTable>);
 
@@ -96,7 +96,7 @@ struct GrantTable {
 }
 
 impl Authorization {
-    /// What `grants` permit. Reads the files with tokens.
+    /// Indexes `grants`. Reads the files with tokens.
     pub(crate) fn new(grants: &[Grant]) -> Result<Self, AuthorizationError> {
         let (mut tokens, mut certificates) =
             (HashMap::<Hash, GrantIndexes>::new(), HashMap::<String, GrantIndexes>::new());
@@ -127,8 +127,8 @@ impl Authorization {
         has_files.then(|| Arc::new(TokenFilesRefresh(self.clone())) as Arc<dyn Refresh>)
     }
 
-    /// Whoever shows this token, and these names in a certificate. An error is a token that nobody
-    /// has, or nothing shown.
+    /// The caller that presents this token, and a certificate with these names. Returns an error
+    /// for an unknown token, and for a request without credentials.
     pub(crate) fn caller(
         &self,
         names: &[String],
@@ -179,19 +179,19 @@ impl Refresh for TokenFilesRefresh {
     }
 }
 
-/// Nobody that is known.
+/// A failed authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthenticationError {
-    /// Nothing was shown.
+    /// The request has no credentials.
     Nothing,
-    /// A token that is none.
+    /// The token is unknown.
     Token,
-    /// A certificate that nothing is granted to.
+    /// The certificate has no grant.
     Certificate,
 }
 
 impl AuthenticationError {
-    /// What the sender is told. What was shown is not repeated.
+    /// The fault for the sender, without the credentials.
     pub(crate) fn fault(self) -> Fault {
         let (detail, fix) = match self {
             Self::Nothing => (
@@ -208,8 +208,8 @@ impl AuthenticationError {
     }
 }
 
-/// What is shown over a connection once for all that follows. Who that is, is asked anew after
-/// every reload.
+/// The credentials of a connection, presented once for all requests that follow. The caller behind
+/// them is looked up again after every reload.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     /// The names in the client's certificate.
@@ -217,7 +217,7 @@ pub(crate) struct Credentials {
     token: Option<Token>,
 }
 
-/// What is kept of a token.
+/// A token, kept as its hash only.
 struct Token(Hash);
 
 impl fmt::Debug for Token {
@@ -231,13 +231,13 @@ impl Credentials {
         Self { names: Arc::clone(names), token: None }
     }
 
-    /// Who that is now.
+    /// The caller with these credentials under the policy in force.
     pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, AuthenticationError> {
         let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
         authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
     }
 
-    /// Takes a token; one that nobody has changes nothing.
+    /// Replaces the token. An unknown token is an error and changes nothing.
     pub(crate) fn take(
         &mut self,
         token: &[u8],
@@ -255,22 +255,22 @@ impl Credentials {
     }
 }
 
-/// Somebody who asks.
+/// The caller of a request, with its grants.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(Option<(Authorization, GrantIndexes)>);
 
 impl Caller {
-    /// Whoever comes, where nobody is asked who they are.
+    /// Any caller of a daemon without authorization. Such a caller may do everything.
     pub(crate) const ANYONE: Self = Self(None);
 
-    /// Whoever sends these headers over a connection whose certificate has these names.
+    /// The caller that sends these headers over a connection whose certificate has these names.
     pub(crate) fn of(config: &ServerConfig, names: &[String], headers: &HeaderMap) -> Result<Self, Fault> {
         let Some(authorization) = &config.authorization else { return Ok(Self::ANYONE) };
         authorization.caller(names, token_in(headers)).map_err(AuthenticationError::fault)
     }
 
-    /// The name of the grant by which it may do `verb` in `namespace`, for the log; `None` where
-    /// nobody is asked.
+    /// The name of the grant that permits `verb` in `namespace`, for the log; `None` without
+    /// authorization.
     pub(crate) fn grant(&self, verb: Verb, namespace: &str) -> Option<&str> {
         let (authorization, places) = self.0.as_ref()?;
         let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
@@ -285,7 +285,7 @@ impl Caller {
         found.map(|grant| grant.name.as_str())
     }
 
-    /// Whether it may do `verb` in `namespace`.
+    /// Checks that the caller may do `verb` in `namespace`.
     pub(crate) fn may(&self, verb: Verb, namespace: &str) -> Result<(), Fault> {
         self.find(|grant| permits(grant, verb, namespace)).map_err(|names| {
             let shown = shortened(namespace, SHOWN_BYTES_MAX);
@@ -294,7 +294,7 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `verb` somewhere, where it is not known where.
+    /// Checks that the caller may do `verb` in some namespace, for operations that do not name one.
     pub(crate) fn may_somewhere(&self, verb: Verb) -> Result<(), Fault> {
         self.find(|grant| grant.verbs.has(verb)).map_err(|names| {
             let detail = format_args!("{names} may not {}", verb.as_str());
@@ -302,7 +302,8 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `verb` everywhere, as what concerns all namespaces takes.
+    /// Checks that the caller may do `verb` in every namespace, for operations that concern all of
+    /// them.
     pub(crate) fn may_everywhere(&self, verb: Verb) -> Result<(), Fault> {
         let is_permitted = |grant: &Grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All;
         self.find(is_permitted).map_err(|names| {
@@ -311,7 +312,8 @@ impl Caller {
         })
     }
 
-    /// Whether one of its grants is so; otherwise who it is.
+    /// Whether one of the grants satisfies the predicate; otherwise the name of the caller for a
+    /// message.
     fn find(&self, is_so: impl Fn(&Grant) -> bool) -> Result<(), String> {
         let Some((authorization, places)) = &self.0 else { return Ok(()) };
         let grants = || places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
@@ -347,14 +349,14 @@ fn hash(token: &[u8]) -> Hash {
     hash
 }
 
-/// The hash of a token that a caller shows; `None` if it is empty or too long to be one, so that it
-/// is nobody's also where a policy has its hash. One that is shorter than
-/// [`Grant::TOKEN_BYTES_MIN`] is its owner's choice: only its hash is known.
+/// The hash of a presented token. Returns `None` for an empty or too long token, which is then
+/// unknown even if a policy has its hash. A token shorter than [`Grant::TOKEN_BYTES_MIN`] is
+/// accepted: the policy may have been given its hash only, which does not show the length.
 fn shown_hash(token: &[u8]) -> Option<Hash> {
     (1..=Grant::TOKEN_BYTES_MAX).contains(&token.len()).then(|| hash(token))
 }
 
-/// The hash of a token as it is written: as it is, or already hashed. `None` if it is neither.
+/// The hash of a token in a policy or a file: either the token itself, or `sha256:` and its hash.
 fn hash_of(text: &[u8]) -> Option<Hash> {
     if let Some(digits) = text.strip_prefix(HASH.as_bytes()) {
         return hex::decode(digits)?.try_into().ok();
@@ -490,7 +492,8 @@ mod tests {
         assert!(by_certificate.may(Verb::Check, "api").is_err());
         let unknown = authorization.caller(&names[1..], None).unwrap_err();
         assert_eq!(unknown, AuthenticationError::Certificate);
-        // A token that is none is not made good by a certificate: somebody meant it.
+        // A valid certificate does not outweigh an unknown token: the caller meant to use that
+        // token.
         assert_eq!(
             authorization.caller(&names, Some(b"no token at all")).unwrap_err(),
             AuthenticationError::Token

@@ -16,7 +16,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::bounds::Bounds;
 use crate::connections::{Buffered, ConnectionActivity, STREAM_BYTES};
 
-/// What a header is charged beside its name and value.
+/// The bytes that are charged for a header beside its name and value.
 const HEADER_BYTES: usize = 64;
 
 /// Reads the body of one request.
@@ -97,7 +97,7 @@ impl<'a> BodyReader<'a> {
         discard(self.incoming, self.version, self.bounds.linger);
     }
 
-    /// What the head of the request takes, about; it is kept until the body is read.
+    /// The approximate size of the request's head, which is kept until the body is read.
     fn head_bytes(&self) -> usize {
         let bytes = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             name.as_str().len() + value.len() + HEADER_BYTES
@@ -112,7 +112,7 @@ enum BodyReadError {
     Broken(hyper::Error),
 }
 
-/// What has come of a body. Usually it is one piece, which is taken as it is.
+/// The part of a body that has arrived. Usually this is one piece, which is not copied.
 #[derive(Debug, Default)]
 struct CollectedBody {
     first: Bytes,

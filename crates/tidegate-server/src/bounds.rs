@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// Every bound of a listener, with its default. What happens at each is said beside it.
+/// Every bound of a listener, with its default and the reaction at the bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bounds {

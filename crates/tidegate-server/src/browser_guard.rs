@@ -1,8 +1,8 @@
 //! Listeners without authorization, and the pages that a browser on the same machine shows.
 //!
-//! Whoever reaches such a listener may do everything, and a browser reaches loopback for any page
-//! it shows. Two ways are closed here. A page of another site that sends a request says so in
-//! `Origin` or `Sec-Fetch-Site`. A page whose host name is made to resolve to 127.0.0.1 (DNS
+//! Every program that reaches such a listener may do everything, and a browser reaches loopback for
+//! any page it shows. This module closes two ways. A page of another site that sends a request says
+//! so in `Origin` or `Sec-Fetch-Site`. A page whose host name is made to resolve to 127.0.0.1 (DNS
 //! rebinding) is of the same site as far as the browser can see, but its requests name its own
 //! host, which is not a name of this machine.
 //!

@@ -21,13 +21,13 @@ use crate::from_policy::{self, ConfigError};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::quota_store::{self, NoStore};
 
-/// The turn to change something, and what came of earlier changes.
+/// The lock for changes of the policy and the overrides, and the results of earlier ones.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// Who holds it may change what is in force.
+    /// Held while the policy or an override is changed.
     pub(crate) turn: tokio::sync::Mutex<()>,
     told: Mutex<ReloadStatus>,
-    /// Somebody wants the policy file read now.
+    /// Notified to have the policy file read at once.
     pub(crate) asked: Notify,
 }
 
@@ -63,7 +63,7 @@ fn unprotected_listener<'a>(
     })
 }
 
-/// What came of reloads.
+/// Counts and errors of reloads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReloadStatus {
     /// Policies that were taken over since the start, the first not among them.
@@ -83,7 +83,7 @@ pub(crate) struct ReloadStatus {
 pub(crate) struct LastError {
     /// When, as RFC 3339.
     pub(crate) at: String,
-    /// What was wrong: every problem, a line each.
+    /// Every problem, one a line.
     pub(crate) problems: String,
 }
 
@@ -117,7 +117,7 @@ pub enum ReloadError {
         /// The address that it is open on.
         address: Address,
     },
-    /// What must outlive the process could not be written.
+    /// A note that must outlive the process could not be written to the store.
     #[error("what was renamed could not be stored: {0}")]
     Store(#[from] StoreError),
 }
@@ -132,7 +132,7 @@ enum OverrideExpiryError {
 }
 
 impl ReloadStatus {
-    /// What is wrong now, if anything is: with the policy, or with the files that it names.
+    /// The current error of the policy, or of the files that it names.
     pub(crate) fn error(&self) -> Option<&LastError> {
         self.last_error.as_ref().or(self.files_error.as_ref())
     }
@@ -217,7 +217,8 @@ impl Daemon {
     }
 
     /// Makes another engine out of the one in force and puts it in its place, under the same
-    /// policy. What `change` wants noted is stored before anybody is decided by it.
+    /// policy. The notes that `change` returns are stored before the first decision by the new
+    /// engine.
     pub(crate) async fn change_engine<E: From<StoreError>>(
         &self,
         change: impl FnOnce(&Engine, Timestamp) -> Result<(Engine, Vec<NoteChange>), E>,

@@ -1,4 +1,4 @@
-//! What a daemon is told when it starts.
+//! The configuration of a daemon.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ pub struct ServerConfig {
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
     pub keeps_proxying: bool,
-    /// Who may ask what. Default none: whoever reaches a listener may do everything.
+    /// The grants of callers. Default none: every client that reaches a listener may do everything.
     pub authorization: Option<Authorization>,
     /// The bounds of every listener.
     pub bounds: Bounds,
@@ -122,7 +122,7 @@ impl Statuses {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizeHeaders(Vec<(HeaderName, String)>);
 
-/// A header name that is none.
+/// An invalid header name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not the name of a header; use letters, digits and hyphens")]
 pub struct NotAHeader(pub String);

@@ -40,11 +40,10 @@ pub(crate) use slots::{ConnectionSlot, ConnectionSlots};
 pub(crate) use stream_set::StreamSet;
 use unfinished_head::UnfinishedHead;
 
-/// What part of its connections a full listener closes at once to make room, if they are idle: one
-/// in so many.
+/// A full listener closes one in so many of its connections at once to make room, if they are idle.
 const EVICTED_PART: usize = 32;
 
-/// What every HTTP/2 connection begins with.
+/// The first bytes of every HTTP/2 connection.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// All open connections of a daemon.
@@ -70,7 +69,7 @@ struct ConnectionRegistry {
 pub(crate) struct ListenerId {
     /// Different for each listener of a daemon.
     pub(crate) index: usize,
-    /// What it is called in the policy: `http`, `admin`, `proxy`, `grpc` or `resp`.
+    /// Its name in the policy: `http`, `admin`, `proxy`, `grpc` or `resp`.
     pub(crate) name: &'static str,
 }
 
@@ -103,7 +102,7 @@ struct WatchedConnection {
     asked: Option<Instant>,
 }
 
-/// What a connection and the sweep know of each other.
+/// The state that a connection shares with the sweep.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionActivity {
     reads: AtomicU64,
@@ -121,7 +120,8 @@ pub(crate) struct ConnectionActivity {
     waits_for_room: AtomicBool,
     /// Answers that are on their way.
     flows: flow::OpenBodies,
-    /// What is held for all connections, for those of this peer, and for this connection.
+    /// The bytes that are held for all connections, for those of this peer, and for this
+    /// connection.
     budget: Arc<BufferBudget>,
     peer: Arc<PeerUse>,
     /// Where it comes from; `None` for a Unix socket.
@@ -131,7 +131,7 @@ pub(crate) struct ConnectionActivity {
     waker: Mutex<Option<Waker>>,
 }
 
-/// What a connection is told.
+/// The command of the sweep, or of the drain, to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ConnectionCommand {
@@ -151,8 +151,8 @@ impl ConnectionActivity {
         self.peer_address
     }
 
-    /// A request waits in line until the guard is dropped: meanwhile the sweep sees whether its
-    /// client is still there, which nobody who does not read can.
+    /// Marks a request as waiting in the queue until the guard is dropped. Nothing is read from its
+    /// connection meanwhile, so the sweep checks whether the client is still there.
     pub(crate) fn hold(&self) -> HeldRequest<'_> {
         self.held.fetch_add(1, Ordering::Relaxed);
         HeldRequest(self)
@@ -193,8 +193,8 @@ impl ConnectionActivity {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is there beside the last request is the beginning of the next, whose bytes do not have
-    /// for ever to come.
+    /// Bytes already buffered after the last request belong to the next one; its read timeout
+    /// starts now.
     pub(crate) fn has_begun_another(&self) {
         self.reads_at_finish.store(self.reads.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
@@ -403,7 +403,7 @@ impl Connections {
         open.connections.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
     }
 
-    /// What connections hold of the budget for slow peers.
+    /// The budget for slow peers.
     pub(crate) fn buffers(&self) -> &BufferBudget {
         &self.buffers
     }
@@ -541,7 +541,7 @@ pub(crate) struct MonitoredStream<S> {
     /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
     /// it is not spoken.
     preface_read: Option<usize>,
-    /// What has come of a head of HTTP/1 that is not whole; `None` where heads are not read.
+    /// The part of an unfinished HTTP/1 head that has arrived; `None` where heads are not read.
     head: Option<UnfinishedHead>,
     linger: Linger,
 }

@@ -47,7 +47,7 @@ const CONTROL_MAX: usize = 8;
 /// Where the log is, and how much of it there may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DecisionLogConfig {
-    /// The file. Its directory must exist. What stands in it is kept and written after.
+    /// The file. Its directory must exist. New lines are appended to an existing file.
     pub(crate) path: PathBuf,
     /// The size at which it is renamed. A line is never split over two files, and never dropped for
     /// its size.
@@ -68,7 +68,7 @@ pub(crate) struct DecisionLog {
     ended: Mutex<Receiver<()>>,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 #[derive(Debug)]
 enum Message {
     /// A line with its line break.
@@ -80,9 +80,9 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// What both sides know. All numbers are only counted, and nothing is ordered by them; so `Relaxed`
-/// throughout, but for the flags, where `Release` and `Acquire` make what happened before the flag
-/// visible to who sees it.
+/// The state that the callers share with the writer. Counts are `Relaxed`, because nothing is
+/// ordered by them. The flags are set with `Release` and read with `Acquire`, so that the writer
+/// sees everything that happened before.
 #[derive(Debug, Default)]
 struct WriterState {
     queued: AtomicUsize,
@@ -190,7 +190,7 @@ impl DecisionLog {
 impl WriterState {
     /// An empty buffer, one that was used before if one is at hand.
     fn take_spare(&self) -> Vec<u8> {
-        // Whoever finds the list taken makes a new one rather than wait.
+        // If another thread holds the lock, a new buffer is cheaper than waiting.
         self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Decisions {
     pub(crate) admissions: bool,
 }
 
-/// What was asked, as far as it is needed after the decision.
+/// The parts of a request that are needed after its decision.
 pub(crate) struct Asked<'a> {
     pub(crate) namespace: Cow<'a, str>,
     attributes: AskedAttributes<'a>,
@@ -43,7 +43,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// For a request that waits. Its attributes are copied only if somebody will read them.
+    /// For a request that waits. Its attributes are copied only if the log or the refused keys need
+    /// them.
     pub(crate) fn owned(request: &Request<'_>, protocol: Protocol, with_attributes: bool) -> Asked<'static> {
         let pairs = request.attributes.iter().filter(|_| with_attributes);
         Asked {

@@ -32,7 +32,7 @@ pub(crate) struct ListenerRole {
     pub(crate) is_plain_loopback: bool,
 }
 
-/// What is spoken on a listener.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerProtocol {
     /// The HTTP API.
@@ -46,7 +46,7 @@ pub(crate) enum ListenerProtocol {
 }
 
 impl ListenerRole {
-    /// What the listener is called in the policy.
+    /// The name of the listener in the policy.
     pub(crate) const fn name(self) -> &'static str {
         match self.speaks {
             ListenerProtocol::Api if self.callers => "http",
@@ -225,8 +225,8 @@ fn permit(
         return Ok(Caller::ANYONE);
     }
     let caller = Caller::of(config, names, headers)?;
-    // Who may change an override of one namespace is seen when it is known which; a change asks for
-    // more than looking.
+    // For overrides the grant is checked once the namespace is known; a change needs a stronger
+    // grant than reading.
     if audience == Audience::Operators && !matches!(route, Endpoint::Overrides | Endpoint::AcknowledgeLoss) {
         caller.may_everywhere(Verb::Inspect)?;
     }

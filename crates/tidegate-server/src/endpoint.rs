@@ -37,7 +37,7 @@ pub(crate) enum Audience {
     Callers,
     /// Operators.
     Operators,
-    /// Whoever watches whether the daemon lives.
+    /// Health checks, which need no grant.
     Everyone,
 }
 

@@ -30,9 +30,9 @@ pub enum EnvoyFilesError {
     /// The directory, or a file in it, cannot be read.
     #[error("envoy_ratelimit.path: {} cannot be read: {source}; name a file or a directory that can", path.display())]
     Unreadable {
-        /// What was to be read.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -52,7 +52,7 @@ struct EnvoyFilesState {
     path: PathBuf,
     settings: Settings,
     now: ArcSwap<CurrentFiles>,
-    /// What was last said to be wrong; gone when it no longer is.
+    /// The error that was logged last; `None` once the files are valid again.
     said: Mutex<Option<String>>,
     /// Set if the daemon has no store for quotas: where it would keep them if it were started with
     /// some.
@@ -113,7 +113,7 @@ impl EnvoySource {
         paths.into_iter().map(|path| Self::read(&path).map_err(|error| (path, error))).collect()
     }
 
-    /// What the reader of such files takes.
+    /// The text in the form that the parser of such files accepts.
     pub fn text(&self) -> Text<'_> {
         Text { name: &self.name, bytes: &self.bytes }
     }
@@ -143,7 +143,7 @@ impl EnvoyFiles {
     pub(crate) fn replace(&self, before: &Self) {
         let (before, now) = (before.get(), self.get());
         if let Some(series) = before.series.get() {
-            // Nobody has decided by these files yet.
+            // No request has been decided by these files yet.
             let _ = now.series.set(series.replaced_by(now.files.rules()));
         }
     }
@@ -211,8 +211,7 @@ pub(crate) struct FollowedFiles {
 }
 
 impl FollowedFiles {
-    /// Looks at them because somebody asks for it: what is still wrong is said, and counted, once
-    /// more.
+    /// Reads the files on request: an error that persists is logged and counted once more.
     pub(crate) fn look_again(&self) {
         *self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.look();

@@ -1,4 +1,5 @@
-//! What is made of files, and made anew when they hold something else: certificates, keys.
+//! Values that are loaded from files, and loaded anew when the files change: certificates, keys,
+//! tokens.
 //!
 //! The files are read again every [`LOOK_EVERY`] and compared whole, which sees a file that was
 //! written in place, one that was replaced and one behind a link that now leads elsewhere. Files
@@ -23,12 +24,12 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Files, and what is made of them.
 pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
-    /// What is made. A clone is cheap.
+    /// The loaded value. A clone is cheap.
     type Made: Clone + Send + Sync;
-    /// Why nothing can be made.
+    /// The error of a file.
     type Error: core::error::Error;
 
-    /// What it is, in the plural, for the log.
+    /// The name of the value in the plural, for the log.
     const WHAT: &'static str;
 
     /// The files.
@@ -41,17 +42,17 @@ pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
     fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, Self::Error>;
 }
 
-/// What was made of files, as it is now.
+/// A value that was loaded from files, in its current version.
 pub(crate) struct FileBacked<S: Source> {
     source: S,
     now: ArcSwap<LoadedFiles<S::Made>>,
-    /// What was last said to be wrong; gone when it no longer is.
+    /// The error that was logged last; `None` once the files are valid again.
     said: Mutex<Option<String>>,
 }
 
 struct LoadedFiles<M> {
     made: M,
-    /// What the files held.
+    /// The texts of the files.
     texts: Vec<Vec<u8>>,
 }
 
@@ -86,8 +87,8 @@ impl<S: Source> FileBacked<S> {
 
 impl<S: Source> fmt::Debug for FileBacked<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the files hold may be secret.
-        f.debug_struct("Renewed").field("source", &self.source).finish_non_exhaustive()
+        // The texts of the files may be secret.
+        f.debug_struct("FileBacked").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
@@ -108,7 +109,7 @@ pub(crate) trait Refresh: Send + Sync {
 impl<S: Source> Refresh for FileBacked<S> {
     fn look(&self) {
         let refreshed = self.refresh();
-        // What is under the lock is one value: a panic elsewhere leaves it whole.
+        // The lock guards one value, which a panic elsewhere leaves whole.
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(changed) => {

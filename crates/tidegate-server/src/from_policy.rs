@@ -67,7 +67,7 @@ pub enum StartError {
     Decisions {
         /// Where it is.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -179,7 +179,7 @@ fn decisions(policy: &Policy) -> Result<Option<Arc<Decisions>>, StartError> {
     Ok(Some(Arc::new(Decisions { log, admissions: wanted.sample == Sample::All })))
 }
 
-/// What the store says of its disk, as lines of the log.
+/// Logs a report of the store about its disk.
 fn log_disk_report(report: DiskReport<'_>) {
     match report {
         DiskReport::Failing(error) => tracing::error!(
@@ -213,7 +213,7 @@ fn tell_of_the_clock(store: &RedbStore, now: Timestamp) {
     }
 }
 
-/// Warns of a file of the store that everybody on this machine may read.
+/// Warns of a file of the store that other users of this machine may read.
 fn warn_if_readable(store: &RedbStore) {
     if let Some(file) = store.readable_by_others() {
         tracing::warn!(

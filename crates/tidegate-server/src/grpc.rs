@@ -1,10 +1,10 @@
 //! The gRPC door: which service a call is for, and what all calls have in common.
 //!
 //! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their
-//! drain; only the services behind are tonic's. Who calls is known from the head, before any of the
-//! message is kept. A message is read whole and within bounds before its service sees it, so that
-//! no service waits for a caller. Only reflection reads as it goes: it answers from what is in
-//! memory.
+//! drain; only the services behind are tonic's. The caller is authenticated by the head, before any
+//! part of the message is kept. A message is read whole and within bounds before its service sees
+//! it, so that no service waits for a caller. Only reflection reads as it goes: it answers from
+//! what is in memory.
 
 mod counts;
 mod files;
@@ -346,7 +346,7 @@ fn refuse(daemon: &Daemon, fault: &Fault) -> Response<Body> {
     status_of(daemon, fault).into_http()
 }
 
-/// What the sender of a call is told that cannot be answered.
+/// The status for the sender of a call that cannot be answered.
 fn status_of(daemon: &Daemon, fault: &Fault) -> Status {
     daemon.metrics.fault(fault.code);
     let code = match fault.code {

@@ -25,7 +25,7 @@ pub enum ListenError {
     Bind {
         /// The address that was asked for.
         address: Address,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -62,7 +62,7 @@ pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed it already; there is nothing else to do about it.
+        // The file may have been removed already, so an error is ignored.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -317,7 +317,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// What is asked when the page is read.
+/// The sources that are read when the page is rendered.
 pub(crate) struct MetricSources {
     pub(crate) proxy: Arc<ProxyState>,
     pub(crate) in_force: Arc<ArcSwap<InForce>>,

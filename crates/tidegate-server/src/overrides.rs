@@ -42,12 +42,12 @@ const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);
 pub(crate) const OVERRIDES: Accepted =
     Accepted { route: "/v1/overrides", once: &["namespace"], repeated: &[] };
 
-/// What an override is.
+/// The body of a request that sets an override.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideBody {
     /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or
-    /// `{"limit": 50}`. What is left out is as in the limit.
+    /// `{"limit": 50}`. Numbers that are left out are those of the limit.
     #[schema(value_type = Object)]
     #[serde(deserialize_with = "tidegate_wire::object::without_duplicates")]
     numbers: Map<String, Value>,
@@ -55,10 +55,10 @@ pub(crate) struct OverrideBody {
     /// deleted.
     #[serde(default)]
     expires_ms: Option<u64>,
-    /// Why, for whoever reads it later; 1 to 1024 bytes.
+    /// The reason, for later readers; 1 to 1024 bytes.
     reason: String,
-    /// Who sets it, as the caller says; at most 1024 bytes. Nothing verifies it: the history has
-    /// the grant beside it.
+    /// The author, as the caller says; at most 1024 bytes. Nothing verifies it: the history has the
+    /// grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -67,11 +67,11 @@ pub(crate) struct OverrideBody {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RemovalBody {
-    /// Why, for whoever reads it later; at most 1024 bytes.
+    /// The reason, for later readers; at most 1024 bytes.
     #[serde(default)]
     reason: String,
-    /// Who takes it away, as the caller says; at most 1024 bytes. Nothing verifies it: the history
-    /// has the grant beside it.
+    /// The author of the removal, as the caller says; at most 1024 bytes. Nothing verifies it: the
+    /// history has the grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -137,7 +137,7 @@ pub(crate) struct AuditEntry {
     pub(crate) after: Option<String>,
     /// Why.
     pub(crate) reason: String,
-    /// Who, as the caller said. Nothing verified it.
+    /// The author, as the caller said. Nothing verified it.
     pub(crate) by: String,
     /// The name of the grant by which the caller was permitted; absent where callers are not
     /// authenticated.
@@ -181,7 +181,7 @@ impl History {
     }
 }
 
-/// What the address of an override names.
+/// The override that a path and a query name.
 struct OverridePath {
     namespace: String,
     limit: String,

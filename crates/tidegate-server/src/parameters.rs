@@ -127,7 +127,7 @@ pub(crate) fn malformed(detail: impl core::fmt::Display) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
 }
 
-/// A part of a query as text: `+` is a space, and `%` with two digits a byte.
+/// Decodes a name or a value of a query, as [`query::decoded`] does.
 pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
     query::decoded(part).map_err(unreadable)
 }

@@ -35,7 +35,7 @@ pub struct PolicyFile {
     trouble: Option<String>,
 }
 
-/// What tells one state of a file from another without reading it.
+/// The metadata by which two states of a file differ, without reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -61,7 +61,7 @@ impl Stamp {
     }
 }
 
-/// What a look at the file found.
+/// The result of a look at the file.
 #[derive(Debug)]
 pub enum PolicyFileLook {
     /// Nothing new, or nothing that is whole yet.
@@ -106,7 +106,7 @@ impl PolicyFile {
         self.read_now()
     }
 
-    /// Reads it whether or not it looks new, for whoever was told to.
+    /// Reads the file whether or not it has changed.
     pub fn read_now(&mut self) -> PolicyFileLook {
         match read(&self.path) {
             Ok((stamp, bytes)) => {

@@ -43,7 +43,7 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy
                     if is_asked {
                         tracing::info!(policy = %file.path().display(), "the policy is as it was");
                     }
-                    // What was wrong with the file in between no longer is.
+                    // An error of the file in between is over.
                     daemon.changes.told().last_error = None;
                     continue;
                 }

@@ -96,7 +96,7 @@ impl UnusableStore {
         }
     }
 
-    /// What the store said.
+    /// The error of the store.
     pub fn error(&self) -> &OpenError {
         &self.error
     }

@@ -62,10 +62,10 @@ const CLOSE_MAX: Duration = Duration::from_secs(10);
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
 
-/// What a daemon is made of.
+/// The daemon, before it starts.
 pub struct Server;
 
-/// What a daemon has besides an engine, if it was started from a policy.
+/// The parts of a daemon beside the engine, if it was started from a policy.
 #[derive(Default)]
 pub(crate) struct DaemonParts {
     /// Of the text of the policy.
@@ -76,7 +76,7 @@ pub(crate) struct DaemonParts {
     pub(crate) shared: Option<Arc<SharedStore>>,
     /// This member among those that share the store.
     pub(crate) member: Option<u64>,
-    /// Who changed which override before a restart.
+    /// The history of overrides before a restart.
     pub(crate) history: History,
     /// Where decisions are written down.
     pub(crate) decisions: Option<Arc<Decisions>>,
@@ -377,7 +377,7 @@ impl Handle {
     /// Ends the daemon: accepts nothing more, answers what still comes on open connections for
     /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those
     /// that are idle, answers every request that was read, and returns when all are closed or
-    /// [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
+    /// [`crate::Bounds::drain`] is over. Requests that remain are cut off, and logged.
     pub async fn shutdown(mut self) -> Drained {
         let daemon = Arc::clone(&self.daemon);
         daemon.is_ready.store(false, Ordering::Relaxed);
@@ -532,7 +532,7 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
         // Small answers: copying head and body together costs less than handing the kernel two
         // pieces.
         .writev(is_proxy)
-        // Who waits in line is only known to have gone by the end of what it sends.
+        // A client in the queue is known to have gone only by the end of its input.
         .half_close(!is_proxy)
         .max_headers(bounds.headers)
         .max_buf_size(bounds.header_bytes.max(8 << 10));
@@ -649,7 +649,7 @@ async fn watch_clock(daemon: Arc<Daemon>) {
     }
 }
 
-/// A seed that nobody outside can know.
+/// A seed from the operating system's random numbers, unknown outside the process.
 pub fn random_seed() -> [u64; 4] {
     let word = || getrandom::u64().expect("the operating system gives random numbers");
     [word(), word(), word(), word()]

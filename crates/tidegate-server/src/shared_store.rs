@@ -54,11 +54,11 @@ pub enum SharedStoreError {
         key: &'static str,
         /// The file.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The password is no text, or there is none.
+    /// The file holds no password, or one that is not UTF-8.
     #[error("store.password_file: {path} holds no password; write it there, as text")]
     Password {
         /// The file.
@@ -379,8 +379,8 @@ impl Daemon {
     }
 }
 
-/// What a note says, or a line about why it says nothing: one that cannot be read must not keep the
-/// rest from being used.
+/// The content of a note. A note that cannot be read is logged and left out, so that the others are
+/// used.
 pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
     read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
 }

@@ -40,7 +40,7 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -49,9 +49,9 @@ pub enum TlsError {
     Missing {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The missing kind of content.
         what: &'static str,
-        /// What was found instead.
+        /// The error of the PEM parser.
         #[source]
         source: Option<pem::Error>,
     },
@@ -62,7 +62,7 @@ pub enum TlsError {
         cert: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: rustls::Error,
     },
@@ -71,11 +71,11 @@ pub enum TlsError {
     Roots {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: rustls::Error,
     },
-    /// The machine trusts nobody.
+    /// The machine has no root certificates.
     #[error("this machine has no root certificates; install its ca-certificates, or name a file as `ca`")]
     NoRoots,
     /// A name that no server has.
@@ -86,7 +86,7 @@ pub enum TlsError {
     ClientCa {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
 }
@@ -95,7 +95,7 @@ pub enum TlsError {
 pub(crate) type Tls = FileBacked<TlsFiles>;
 
 impl Tls {
-    /// What new connections are accepted with.
+    /// The acceptor of new connections.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.get())
     }
@@ -195,7 +195,7 @@ mod tests {
             TlsFiles { cert: self.0.join("cert.pem"), key: self.0.join("key.pem"), client_ca: None }
         }
 
-        /// A certificate for localhost that nobody vouches for.
+        /// A self-signed certificate for localhost.
         fn issue(&self) {
             let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
             fs::write(self.0.join("cert.pem"), made.cert.pem()).unwrap();

@@ -17,9 +17,9 @@ use super::ConnectionActivity;
 /// does not read its replies is closed.
 pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// What a waiting request, or a stream that stays open, is charged beside its bytes: its future,
-/// its entry in the connection and the buffer of its answer. So at most 4096 of them wait or stay
-/// open at a time.
+/// The bytes that are charged for a waiting request, or a stream that stays open, beside those it
+/// buffers: its future, its entry in the connection and the buffer of its answer. So at most 4096
+/// of them wait or stay open at a time.
 pub(crate) const STREAM_BYTES: usize = 16 << 10;
 
 /// The bytes that all connections of a daemon hold.

@@ -1,11 +1,11 @@
 //! Answers on their way through: whose turn it is, and how one is ended whose client takes nothing
 //! of it.
 //!
-//! A body is asked for its next piece only when there is room for it. So a client of HTTP/2 that
-//! never opens its window is noticed by nobody who makes the answer: nothing is asked of it, and no
-//! timer of its own is armed. A body notes here whose turn it is, as one plain number, and the
-//! sweep ends what has not changed for too long. On HTTP/2 that is the stream, and the others of
-//! its connection go on; on HTTP/1.1 it is the connection.
+//! A body is asked for its next piece only when there is room for it. So the code that makes the
+//! answer does not notice a client of HTTP/2 that never opens its window: the body is not polled,
+//! and arms no timer. A body notes here whose turn it is, as one plain number, and the sweep ends
+//! what has not changed for too long. On HTTP/2 that is the stream, and the others of its
+//! connection go on; on HTTP/1.1 it is the connection.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,12 +35,13 @@ where
     fn execute(&self, stream: F) {
         let task = StreamTask::default();
         let running = tokio::spawn(STREAM.scope(Arc::clone(&task), stream));
-        // Nobody else sets it.
+        // The cell is set here only.
         let _ = task.set(running.abort_handle());
     }
 }
 
-/// What a body and the sweep know of each other. Relaxed throughout: the sweep judges seconds.
+/// The state that a body shares with the sweep. All atomics are relaxed, because the sweep judges
+/// seconds.
 #[derive(Debug)]
 struct BodyProgress {
     /// Even while the client is to take the piece it was given, odd while the server is to give
@@ -139,7 +140,7 @@ impl OpenBodies {
         let mut must_close = false;
         for one in self.all().iter_mut() {
             let is_late = one.flow.until.is_some_and(|until| until <= now);
-            // What a client of HTTP/1.1 takes is known by its connection.
+            // A connection of HTTP/1.1 knows by itself whether its client reads.
             let is_deaf = one.flow.stream.is_some() && one.is_deaf(now);
             if !(is_late || is_deaf) {
                 continue;

@@ -43,7 +43,7 @@ impl fmt::Display for PeerKey {
     }
 }
 
-/// What all connections of one peer use together.
+/// The resources that all connections of one peer use together.
 #[derive(Debug, Default)]
 pub(crate) struct PeerUse {
     /// Bytes that are held for it: see [`super::BufferBudget`].

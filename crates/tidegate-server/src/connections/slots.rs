@@ -2,8 +2,8 @@
 //! listeners share.
 //!
 //! A quarter of all places is divided evenly among the listeners and kept for each; the rest goes
-//! to whoever comes first. So a flood at one listener leaves the others theirs. With one listener,
-//! all places are its own.
+//! to the connections that come first. So a flood at one listener leaves the others theirs. With
+//! one listener, all places are its own.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use futures_util::{FutureExt, StreamExt};
 
 type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The streams that a connection has read and that nobody has taken up yet.
+/// The streams that a connection has read and that are not polled yet.
 #[derive(Clone, Default)]
 pub(crate) struct NewStreams(Arc<Mutex<Vec<StreamFuture>>>);
 
@@ -42,7 +42,7 @@ where
 
 impl fmt::Debug for NewStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Begun").field(&self.all().len()).finish()
+        f.debug_tuple("NewStreams").field(&self.all().len()).finish()
     }
 }
 

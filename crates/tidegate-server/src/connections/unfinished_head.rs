@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 
 use super::{Buffered, ConnectionActivity};
 
-/// What every connection may hold of a head: the first buffer that is read into.
+/// The bytes of a head that every connection may hold without a charge: the first read buffer.
 const FREE_HEAD_BYTES: usize = 8 << 10;
 
-/// What a head is charged for at most. What comes beyond it is the rest of a body that was refused,
-/// which is not kept.
+/// The most bytes that a head is charged for. Further bytes belong to a body that was refused, and
+/// are not kept.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// The head that a connection is in the middle of.

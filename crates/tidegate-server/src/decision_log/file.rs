@@ -141,7 +141,7 @@ impl RotatingFile {
 
 impl OpenLogFile {
     fn open(path: &Path, now: Instant) -> io::Result<Self> {
-        // Not for everybody: attributes of requests may be keys or names of people.
+        // Not readable for other users: attributes of requests may be keys or names of people.
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
         let found = file.metadata()?;
         let mut bytes = found.len();

@@ -34,7 +34,7 @@ pub(crate) struct DecisionRecord<'a> {
     pub(crate) scope: &'a [(Cow<'a, str>, Cow<'a, str>)],
     /// The attributes of the request; left out if empty.
     pub(crate) attributes: Attributes<'a>,
-    /// What the request weighs.
+    /// The cost of the request in units.
     pub(crate) cost: u64,
     /// Units left of that limit.
     pub(crate) remaining: Option<u64>,

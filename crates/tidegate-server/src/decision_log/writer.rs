@@ -84,7 +84,7 @@ impl Writer {
             #[cfg(test)]
             Message::Flush(done) => {
                 self.flush(Instant::now());
-                // Who asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = done.try_send(());
             }
         }
@@ -122,7 +122,8 @@ impl Writer {
         if appended.is_ok() {
             self.shared.written.fetch_add(lines, Ordering::Relaxed);
         }
-        // What may be in the file in part is not written again: a reader would count it twice.
+        // Lines that may be in the file in part are not written again: a reader would count them
+        // twice.
         self.pending.clear();
         self.told(appended, lines, now);
     }

@@ -1,4 +1,4 @@
-//! What is counted of calls, and of the rules of envoyproxy/ratelimit's files.
+//! Counters of calls, and of the rules of envoyproxy/ratelimit's files.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -15,7 +15,7 @@ struct CallLabels {
     code: &'static str,
 }
 
-/// What hits of a rule are counted as, in the order of [`GrpcMetrics::add_all`].
+/// The kinds of counted hits of a rule, in the order of [`GrpcMetrics::add_all`].
 const HIT_KINDS: [&str; 6] =
     ["total", "over_limit", "near_limit", "within_limit", "shadow_mode", "given_back"];
 
@@ -82,8 +82,9 @@ impl GrpcMetrics {
                 self.add_all(&counts.key.bounded, counts);
                 continue;
             }
-            // What is seen is whole after every change. Held until the hits are added, so that no
-            // series is made anew after another value has taken its place.
+            // The table is consistent after every change, so a poisoned lock is usable. Held until
+            // the hits are added, so that no series is made anew after another value has taken its
+            // place.
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             let MetricName { name, replaced } = keys.name(&counts.key);
             if let Some(replaced) = replaced {

@@ -1,8 +1,7 @@
-//! Who connects, as a balancer says it before the first byte (the PROXY protocol).
+//! The PROXY protocol on a listener: a balancer names its client before the first byte.
 //!
-//! A connection that should begin with it and does not, or that comes from somebody who is not
-//! trusted to say it, is closed without an answer: whoever it is, it is not the balancer that the
-//! listener was opened for.
+//! A connection that should begin with a preamble and does not, or whose peer is not trusted, is
+//! closed without an answer: it does not come from the balancer that the listener was opened for.
 
 use core::fmt;
 use core::time::Duration;
@@ -26,7 +25,7 @@ pub(crate) struct Preambles {
     said: Mutex<Option<Instant>>,
 }
 
-/// Why nobody knows who connected.
+/// The reason why a connection has no usable preamble.
 #[derive(Debug, thiserror::Error)]
 enum PreambleError {
     #[error("its peer is not in proxy.trusted")]
@@ -37,13 +36,13 @@ enum PreambleError {
     Late,
     #[error("the connection broke off: {0}")]
     Broken(#[from] io::Error),
-    /// It was opened and closed, or the daemon ends: nobody's fault.
+    /// The connection was opened and closed, or the daemon ends; this is no error.
     #[error("nothing was sent")]
     Nothing,
 }
 
 impl Preambles {
-    /// Who the client of `stream` is, which `peer` opened; `None` closes the connection.
+    /// Reads the client of `stream`, which `peer` opened; `None` closes the connection.
     ///
     /// It takes at most as long as a request's headers may, and nothing that comes behind the
     /// preamble is read.
@@ -106,8 +105,7 @@ async fn preamble(stream: &mut AcceptedStream) -> Result<Option<Preamble>, Pream
         };
         let missing = needed - bytes.len();
         match stream.read_some(&mut bytes, missing).await {
-            // Whoever only looks whether somebody listens ends the connection in one way or
-            // another.
+            // A health check of the port closes the connection or resets it.
             Ok(0) | Err(_) if bytes.is_empty() => return Ok(None),
             Ok(0) => return Err(NoPreamble::Incomplete(needed).into()),
             Ok(_) => {}

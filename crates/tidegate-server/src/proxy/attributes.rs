@@ -25,11 +25,11 @@ pub use source::{AttributeSource, NotASource, SOURCE_BYTES_MAX};
 /// The longest value of an attribute in bytes, unless it is set otherwise. Above it: 400.
 pub const VALUE_BYTES_MAX: usize = 1 << 10;
 
-/// What is known of a request besides its head.
+/// The facts about a request that its head does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Who sent it, behind the proxies that are trusted; `None` on a Unix socket where nobody who
-    /// is trusted says it.
+    /// The address of the client behind the trusted proxies; `None` on a Unix socket where no
+    /// trusted proxy names it.
     pub client: Option<IpAddr>,
     /// The host that was asked for, in its canonical spelling and without a port; `None` if the
     /// request names none.
@@ -54,13 +54,13 @@ pub enum AttributesError {
     /// More attributes than are looked at.
     #[error("{0} attributes are more than {max}; leave out those that no limit uses", max = tidegate::Attributes::MAX)]
     TooMany(usize),
-    /// One stands twice, and only the first would count.
+    /// A duplicate, of which only the first would count.
     #[error("duplicate attribute \"{0}\"; remove one")]
     Twice(String),
     /// A name that is empty.
     #[error("an attribute has an empty name; name it as the limits do")]
     Unnamed,
-    /// The tenant is none of the attributes.
+    /// The tenant is not one of the attributes.
     #[error("tenant \"{0}\" is not an attribute of the route; add it to `attributes`, or remove it")]
     UnknownTenant(String),
 }
@@ -141,7 +141,7 @@ impl RequestAttributes {
 }
 
 impl AttributeSource {
-    /// What one request says here; `None` if it says nothing.
+    /// The value in one request; `None` if it is absent.
     fn value<'a>(
         &'a self,
         parts: &'a Parts,

@@ -67,7 +67,7 @@ impl Body for AnswerBody {
 #[derive(Debug)]
 struct StallTimer {
     span: Duration,
-    /// What ends all waiting, however much flows.
+    /// The deadline of the whole body, however much flows.
     until: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
@@ -104,7 +104,7 @@ impl StallTimer {
 /// The body of an upstream's answer, with what the request holds until it has ended.
 pub(crate) struct ProxiedBody<B: Body = Incoming> {
     body: B,
-    /// What has come and was too much for one piece.
+    /// The rest of a frame that was too large for one piece.
     rest: Bytes,
     patience: StallTimer,
     flowing: BodyProgressGuard,
@@ -189,12 +189,12 @@ impl<B: Body> ProxiedBody<B> {
         all
     }
 
-    /// How it ended, now that nobody asks for more of it.
+    /// How the body ended, once its reader has dropped it.
     fn ending(&self) -> Ending {
         if self.flowing.is_over() {
             Ending::Late
         } else if self.is_end_stream() {
-            // Whoever sends a body of known length does not ask for more than there is.
+            // A sender of a body of known length does not poll for its end.
             Ending::Whole
         } else {
             Ending::Abandoned
@@ -225,11 +225,11 @@ pub(crate) struct Upload {
     patience: StallTimer,
     /// Which trailers pass; all of them while no route has taken the request.
     rules: Option<Arc<HeaderRules>>,
-    /// What has become of it so far.
+    /// The progress so far.
     pub(crate) seen: UploadProgress,
 }
 
-/// What has become of a body.
+/// The progress of a body that is sent on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UploadProgress {
     /// Whether any of it was asked for, so that it cannot be sent again.
@@ -290,7 +290,7 @@ impl RequestBody {
         }
     }
 
-    /// What has become of it; `None` if there is no body.
+    /// The progress of the body; `None` if there is no body.
     pub(crate) fn seen(&self) -> Option<UploadProgress> {
         match self {
             Self::Empty => None,

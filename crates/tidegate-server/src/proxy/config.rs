@@ -1,4 +1,4 @@
-//! What a reverse proxy is told: its upstreams, and which requests go where on what terms.
+//! The configuration of the reverse proxy: its upstreams, and the routes to them.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -34,7 +34,7 @@ pub struct ProxyConfig {
     /// Bytes of the heads of all requests that wait, shared likewise. Default 16 MiB. Above it a
     /// request is refused at once.
     pub waiting_bytes: usize,
-    /// Whose word about the client's address counts. Default nobody's.
+    /// The proxies that are trusted to name the client's address. Default: no proxy.
     pub client_address: ClientAddress,
     /// How tokens are checked that claims are taken from. Default none, and then claims are absent.
     pub tokens: Option<TokenReader>,
@@ -148,13 +148,13 @@ pub struct ServerUrl {
     authority: Authority,
 }
 
-/// An address that is none of a server.
+/// An invalid address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("upstream \"{url}\" {what}; write http://HOST:PORT or https://HOST:PORT")]
 pub struct NotAServer {
-    /// What was given, shortened.
+    /// The address, shortened.
     pub url: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: &'static str,
 }
 
@@ -208,9 +208,9 @@ impl fmt::Display for ServerUrl {
 pub struct RouteConfig {
     /// Its name in metrics and logs.
     pub name: String,
-    /// What the path must look like, in its plain spelling. Default any.
+    /// The pattern of the path in its plain spelling. Default any.
     pub path: Option<PathPattern>,
-    /// What the host must look like, in lower case and without a port. Default any.
+    /// The matcher of the host, in lower case and without a port. Default any.
     pub host: Option<Matcher>,
     /// The methods it takes. Default (empty) any.
     pub methods: Vec<Method>,
@@ -227,7 +227,7 @@ pub struct RouteConfig {
     pub feature: Option<AttributeSource>,
     /// Where a request says how long its caller waits. Default: in `grpc-timeout`.
     pub deadline: Deadline,
-    /// What a request weighs.
+    /// The cost of a request.
     pub cost: RouteCost,
     /// How long a request that is refused may wait to be admitted. Default 0: not at all.
     pub wait: Duration,
@@ -239,7 +239,7 @@ pub struct RouteConfig {
     /// `websocket`. Offers of others are left out of the request, which is then served as any
     /// other.
     pub upgrades: Vec<String>,
-    /// What refusals say instead of the usual body. Default none.
+    /// The body of refusals. Default: the usual problem document.
     pub refusal_page: Option<RefusalPage>,
 }
 
@@ -267,7 +267,7 @@ impl RouteConfig {
     }
 }
 
-/// What a request weighs, in units of the limits.
+/// The cost of a request, in units of the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteCost {

@@ -1,5 +1,5 @@
-//! What is counted of proxied requests. Labels are names of routes and upstreams, statuses, and
-//! words of closed lists.
+//! Counters of proxied requests. Labels are names of routes and upstreams, statuses, and words of
+//! closed lists.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use super::visit::Ending;
 use super::waiting::WaitingRoom;
 use crate::histogram::Histogram;
 
-/// What may go wrong with a server, and that another was asked.
+/// The kinds of failures of a server, and the retry at another server.
 const FAILURES: [&str; 4] = ["connect", "broken", "late", "retried"];
 
 const USUAL_STATUSES: [u16; 4] = [200, 204, 304, 429];
@@ -37,7 +37,7 @@ struct FailureLabels {
     failure: &'static str,
 }
 
-/// What the requests of the proxy share, whatever policy is in force.
+/// The state of the proxy that all its requests share and that reloads keep.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyState {
     /// Permits that requests of the proxy hold.

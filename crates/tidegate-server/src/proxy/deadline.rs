@@ -1,7 +1,7 @@
 //! How long the caller of a request waits for its answer, as the request says.
 //!
-//! What is said is a wait, counted from when the request was read, and not an instant: no clock is
-//! shared.
+//! The header contains a duration from the reading of the request, and not an instant: caller and
+//! daemon share no clock.
 
 use core::time::Duration;
 
@@ -15,10 +15,10 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// The most digits of a header in milliseconds, 115 days. Above it: unreadable.
 const MILLIS_DIGITS_MAX: usize = 10;
 
-/// What happens to a wait that cannot be read.
+/// The reaction to a wait that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The request goes on as if it did not stand there, and [`Wait::ignored`] says so. The
+    /// The request goes on as if the header were absent, and [`Wait::ignored`] names it. The
     /// default.
     #[default]
     Ignore,
@@ -37,9 +37,9 @@ pub struct Deadline {
 /// How long the caller of one request waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// The wait from when the request was read; the shortest that the request names. Zero: nobody
-    /// waits any more. `None`: it is not said. At most 11 408 years, so add it to instants with
-    /// saturation.
+    /// The wait from when the request was read; the shortest that the request names. Zero: the
+    /// caller waits no more. `None`: the request names none. At most 11 408 years, so add it to
+    /// instants with saturation.
     pub within: Option<Duration>,
     /// A header that could not be read and was ignored, to be noted.
     pub ignored: Option<HeaderName>,
@@ -57,7 +57,8 @@ impl Deadline {
         self.header_ms.as_ref()
     }
 
-    /// How long the caller waits who sent these headers. A header that stands twice is unreadable.
+    /// Reads how long the caller waits from the headers of its request. A duplicate header is
+    /// unreadable.
     pub fn read(&self, headers: &HeaderMap) -> Result<Wait, Rejection> {
         let mut wait = Wait::default();
         for name in [Some(&GRPC_TIMEOUT), self.header_ms.as_ref()].into_iter().flatten() {

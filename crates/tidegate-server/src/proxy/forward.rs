@@ -158,7 +158,8 @@ pub(super) async fn forward(
             }
             let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &errand)));
             if matches!(failure, UpstreamFailure::Upload(_)) && errand.version < Version::HTTP_2 {
-                // What is left of the body would be read as the next request.
+                // The connection closes, because the rest of the body would be read as the next
+                // request.
                 reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
             visit.told.status = reply.status().as_u16();
@@ -196,8 +197,8 @@ fn fault(failure: &UpstreamFailure, errand: &UpstreamRequest) -> Fault {
 
 /// Sends a request to one server, and to one more where that is safe.
 ///
-/// Whatever `retry` says, a repeatable request whose kept connection was closed is sent once more
-/// to the same server, over a new connection: the server has ended an idle connection and has not
+/// Independent of `retry`, a repeatable request whose kept connection was closed is sent once more
+/// to the same server over a new connection: the server has closed an idle connection and has not
 /// failed.
 async fn send(
     daemon: &Daemon,

@@ -22,19 +22,19 @@ use crate::tls::TlsError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// A server is none.
+    /// The address of a server is invalid.
     #[error(transparent)]
     Server(#[from] NotAServer),
-    /// A trusted network is none.
+    /// A trusted network is invalid.
     #[error(transparent)]
     Network(#[from] NotANetwork),
     /// Too many of them.
     #[error(transparent)]
     Trusted(#[from] TooManyTrusted),
-    /// A pattern of paths is none.
+    /// A pattern of paths is invalid.
     #[error(transparent)]
     Pattern(#[from] NotAPattern),
-    /// A source of an attribute is none.
+    /// The source of an attribute is invalid.
     #[error(transparent)]
     Source(#[from] NotASource),
     /// Attributes cannot be so.
@@ -43,7 +43,7 @@ pub enum ProxyError {
     /// Something is no header, or no value of one.
     #[error("\"{0}\" cannot stand in a header; use letters, digits and hyphens")]
     Header(String),
-    /// A method is none.
+    /// A method is invalid.
     #[error("\"{0}\" is not a method; write it in capitals, for example GET")]
     Method(String),
     /// The file with keys gives none.
@@ -54,7 +54,7 @@ pub enum ProxyError {
     Tls {
         /// The name of the upstream.
         upstream: String,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: Box<TlsError>,
     },

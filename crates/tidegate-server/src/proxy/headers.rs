@@ -25,7 +25,8 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 /// The name of a proxy in `Via`.
 const PSEUDONYM: &str = "tidegate";
 
-/// What concerns one connection only (RFC 9110, 7.6.1), whether or not `Connection` says so.
+/// The headers that concern one connection only (RFC 9110, 7.6.1), whether or not `Connection`
+/// names them.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     // Part of an upgrade to HTTP/2, which is never passed on.
@@ -39,7 +40,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// Who sent a request, as the next server is told.
+/// The sender of a request, as the headers for the upstream describe it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     /// The other end of the connection; `None` on a Unix socket.

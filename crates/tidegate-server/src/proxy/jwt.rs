@@ -71,7 +71,8 @@ pub struct TokenReader {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Map<String, Value>);
 
-/// What a token says of its signature. A name that stands twice is an error of the derived reader.
+/// The header of a token, which describes its signature. The derived reader rejects duplicate
+/// names.
 #[derive(Deserialize)]
 struct JoseHeader<'a> {
     #[serde(borrow)]

@@ -11,7 +11,7 @@ use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTls};
 use crate::file_backed::Refresh;
 
-/// What a reload replaces of the proxy.
+/// The part of the proxy that a reload replaces.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) config: ProxyConfig,
@@ -21,7 +21,7 @@ pub(crate) struct Routes {
     pub(crate) waiting_namespaces: Box<[Box<str>]>,
     all: Box<[Route]>,
     upstreams: Vec<Arc<Upstream>>,
-    /// What is counted of requests that no route takes.
+    /// The counters of requests that no route takes.
     pub(crate) other: Arc<RouteCounts>,
 }
 
@@ -91,7 +91,7 @@ impl Routes {
         self.all.iter().map(|route| route.config.name.as_str())
     }
 
-    /// What is made of files, and made anew when they change.
+    /// The keys and certificates that are loaded from files and reloaded when the files change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
         let tls =
             self.upstreams().filter_map(|upstream| upstream.config.tls.as_ref().map(UpstreamTls::files));

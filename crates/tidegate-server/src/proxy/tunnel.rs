@@ -41,7 +41,7 @@ pub(super) fn open(
 ) {
     daemon.proxy.tunnels.fetch_add(1, Ordering::Relaxed);
     let counted = TunnelGuard(Arc::clone(daemon));
-    // Its connection is over for whoever served it.
+    // The HTTP server has given up the connection, so the tunnel registers it again.
     let connection = daemon.connections.add();
     let line = Arc::clone(&connection.line);
     line.request_started();

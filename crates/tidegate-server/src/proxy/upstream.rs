@@ -104,8 +104,7 @@ impl Upstream {
         self.turn_from(self.turn.fetch_add(1, Ordering::Relaxed), None)
     }
 
-    /// Another server to turn to if one fails, which takes nobody's turn; `None` if there is only
-    /// one.
+    /// Another server for a retry, without advancing the rotation; `None` if there is only one.
     pub(crate) fn other_than(&self, turn: ServerIndex) -> Option<ServerIndex> {
         self.turn_from(turn.0.wrapping_add(1), Some(turn))
     }

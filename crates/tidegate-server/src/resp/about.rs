@@ -1,4 +1,4 @@
-//! What the server says of itself: to tools that ask before they begin, and to people.
+//! Commands about the server itself, for clients that ask before they begin, and for people.
 
 use core::fmt::Write;
 use std::borrow::Cow;
@@ -69,7 +69,7 @@ fn write_info(command: Command, replies: &mut Replies<'_>) {
     replies.integer(about.first_key);
     replies.integer(about.last_key);
     replies.integer(i64::from(about.first_key != 0));
-    // Categories, tips, key specifications and subcommands, of which there are none.
+    // Categories, tips, key specifications and subcommands, all empty.
     for _ in 0..4 {
         replies.array(0);
     }

@@ -1,5 +1,4 @@
-//! Who sends commands, and what they may do: `AUTH`, `HELLO ... AUTH`, and what is granted for each
-//! command.
+//! Authentication by `AUTH` and `HELLO ... AUTH`, and the grant that each command needs.
 
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::Fault;
@@ -30,7 +29,7 @@ impl From<LoginError> for Refused {
     }
 }
 
-/// Who a connection is, as far as it has shown it.
+/// The credentials of a connection and the caller that they authenticate.
 #[derive(Debug)]
 pub(super) struct LoginState {
     shown: Credentials,
@@ -62,7 +61,7 @@ impl LoginState {
         self.renew(config);
     }
 
-    /// Whoever it is.
+    /// The caller, or the error for its commands.
     pub(super) fn caller(&self) -> Result<&Caller, Refused> {
         self.caller.as_ref().map_err(|unknown| match unknown {
             AuthenticationError::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
@@ -78,7 +77,7 @@ impl LoginState {
     /// Whether it may send `command` at all. In which namespace, those that name one see.
     pub(super) fn may_send(&self, command: Command) -> Result<(), Refused> {
         let verb = match command {
-            // How one becomes somebody, and how one leaves.
+            // Commands that log in or end the connection.
             Command::Hello | Command::Auth | Command::Quit | Command::Reset => return Ok(()),
             Command::Throttle | Command::ThrottleMillis => Some(Verb::Check),
             Command::Del => Some(Verb::Reset),
@@ -97,7 +96,7 @@ fn no_auth(text: &str) -> Refused {
     Refused::Text("NOAUTH", text.to_owned())
 }
 
-/// What Redis calls a thing that is not granted.
+/// Turns a missing grant into Redis's error `NOPERM`.
 pub(super) fn permitted(granted: Result<(), Fault>) -> Result<(), Refused> {
     granted.map_err(|fault| Refused::Text("NOPERM", fault.detail))
 }

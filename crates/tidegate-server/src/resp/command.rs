@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Quit,
 }
 
-/// What is known of a command.
+/// The properties of a command.
 #[derive(Debug)]
 pub(super) struct About {
     /// In lower case.
@@ -74,7 +74,7 @@ impl Command {
     /// The command of this name, in whatever case.
     #[inline]
     pub(super) fn find(name: &[u8]) -> Option<Self> {
-        // The first is what nearly everybody asks for.
+        // Nearly all clients send the first one.
         Self::ALL.into_iter().find(|command| name.eq_ignore_ascii_case(command.about().name.as_bytes()))
     }
 

@@ -1,8 +1,8 @@
 //! A connection from its first byte to its last.
 //!
 //! Reading and writing go on side by side, so that a client which sends a long pipeline before it
-//! reads is served as far as it can be. What waits to be written has a bound, above which nothing
-//! is read.
+//! reads is served as far as it can be. The bytes that wait to be written have a bound, above which
+//! nothing is read.
 
 use core::future::poll_fn;
 use core::net::IpAddr;
@@ -47,7 +47,7 @@ const LAST_READS_MAX: u32 = 16;
 /// the client gets to read the error.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
 
-/// What a client is told whose half command is one too many.
+/// The error for a client whose unfinished command exceeds the budget.
 const STARVED: &[u8] =
     b"-ERR the server holds as many unfinished commands as it may; connect again later\r\n";
 
@@ -91,7 +91,7 @@ struct Connection<S> {
     /// How much of `output` is written.
     written: usize,
     answering: UnansweredCommands,
-    /// What it holds beyond [`FREE_BYTES`].
+    /// The bytes that it holds beyond [`FREE_BYTES`].
     buffered: Buffered,
     /// Whether it ends because it was refused more.
     is_starved: bool,
@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(1..)) if self.input.len() >= self.input_needed => return Poll::Ready(true),
                 Poll::Ready(Ok(1..)) => {}
-                // What was sent before the end is answered.
+                // Commands before the end of input are answered.
                 Poll::Ready(Ok(0)) => self.is_read_closed = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
                 Poll::Pending if self.reads_left.is_some() => self.is_read_closed = true,

@@ -1,5 +1,4 @@
-//! What is counted of commands. Labels are names of commands that there are, and words of closed
-//! lists.
+//! Counters of commands. Labels are names of known commands, and words of closed lists.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +20,7 @@ struct CommandLabels {
     answer: &'static str,
 }
 
-/// What connections share.
+/// The state that all RESP connections share.
 #[derive(Debug, Default)]
 pub(crate) struct RespState {
     /// How many there have been, from which they have their ids.

@@ -1,5 +1,4 @@
-//! What a connection is in the middle of, and one turn of it: everything that has come whole is
-//! answered in order.
+//! The state of a connection, and one turn of it, which answers every complete command in order.
 
 use core::fmt::{self, Display, Write};
 use core::net::IpAddr;
@@ -21,11 +20,11 @@ use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
 use crate::protocol::Protocol as Spoken;
 
-/// How many bytes of replies end a turn, so that others have theirs. What has come after that is
-/// read in the next.
+/// The bytes of replies after which a turn ends, so that other connections get theirs. The commands
+/// behind them are read in the next turn.
 pub(super) const TURN_REPLY_BYTES: usize = 64 << 10;
 
-/// How much of an unknown command is shown to whoever sent it, in bytes.
+/// How much of an unknown command is shown to its sender, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;
 
 /// How much of a name given to a connection is kept, in bytes. A longer one is an error.
@@ -35,7 +34,7 @@ const NAME_BYTES_MAX: usize = 256;
 const FAILED_LOGINS_MAX: u32 = 3;
 
 /// How long the reply to a failed login takes, which bounds the guesses of a connection to five a
-/// second. Only that connection waits, so that nobody with a good token does.
+/// second. Only that connection waits, so that callers with a valid token do not.
 const FAILED_LOGIN_DELAY: Duration = Duration::from_millis(200);
 
 /// A connection as its commands have made it.
@@ -60,13 +59,13 @@ pub(super) struct Session {
 pub(super) enum CloseReason {
     /// Its client wants it to.
     Quit,
-    /// What it sent is not the protocol; what follows cannot be told apart.
+    /// Its bytes are not RESP, so the beginning of the next command is unknown.
     Malformed,
     /// [`FAILED_LOGINS_MAX`] of its logins have failed.
     FailedLogins,
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TurnProgress {
     /// Bytes that were read.
@@ -305,8 +304,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a token. One that is nobody's is answered after a while, and the last of several ends
-    /// the connection.
+    /// Logs in with a token. The reply to an unknown token is delayed, and the last of several
+    /// failures ends the connection.
     async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), Refused> {
         let Desk { daemon, in_force } = *desk;
         let logged_in = self.identity.log_in(token, &in_force.config);
@@ -423,7 +422,7 @@ impl Session {
     }
 }
 
-/// What Redis says of a command that there is not.
+/// Redis's error for an unknown command.
 fn unknown(arguments: &[Cow<'_, [u8]>]) -> Refused {
     let mut text = format!("unknown command '{}', with args beginning with: ", EscapedBytes(&arguments[0]));
     for argument in &arguments[1..] {

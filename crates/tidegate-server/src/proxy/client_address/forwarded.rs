@@ -10,8 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// it: no address.
 const NODE_BYTES_MAX: usize = 64;
 
-/// What stands before the last comma outside of quotation marks, if there is one, and what stands
-/// after it.
+/// Splits a list at its last comma outside of quotation marks, if there is one.
 ///
 /// `None` when a quotation mark is left open.
 pub(super) fn last_element(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {

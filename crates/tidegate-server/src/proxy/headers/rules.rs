@@ -12,9 +12,9 @@ use super::super::config::ProxyConfig;
 use super::super::rejection::{Rejection, RejectionCode};
 use super::HOP_BY_HOP;
 
-/// What a proxy says of its client, and applications believe of whoever sends it: the client's
-/// address, the scheme, host, port and path that it asked for, and its certificate. Every name that
-/// begins with `x-forwarded-` is one of them.
+/// Headers in which a proxy describes its client, and which applications believe from every sender:
+/// the client's address, the scheme, host, port and path that it asked for, and its certificate.
+/// Every name that begins with `x-forwarded-` is one of them.
 const STATEMENTS: [&str; 37] = [
     "cf-connecting-ip",
     "cf-connecting-ipv6",
@@ -97,7 +97,7 @@ const END_TO_END_PREFIXES: [&str; 8] =
 /// Names that `Connection` may hold whatever the policy reads.
 const OPTIONS: [&str; 4] = ["close", "http2-settings", "trailer", "trailers"];
 
-/// What the policy in force makes of the names of headers.
+/// The treatment of headers by their names under the policy in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeaderRules {
     /// The headers that some route reads.
@@ -160,7 +160,7 @@ impl HeaderRules {
             if !self.read.contains(name) {
                 return false;
             }
-            // What the proxy writes itself would be mixed with what the client wrote.
+            // A header that the proxy writes itself must not be mixed with the client's.
             if *name != FORWARDED && !text.starts_with("x-forwarded-") {
                 return true;
             }
@@ -169,8 +169,8 @@ impl HeaderRules {
     }
 
     /// Whether a trailer of a request goes on. Applications that merge trailers into the headers
-    /// must not find there what was counted in another value, or what only a proxy may say, whoever
-    /// sent it.
+    /// must not find a header there that was counted with another value, or that only a proxy may
+    /// set.
     pub(crate) fn passes_as_trailer(&self, name: &HeaderName) -> bool {
         let text = name.as_str();
         is_plain(text)

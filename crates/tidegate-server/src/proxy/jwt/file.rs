@@ -33,7 +33,7 @@ pub enum KeyFileError {
     Unreadable {
         /// Where it is.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -42,7 +42,7 @@ pub enum KeyFileError {
     Unusable {
         /// Where it is.
         path: PathBuf,
-        /// What is wrong with them.
+        /// The problem.
         #[source]
         source: KeyError,
     },

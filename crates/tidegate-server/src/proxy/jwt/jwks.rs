@@ -11,7 +11,7 @@ struct WebKeySet {
     keys: Vec<WebKey>,
 }
 
-/// One key. What is not read here, such as certificates, is ignored, as the RFC has it.
+/// One key. Other members, such as certificates, are ignored, as the RFC requires.
 #[derive(Deserialize)]
 struct WebKey {
     kty: String,

@@ -95,7 +95,7 @@ pub enum KeyError {
         "\"{0}\" in PEM is not a public key; write one with `openssl pkey -in private.pem -pubout`, or `openssl x509 -in certificate.pem -noout -pubkey`"
     )]
     NotPublic(String),
-    /// The key is none, or of a kind that is not known.
+    /// The key is invalid, or of an unknown kind.
     #[error(
         "{0} is not a public key that can be used; use RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519"
     )]
@@ -135,7 +135,7 @@ impl KeySet {
     pub fn from_secret(contents: &[u8]) -> Result<Self, KeyError> {
         let secret = contents.strip_suffix(b"\n").unwrap_or(contents);
         let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-        // Everybody knows a public key: taken for a secret it would let everybody sign.
+        // A public key is known to all: used as a secret, it would let every client sign.
         if secret.windows(11).any(|window| window == b"-----BEGIN ") {
             return Err(KeyError::SecretIsPem);
         }

@@ -55,7 +55,7 @@ pub enum NotAPattern {
     NeverMatches {
         /// The pattern.
         pattern: String,
-        /// What it has.
+        /// The part that no path has.
         what: &'static str,
     },
 }

@@ -132,7 +132,7 @@ pub(crate) fn turned_away(error: &(dyn Error + 'static)) -> bool {
     )
 }
 
-/// What TLS says, among an error and its causes.
+/// The TLS error among an error and its causes.
 fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,5 +1,5 @@
-//! TLS to the servers of an upstream: whom we believe, who we say we are, and by what name a server
-//! must go.
+//! TLS to the servers of an upstream: trusted roots, the client certificate, and the name that a
+//! server must prove.
 //!
 //! There is no way to leave out the checks: a server that cannot prove its name is not connected
 //! to.
@@ -23,17 +23,17 @@ pub struct UpstreamTlsFiles {
     /// trusts, as `SSL_CERT_FILE` or `SSL_CERT_DIR` name them or its system keeps them, read when
     /// the upstream is made.
     pub ca: Option<PathBuf>,
-    /// What we show to servers that ask who we are. Default nothing.
+    /// The certificate for servers that ask for one. Default none.
     pub identity: Option<Identity>,
     /// The name or address that the certificate of each server must be for, which is also asked for
     /// (SNI). Default: the host in the server's own address.
     pub server_name: Option<String>,
 }
 
-/// Who we are to a server.
+/// The client certificate that is presented to servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Our certificate, followed by those that lead to a root.
+    /// The certificate, followed by those that lead to a root.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -50,8 +50,8 @@ pub struct UpstreamTls {
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
 
-/// What connections are made with. They differ in the protocol that is offered, which must be the
-/// one then spoken.
+/// The TLS configurations of new connections. They differ in the protocol that ALPN offers, which
+/// must be the one then spoken.
 #[derive(Clone)]
 pub(crate) struct ClientConfigs {
     http1: Arc<ClientConfig>,
@@ -72,7 +72,7 @@ impl UpstreamTls {
         Ok(Self { files: Arc::new(FileBacked::open(files)?), names })
     }
 
-    /// What a connection is made with that is to speak HTTP/2, or HTTP/1.1.
+    /// The configuration of a connection for HTTP/2 or HTTP/1.1.
     pub(super) fn config(&self, http2: bool) -> Arc<ClientConfig> {
         let offers = self.files.get();
         if http2 { offers.http2 } else { offers.http1 }
