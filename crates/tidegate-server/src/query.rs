@@ -1,9 +1,10 @@
 //! Queries: one reader for the routes of the API and for the attributes of proxied requests.
 //!
-//! `&` separates parameters, the first `=` ends a name, `+` is a space, and `%` with two hexadecimal
-//! digits is a byte. A `%` without two digits is an error, because servers read it in different
-//! ways: some keep it, some drop it, some reject the request. A `;` belongs to the value; servers
-//! that separate parameters by it would find a parameter there, which [`Parameter::hides`] reports.
+//! `&` separates parameters, the first `=` ends a name, `+` is a space, and `%` with two
+//! hexadecimal digits is a byte. A `%` without two digits is an error, because servers read it in
+//! different ways: some keep it, some drop it, some reject the request. A `;` belongs to the value;
+//! servers that separate parameters by it would find a parameter there, which [`Parameter::hides`]
+//! reports.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Who may ask what: tokens and certificates, at the doors that speak HTTP.
+//! Tokens and certificates of callers at the doors that speak HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;

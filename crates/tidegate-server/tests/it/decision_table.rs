@@ -63,7 +63,7 @@ namespaces:
       - { name: parallel, key: [user], match: { kind: parallel }, concurrency: { limit: 1, hold: 30s } }
 ";
 
-/// What an answer says of a refusal, as far as its protocol has room for it.
+/// The parts of a refusal in an answer, as far as its protocol has room for them.
 #[derive(Debug, PartialEq)]
 struct Said {
     reason: String,
@@ -227,7 +227,7 @@ proxy:
     }
 }
 
-/// What is to be found of a refusal.
+/// The traces that a refusal must leave.
 struct Observed<'a> {
     namespace: &'a str,
     protocol: &'a str,

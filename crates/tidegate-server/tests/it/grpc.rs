@@ -64,7 +64,7 @@ impl Envoy {
         self.call(request("api", descriptors)).await.unwrap()
     }
 
-    /// What each descriptor has left, and whether it is over.
+    /// The units left of each descriptor, and whether it is over its limit.
     async fn left(&mut self, descriptors: &[RateLimitDescriptor]) -> Vec<(bool, u32)> {
         lefts(&self.ask(descriptors).await)
     }

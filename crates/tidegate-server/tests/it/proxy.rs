@@ -83,7 +83,7 @@ impl World {
         client.answer().await.expect("an answer")
     }
 
-    /// Waits until no permit is held and nobody waits.
+    /// Waits until no permit is held and no request waits.
     async fn settled(&self) {
         for _ in 0..1000 {
             if self.handle.proxy_in_flight() == 0 && self.handle.proxy_waiting() == 0 {

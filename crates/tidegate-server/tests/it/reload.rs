@@ -147,7 +147,7 @@ async fn a_file_is_followed_without_being_told_and_its_old_series_are_dropped() 
     let path = daemon.folder.path().join("policy.yaml");
     let other = "namespaces: { api: { limits: [{ name: per-app, key: [app], rate: 1/s }] } }\n";
     std::fs::write(&path, other).unwrap();
-    // A few looks: the file must rest first. Nobody else moves this along.
+    // A few looks: the file must be unchanged for a while first. Nothing else advances this.
     let mut looks = 0;
     while daemon.policy_in_force().await["version"] == 1 {
         tokio::time::sleep(LOOK_EVERY.min(Duration::from_millis(50))).await;

@@ -48,7 +48,7 @@ pub(crate) enum Kept {
 pub(crate) struct RestartableDaemon {
     pub(crate) folder: Folder,
     pub(crate) clock: Arc<ManualClock>,
-    /// What the next policy that is written says.
+    /// The store in the next policy that is written.
     pub(crate) kept: Kept,
     handle: Option<Handle>,
 }

@@ -1,4 +1,4 @@
-//! TLS to upstreams: who proves its name is spoken to, and nobody else.
+//! TLS to upstreams: requests go only to a server that proves its name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::restartable_daemon::Folder;
 use crate::world::{START, World};
 
-/// Who trusts an authority, and shows nothing.
+/// A client that trusts an authority and has no certificate.
 pub(super) fn trusting(authority: &Authority, folder: &Folder) -> UpstreamTls {
     UpstreamTls::open(roots(authority, folder)).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Who may send what.
+//! Logins, and the commands that grants permit.
 
 use std::time::{Duration, Instant};
 
