@@ -125,8 +125,8 @@ impl Acceptor {
                     evicted = evicted.connections,
                     peer = peer.map(tracing::field::display),
                     held,
-                    "the listener has as many connections as it may; idle ones are closed to make room, first those of the \
-                     peer with the most, and new ones wait in the kernel's queue"
+                    "connection limit reached; idle connections are closed to make room, first those of the peer with \
+                     the most, and new ones wait in the kernel's queue"
                 );
             }
             if let Ok(place) = tokio::time::timeout(EVICTION_INTERVAL, self.places.take()).await {

@@ -270,7 +270,7 @@ impl Desk<'_> {
     /// The members that share the store, and what each has been lent.
     pub(crate) async fn leases(&self) -> Result<Reply, Fault> {
         let Some(members) = &self.daemon.members else {
-            let detail = "this daemon shares no store with others, so that nothing is leased";
+            let detail = "this daemon has no shared store, so nothing is leased";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix("use `store: { kind: redis }`"));
         };
         // Without the store it is what was seen last.
@@ -282,7 +282,7 @@ impl Desk<'_> {
     /// The limits of the files of envoyproxy/ratelimit, a line for each.
     pub(crate) fn rlconfig(&self) -> Result<Reply, Fault> {
         let Some(files) = &self.in_force.config.envoy_ratelimit else {
-            let detail = "the policy has no `envoy_ratelimit`, so that there are no files to show";
+            let detail = "the policy has no `envoy_ratelimit`, so there are no files to show";
             let fix = "name them under `envoy_ratelimit.path`; limits of namespaces are at /v1/limits";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix(fix));
         };

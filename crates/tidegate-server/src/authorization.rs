@@ -195,7 +195,7 @@ impl AuthenticationError {
     pub(crate) fn fault(self) -> Fault {
         let (detail, fix) = match self {
             Self::Nothing => (
-                "this listener asks who comes, and the request shows nothing",
+                "authentication required: the request has no credentials",
                 "send `Authorization: Bearer TOKEN`, or `Tidegate-Token: TOKEN` from a gateway, or a client certificate",
             ),
             Self::Token => ("the token is not one of the policy's", "see `authorization` of the policy"),

@@ -76,7 +76,7 @@ impl<'a> BodyReader<'a> {
             }
             Some(Err(BodyReadError::TooLarge)) => too_large(max),
             Some(Err(BodyReadError::NoRoom)) => {
-                let detail = "the daemon holds as much of unfinished bodies as it may";
+                let detail = "the daemon's memory for unfinished bodies is full";
                 Fault::new(FaultCode::BodyMemoryFull, detail)
                     .retry_after(1)
                     .fix("send the headers when the body is ready")

@@ -118,7 +118,7 @@ pub enum ReloadError {
         address: Address,
     },
     /// A note that must outlive the process could not be written to the store.
-    #[error("what was renamed could not be stored: {0}")]
+    #[error("renamed limits could not be stored: {0}")]
     Store(#[from] StoreError),
 }
 
@@ -241,7 +241,7 @@ impl Daemon {
             Ok::<_, OverrideExpiryError>((engine, Vec::new()))
         });
         if let Err(error) = dropped.await {
-            tracing::error!(%error, "expired overrides could not be taken out");
+            tracing::error!(%error, "expired overrides could not be removed");
         }
         for one in expired {
             tracing::info!(

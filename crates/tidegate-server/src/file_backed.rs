@@ -140,7 +140,7 @@ pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
         }
         let looked = tokio::task::spawn_blocking(move || all.iter().for_each(|one| one.look()));
         if let Err(error) = looked.await {
-            tracing::error!(%error, "looking at certificates and keys failed");
+            tracing::error!(%error, "reading certificates and keys failed");
         }
     }
 }

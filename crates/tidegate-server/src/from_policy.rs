@@ -185,7 +185,7 @@ fn log_disk_report(report: DiskReport<'_>) {
         DiskReport::Failing(error) => tracing::error!(
             target: "tidegate::store",
             %error,
-            "the store in files cannot write; what it decides is refused until it can: free some space, or see the disk"
+            "the store in files cannot write; its decisions are refused until it can: free disk space, or check the disk"
         ),
         DiskReport::Recovered { failures } => tracing::info!(
             target: "tidegate::store",

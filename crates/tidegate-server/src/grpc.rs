@@ -209,14 +209,14 @@ fn authenticate(
 
 fn unknown_method(path: &str) -> Fault {
     let detail = format!("there is no method {}", tidegate_wire::text::shortened(path, 128));
-    Fault::new(FaultCode::UnknownRoute, detail).fix("ask reflection for those that there are")
+    Fault::new(FaultCode::UnknownRoute, detail).fix("list the methods by reflection")
 }
 
 /// Room for a stream that may stay open: a watch of health, or reflection.
 fn hold_stream(line: &Arc<ConnectionActivity>) -> Result<Buffered, Fault> {
     let mut held = Buffered::of(Arc::clone(line));
     held.resize(STREAM_BYTES).map_err(|NoRoom| {
-        let detail = "the daemon holds as many open streams as it may";
+        let detail = "the daemon's memory for open streams is full";
         Fault::new(FaultCode::BodyMemoryFull, detail).fix("close streams that are not used")
     })?;
     Ok(held)

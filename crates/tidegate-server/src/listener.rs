@@ -31,7 +31,7 @@ pub enum ListenError {
     },
     /// The path of a Unix socket is taken by something else.
     #[error(
-        "cannot listen on unix:{path}: there is a file that is no socket; remove it, or choose another path"
+        "cannot listen on unix:{path}: there is a file that is not a socket; remove it, or choose another path"
     )]
     NotASocket {
         /// The path.

@@ -305,7 +305,7 @@ impl Daemon {
             let place = Kind::Release { holder: HolderId(members.id.into()) };
             batch.operations.push(Operation::new(key(b"places"), places(), place));
             if let Err(error) = self.ask(&batch).await {
-                tracing::debug!(target: "tidegate::store", %error, "the others are not told that this member stops");
+                tracing::debug!(target: "tidegate::store", %error, "the other members were not told that this member stops");
             }
         }
     }

@@ -298,7 +298,7 @@ impl Desk<'_> {
         let in_force = self.daemon.in_force.load_full();
         match address.find(&in_force.engine, now) {
             Some((one, state)) => Ok(reply::json(StatusCode::OK, &describe(one, &state))),
-            None => Err(Fault::new(FaultCode::Internal, "the override was taken away in the meantime")),
+            None => Err(Fault::new(FaultCode::Internal, "the override was removed in the meantime")),
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy
             (file, look)
         });
         let Ok((given_back, look)) = looked.await else {
-            tracing::error!("the policy file is no longer followed, since looking at it failed");
+            tracing::error!("the policy file is no longer followed: reading it failed");
             return;
         };
         file = given_back;

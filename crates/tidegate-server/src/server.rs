@@ -402,7 +402,7 @@ impl Handle {
             tracing::warn!(
                 connections = cut_off,
                 requests,
-                "the time for draining is over; what is left is cut off"
+                "the time for draining is over; the remaining requests are cut off"
             );
             daemon.connections.tell_all(ConnectionCommand::Close);
         } else {
@@ -414,7 +414,7 @@ impl Handle {
             let _ = task.await;
         }
         if tokio::time::timeout(CLOSE_MAX, daemon.close()).await.is_err() {
-            tracing::error!("the disk did not take what is to be written before the end");
+            tracing::error!("the last counters could not be written to disk");
         }
         Drained { cut_off }
     }

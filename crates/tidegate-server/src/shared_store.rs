@@ -382,7 +382,7 @@ impl Daemon {
 /// The content of a note. A note that cannot be read is logged and left out, so that the others are
 /// used.
 pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
-    read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
+    read.inspect_err(|error| tracing::error!(%error, "a stored note cannot be read and is ignored")).ok()
 }
 
 #[cfg(test)]

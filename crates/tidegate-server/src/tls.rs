@@ -56,7 +56,7 @@ pub enum TlsError {
         source: Option<pem::Error>,
     },
     /// The parts do not go together, or are malformed.
-    #[error("{} and {} make no TLS: {source}", cert.display(), key.display())]
+    #[error("{} and {} cannot be used as certificate and key: {source}", cert.display(), key.display())]
     Unusable {
         /// The file of the certificate.
         cert: PathBuf,

@@ -164,7 +164,7 @@ impl AttributeSource {
             Self::Host => context.host.map(Cow::Borrowed),
             Self::Claim(path) => match context.claims {
                 Some(claims) => claims.text(path).map_err(|kind| {
-                    let detail = format_args!("{self} is {kind}, which is no value to count by");
+                    let detail = format_args!("{self} is {kind}, which cannot be a key");
                     Rejection::new(RejectionCode::AmbiguousAttribute, detail)
                         .fix("send a token in which it is text, a number, true or false")
                 })?,

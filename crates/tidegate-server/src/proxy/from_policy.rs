@@ -50,7 +50,7 @@ pub enum ProxyError {
     #[error(transparent)]
     Keys(#[from] KeyFileError),
     /// TLS to an upstream cannot be had.
-    #[error("TLS to upstream {upstream} cannot be had: {source}")]
+    #[error("TLS to upstream {upstream} cannot be set up: {source}")]
     Tls {
         /// The name of the upstream.
         upstream: String,

@@ -199,7 +199,7 @@ impl TokenReader {
         let seconds = |name: &'static str| match claims.get(name) {
             None => Ok(None),
             Some(Value::Number(number)) => Ok(Some(whole_seconds(number))),
-            Some(_) => Err(invalid(format_args!("has a claim {name} that is no time")).fix(GET_ANOTHER)),
+            Some(_) => Err(invalid(format_args!("has a claim {name} that is not a time")).fix(GET_ANOTHER)),
         };
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let leeway = i64::try_from(self.leeway.as_secs()).unwrap_or(i64::MAX);

@@ -48,8 +48,7 @@ const LAST_READS_MAX: u32 = 16;
 const DISCARD_BYTES_MAX: usize = 1 << 20;
 
 /// The error for a client whose unfinished command exceeds the budget.
-const STARVED: &[u8] =
-    b"-ERR the server holds as many unfinished commands as it may; connect again later\r\n";
+const STARVED: &[u8] = b"-ERR the server's memory for unfinished commands is full; connect again later\r\n";
 
 /// Whether commands were read whose replies are not written yet, and who wants to know.
 pub(super) struct UnansweredCommands {

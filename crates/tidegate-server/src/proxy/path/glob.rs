@@ -51,7 +51,7 @@ pub enum NotAPattern {
     #[error("a path pattern of {0} bytes is longer than {PATTERN_BYTES_MAX}; end it sooner with *")]
     TooLong(usize),
     /// No path that is read as plain has this shape, so it would never match.
-    #[error("path pattern \"{pattern}\" has {what}, which no path that is let in has; leave it out")]
+    #[error("path pattern \"{pattern}\" has {what}, which no accepted path has; leave it out")]
     NeverMatches {
         /// The pattern.
         pattern: String,

@@ -36,7 +36,7 @@ pub(crate) struct Connector {
 pub(crate) enum ConnectError {
     #[error("no connection within {}, name and TLS included", HumanDuration(*.0))]
     Slow(Duration),
-    #[error("it wants TLS, and the upstream has none")]
+    #[error("the server's address is https, and the upstream has no TLS")]
     NoTls,
     #[error("the server does not speak TLS")]
     NotTls,
