@@ -1,4 +1,4 @@
-//! Accepting connections of one listener, as many as it has places for.
+//! The accept loop of one listener, which admits as many connections as the listener has slots.
 
 use core::time::Duration;
 use std::fs;
@@ -69,7 +69,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts until told to stop.
+    /// Accepts connections until `stop` is set.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
         let is_introduced =
             self.serves.speaks == ListenerProtocol::Proxy && self.daemon.config.proxy_protocol;
@@ -153,10 +153,10 @@ impl Acceptor {
             // largest.
             match (stream, tls) {
                 (AcceptedStream::Tcp(stream), None) => {
-                    Box::pin(serve(daemon, serves, peer, stream, open)).await
+                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
                 }
                 (AcceptedStream::Unix(stream), None) => {
-                    Box::pin(serve(daemon, serves, peer, stream, open)).await
+                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
                 }
                 (AcceptedStream::Tcp(stream), Some(tls)) => {
                     if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {

@@ -32,7 +32,7 @@ use crate::resp;
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LimitsAnswer {
-    /// Which policy is in force, and what came of the last reload.
+    /// The policy in force, and the result of the last reload.
     policy: PolicyAnswer,
     /// All namespaces, in the order of the policy.
     namespaces: Vec<NamespaceAnswer>,
@@ -63,7 +63,7 @@ struct RuleAnswer {
     entries: Vec<(String, Option<String>)>,
     /// Its limits in words; empty if it lets everything through.
     limits: Vec<String>,
-    /// `enforce`, or `shadow` if it only says what it would refuse.
+    /// `enforce`, or `shadow` if it only reports the requests that it would refuse.
     #[schema(value_type = String, example = "enforce")]
     mode: &'static str,
 }
@@ -128,7 +128,7 @@ pub(crate) const TOP_KEYS: Accepted = Accepted {
     repeated: &["key"],
 };
 
-/// How many keys `/v1/keys/top` lists unless told otherwise, and at most.
+/// The default and the largest number of keys that `/v1/keys/top` lists.
 const TOP_KEYS_DEFAULT: usize = 20;
 const TOP_KEYS_MAX: usize = 1000;
 
@@ -239,7 +239,7 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &top))
     }
 
-    /// Whether a selection that has found nothing names a namespace and a limit that there are.
+    /// Checks, for a selection without results, that its namespace and its limit exist.
     pub(crate) fn check_selection(&self, namespace: &str, limit: Option<&str>) -> Result<(), Fault> {
         let limits: Option<Vec<String>> = match self.in_force.engine.limits(namespace) {
             Ok(limits) => Some(limits.map(|limit| limit.name.clone()).collect()),
@@ -267,13 +267,13 @@ impl Desk<'_> {
         }
     }
 
-    /// The members that share the store, and what each has been lent.
+    /// The members that share the store, and the leases of each.
     pub(crate) async fn leases(&self) -> Result<Reply, Fault> {
         let Some(members) = &self.daemon.members else {
-            let detail = "this daemon has no shared store, so nothing is leased";
+            let detail = "this daemon shares no store with others, so nothing is leased";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix("use `store: { kind: redis }`"));
         };
-        // Without the store it is what was seen last.
+        // While the store does not answer, the page shows the members seen last.
         let _ = self.daemon.see_members().await;
         let answer = members.answer(&self.in_force.engine, self.daemon.clock.now());
         Ok(reply::json(StatusCode::OK, &answer))

@@ -1,5 +1,4 @@
-//! Lines for `tidegate::audit` about what callers do with their grants, and about callers without
-//! one.
+//! Lines for `tidegate::audit` about operations of callers with grants, and about failed logins.
 //!
 //! A flood of them must not become a flood of lines: each grant, and each peer without one, has
 //! lines of its own, so that no caller takes the lines of another. The next line of the same kind
@@ -62,7 +61,7 @@ struct PeerLines {
     suppressed: u64,
 }
 
-/// An operation that changes what others may do.
+/// An operation that affects other callers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'a> {
     /// The kind of operation.

@@ -3,7 +3,7 @@
 //! A token is known by its SHA-256 only, whether the policy has the token or the hash: the hashes
 //! in memory or in a file are of no use to their reader. A token is random and long, so no slower
 //! hash is needed. An empty token authenticates no caller, even if the policy has its hash. A
-//! caller with several grants may do what any of them permits.
+//! caller with several grants has the permissions of all of them.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -121,7 +121,7 @@ impl Authorization {
         Ok(Self(Arc::new(GrantTable { grants: grants.to_vec(), tokens, files, certificates })))
     }
 
-    /// Files of tokens that are taken up when they change.
+    /// The files of tokens to reload when they change, if there are any.
     pub(crate) fn watched(&self) -> Option<Arc<dyn Refresh>> {
         let has_files = !self.0.files.source().0.is_empty();
         has_files.then(|| Arc::new(TokenFilesRefresh(self.clone())) as Arc<dyn Refresh>)

@@ -1,4 +1,4 @@
-//! Reading the body of a request, within its bounds.
+//! The reader of request bodies, within their bounds.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ impl<'a> BodyReader<'a> {
 
     /// Reads a whole body, or says why not.
     ///
-    /// A body that is larger than the bound, or too slow, is answered at once; what is left of it
-    /// is discarded for a while, so that a sender that writes everything before it reads still gets
+    /// A body that is larger than the bound, or too slow, is answered at once; the rest of it is
+    /// discarded for a while, so that a sender that writes everything before it reads still gets
     /// the answer.
     pub(crate) async fn read(self) -> Result<Bytes, Fault> {
         let max = self.bounds.body_bytes;
@@ -91,8 +91,8 @@ impl<'a> BodyReader<'a> {
         Err(fault)
     }
 
-    /// Discards what is left of the body, so that a sender that writes all of it before it reads
-    /// still gets the answer.
+    /// Discards the rest of the body, so that a sender that writes all of it before it reads still
+    /// gets the answer.
     pub(crate) fn discard(self) {
         discard(self.incoming, self.version, self.bounds.linger);
     }
@@ -124,7 +124,7 @@ impl CollectedBody {
         self.first.len().max(self.joined.len())
     }
 
-    /// Takes what has arrived already; `None` if that is not all.
+    /// Takes the frames that have arrived already; `None` if the body is not complete.
     fn take_ready(&mut self, body: &mut Incoming, max: usize) -> Option<Result<(), BodyReadError>> {
         loop {
             let frame = body.frame().now_or_never()?;
@@ -136,7 +136,8 @@ impl CollectedBody {
         }
     }
 
-    /// Waits for the rest, while `held` bytes beside what has come are held in `buffered`.
+    /// Waits for the rest. `buffered` is charged for the bytes that have arrived, and `held` bytes
+    /// more.
     async fn wait(
         &mut self,
         body: &mut Incoming,

@@ -69,7 +69,7 @@ pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Fault> {
 /// Rejects a request to a listener on loopback that names a host on the internet.
 ///
 /// An address, `localhost`, a name below it, and a name without a dot are accepted. A name without
-/// a dot cannot be registered by a stranger, and is what gateways call an upstream.
+/// a dot cannot be registered by a stranger, and gateways use such names for upstreams.
 pub(crate) fn check_rebinding(head: &Parts) -> Result<(), Fault> {
     let header = head.headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
     let header = header.and_then(|host| host.parse::<Authority>().ok());
@@ -95,8 +95,7 @@ fn is_loopback(host: &str) -> bool {
         || address_of(host).is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a stranger's name server cannot be what made this host resolve to an address of this
-/// machine.
+/// Whether no foreign name server can have made this host resolve to an address of this machine.
 fn is_of_this_machine(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     is_loopback(host) || !host.contains('.') || address_of(host).is_some()

@@ -1,4 +1,4 @@
-//! Changing what is in force while requests go on: another policy, other overrides.
+//! Changes of the policy and the overrides in force while requests go on.
 //!
 //! One change at a time. A change is made ready aside, written to the store if it must outlive the
 //! process, and then put in force by exchanging one pointer: a request sees all of it or nothing.
@@ -169,7 +169,8 @@ impl fmt::Debug for Changes {
 }
 
 impl Daemon {
-    /// Takes `new` over in place of `old`, or says why not. Answers what becomes of the counters.
+    /// Replaces `old` by `new`, or returns an error. The result reports the treatment of the
+    /// counters.
     pub(crate) async fn take_over(
         &self,
         old: &Policy,

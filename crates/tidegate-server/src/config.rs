@@ -44,7 +44,7 @@ pub struct ServerConfig {
     /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no.
     /// Then each must, and come from a peer that `proxying` trusts; others are closed.
     pub proxy_protocol: bool,
-    /// Which requests are passed on, where to and on what terms. Default none.
+    /// The reverse proxy: its routes and upstreams. Default none.
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
     pub keeps_proxying: bool,
@@ -118,7 +118,7 @@ impl Statuses {
     }
 }
 
-/// The headers of a gateway subrequest that are attributes, and of what name.
+/// The headers of a gateway subrequest that are attributes, each with the name of its attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizeHeaders(Vec<(HeaderName, String)>);
 

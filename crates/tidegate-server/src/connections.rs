@@ -1,8 +1,8 @@
-//! The open connections of a listener: how many, which are idle, and how they are told to end.
+//! The open connections of a listener: their number, the idle ones, and how they are closed.
 //!
 //! A connection notes when bytes arrive and when requests begin and end, as plain counters. A sweep
-//! a few times a second looks at all of them and ends those that are over a bound; so no request
-//! pays for a timer of its own.
+//! a few times a second checks all of them and closes those that exceed a bound; so no request pays
+//! for a timer of its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -51,7 +51,7 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) struct Connections {
     next: AtomicU64,
     open: Mutex<ConnectionRegistry>,
-    /// Told when the last one closes.
+    /// Notified when the last one closes.
     empty: Notify,
     buffers: Arc<BufferBudget>,
 }
@@ -95,7 +95,7 @@ struct WatchedConnection {
     idle_since: Instant,
     /// Since when bytes have come that are not yet a request.
     head_since: Option<Instant>,
-    /// Since when its client has taken nothing of what is to be written, and how often it had gone
+    /// Since when its client has taken none of the bytes to be written, and how often it had gone
     /// on by then.
     stuck_since: Option<(Instant, u64)>,
     /// When it was asked to end.
@@ -137,7 +137,7 @@ pub(crate) struct ConnectionActivity {
 pub(crate) enum ConnectionCommand {
     /// Go on.
     Serve = 0,
-    /// Answer what was read, take nothing more, close.
+    /// Answer the requests that were read, read no more, close.
     Finish = 1,
     /// Close at once.
     Close = 2,
@@ -211,7 +211,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// Returns when the connection is told to end.
+    /// Returns when the connection has been commanded to end.
     pub(crate) async fn told(&self) {
         // Registered each time: an order uses the waker up.
         std::future::poll_fn(|cx| match self.order(cx, &mut false) {
@@ -221,7 +221,7 @@ impl ConnectionActivity {
         .await;
     }
 
-    /// How long its client may take nothing of what is to be written. On HTTP/2 each answer has a
+    /// How long its client may take none of the bytes to be written. On HTTP/2 each answer has a
     /// bound of its own.
     fn patience(&self, bounds: &Bounds) -> Duration {
         let own = if self.is_http2.load(Ordering::Relaxed) { None } else { self.flows.patience() };
@@ -256,9 +256,9 @@ impl Drop for HeldRequest<'_> {
     }
 }
 
-/// A stream of which it can be told without reading that nothing more will come.
+/// A stream that detects the end of its input without reading.
 pub(crate) trait PeerShutdown {
-    /// Whether the other end has said its last, unread bytes aside.
+    /// Whether the other end has ended its output, apart from unread bytes.
     fn has_ended(&self) -> bool;
 }
 
@@ -485,7 +485,7 @@ impl WatchedConnection {
         now.duration_since(since) >= self.line.patience(bounds)
     }
 
-    /// Looks at one connection; whether it was told to end.
+    /// Checks one connection. Returns whether it was commanded to end.
     fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
         if self.line.held.load(Ordering::Relaxed) > 0 || self.line.waits_for_room.load(Ordering::Relaxed) {
             self.line.poke();

@@ -1,12 +1,12 @@
-//! The decision log: a file with one JSON object a line for each decision, for people and for what
-//! reads it afterwards.
+//! The decision log: a file with one JSON object a line for each decision, for people and for other
+//! programs.
 //!
 //! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of
-//! its own; a line that finds the queue full is dropped and counted. The thread writes what has
-//! come as soon as nothing more comes, and at the latest after [`FLUSH_AFTER`]. Disk in use is
-//! bounded: a file that is full is renamed to `path.1`, the one before it to `path.2`, and the last
-//! is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
-//! opened anew every [`RETRY_AFTER`] until that works.
+//! its own; a line that finds the queue full is dropped and counted. The thread writes pending
+//! lines as soon as it is idle, and at the latest after [`FLUSH_AFTER`]. Disk in use is bounded: a
+//! file that is full is renamed to `path.1`, the one before it to `path.2`, and the last is
+//! removed. A disk that fails costs lines, which are counted, and nothing else; the file is opened
+//! anew every [`RETRY_AFTER`] until that works.
 
 mod file;
 mod line;
@@ -41,7 +41,7 @@ pub(crate) const QUEUED_BYTES_MAX: usize = 64 << 20;
 /// How many buffers are kept to be used again.
 const SPARE_MAX: usize = 256;
 
-/// The room in the channel for what is no line.
+/// The room in the channel for messages that are no lines.
 const CONTROL_MAX: usize = 8;
 
 /// Where the log is, and how much of it there may be.
@@ -58,7 +58,8 @@ pub(crate) struct DecisionLogConfig {
     pub(crate) queue: usize,
 }
 
-/// A decision log that is open. Dropping it writes what was handed over, without waiting for it.
+/// An open decision log. Dropping it lets the writer finish the queued lines, without waiting for
+/// it.
 #[derive(Debug)]
 pub(crate) struct DecisionLog {
     sender: SyncSender<Message>,
@@ -73,9 +74,9 @@ pub(crate) struct DecisionLog {
 enum Message {
     /// A line with its line break.
     DecisionRecord(Vec<u8>),
-    /// Look at the flags.
+    /// Check the flags.
     Wake,
-    /// Say so when all before it is in the file, or lost.
+    /// Reply when all earlier lines are in the file, or lost.
     #[cfg(test)]
     Flush(SyncSender<()>),
 }
@@ -154,11 +155,11 @@ impl DecisionLog {
         self.shared.errors.load(Ordering::Relaxed)
     }
 
-    /// Closes the file and opens what is at its path now, as after logrotate has moved it away.
-    /// Does not wait for it.
+    /// Closes the file and opens the one at its path, which logrotate may have replaced. Does not
+    /// wait for it.
     pub(crate) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
-        // Where there is no room the writer is at work, and looks at the flag after the next line.
+        // If the channel is full, the writer is busy and checks the flag after the next line.
         let _ = self.sender.try_send(Message::Wake);
     }
 

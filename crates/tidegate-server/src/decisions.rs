@@ -1,4 +1,4 @@
-//! Writing decisions down, if the policy wants a decision log.
+//! The decision log of a daemon, and the parts of a request that its lines need.
 
 use core::time::Duration;
 use std::borrow::Cow;

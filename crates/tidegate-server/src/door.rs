@@ -1,4 +1,4 @@
-//! The HTTP door: from a request to a route, and from its outcome to an answer.
+//! The HTTP door: it dispatches a request to its endpoint, and turns the result into an answer.
 
 use core::fmt::Write;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::endpoint::{Audience, Endpoint};
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
 
-/// Whom a listener is for.
+/// The callers and the protocol that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerRole {
     pub(crate) callers: bool,
@@ -46,6 +46,15 @@ pub(crate) enum ListenerProtocol {
 }
 
 impl ListenerRole {
+    /// The listener for operators only.
+    pub(crate) const OPERATORS: Self =
+        Self { callers: false, operators: true, speaks: ListenerProtocol::Api, is_plain_loopback: false };
+
+    /// A listener for callers only.
+    pub(crate) const fn callers(speaks: ListenerProtocol) -> Self {
+        Self { callers: true, operators: false, speaks, is_plain_loopback: false }
+    }
+
     /// The name of the listener in the policy.
     pub(crate) const fn name(self) -> &'static str {
         match self.speaks {
@@ -90,7 +99,8 @@ pub(crate) async fn answer(
         }
     };
     daemon.metrics.answered(route, reply.status().as_u16());
-    // Relaxed: a caller that misses it is told with its next answer, or when the grace is over.
+    // Relaxed: a connection that misses the flag is closed after its next answer, or when the grace
+    // is over.
     if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
         reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -189,7 +199,7 @@ async fn dispatch(
     Ok(reply)
 }
 
-/// The route and the caller of a request, if its head permits to look at its body.
+/// The endpoint and the caller of a request, if its head is accepted.
 fn taken(
     config: &ServerConfig,
     bounds: &Bounds,

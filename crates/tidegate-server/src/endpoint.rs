@@ -140,7 +140,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether the route takes this method; otherwise what it takes.
+    /// Checks that the endpoint accepts this method. An error is the list of accepted methods.
     pub(crate) fn takes(self, method: &Method) -> Result<(), &'static str> {
         let (taken, allowed) = match self.audience() {
             _ if matches!(self, Self::Authorize | Self::Json) => (true, "*"),

@@ -1,5 +1,5 @@
-//! The files of envoyproxy/ratelimit that a daemon answers by: read when a policy is taken over,
-//! and again when one of them is changed, added or removed, as by the swap of a link.
+//! The files of envoyproxy/ratelimit that a daemon decides by. They are read when a policy comes
+//! into force, and again when one of them is changed, added or removed, as by the swap of a link.
 
 use core::fmt;
 use std::fs;
@@ -75,7 +75,7 @@ impl core::ops::Deref for CurrentFiles {
     }
 }
 
-/// A file of envoyproxy/ratelimit with what is in it.
+/// A file of envoyproxy/ratelimit with its text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EnvoySource {
     name: String,
@@ -94,7 +94,7 @@ impl EnvoySource {
 
     /// The files of the directory `folder` that end in `.yaml` or `.yml`, in the order of their
     /// names, at most 4096. Those that begin with a dot are not read: a `ConfigMap` keeps its
-    /// versions there. An error comes with what could not be read.
+    /// versions there. An error names the file or directory that could not be read.
     pub fn read_folder(folder: &Path) -> Result<Vec<Self>, (PathBuf, io::Error)> {
         let unreadable = |error| (folder.to_owned(), error);
         let listed =
@@ -155,15 +155,14 @@ impl EnvoyFiles {
         }
     }
 
-    /// From now on, files that bring a quota are not taken up. `place` is where a daemon that is
+    /// From now on, files that bring a quota are rejected. `place` is where a daemon that is
     /// started anew keeps quotas.
     pub(crate) fn refuse_quotas(&self, place: String) {
         // The same policy names the same place each time.
         let _ = self.0.refuses_quotas.set(place);
     }
 
-    /// Takes them up again if they hold something else; `Ok(true)` if so. An error leaves what
-    /// there was.
+    /// Reloads the files if they have changed; `Ok(true)` if so. An error leaves what there was.
     fn refresh(&self) -> Result<bool, EnvoyFilesError> {
         let sources = sources(&self.0.path)?;
         if self.0.now.load().sources == sources {

@@ -1,4 +1,4 @@
-//! Explaining what each limit is to a request: `POST /v1/explain`, and the same for a policy that
+//! Explanations of a decision, limit by limit: `POST /v1/explain`, and the same for a policy that
 //! no daemon runs.
 
 use core::num::NonZeroU64;

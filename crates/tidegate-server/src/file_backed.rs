@@ -3,7 +3,7 @@
 //!
 //! The files are read again every [`LOOK_EVERY`] and compared whole, which sees a file that was
 //! written in place, one that was replaced and one behind a link that now leads elsewhere. Files
-//! that cannot be used leave what there was, and that is said once.
+//! that cannot be used leave the earlier value in use, which is logged once.
 
 use core::fmt;
 use core::time::Duration;
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// read.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Files, and what is made of them.
+/// Files, and the value that is loaded from them.
 pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
     /// The loaded value. A clone is cheap.
     type Made: Clone + Send + Sync;
@@ -38,7 +38,7 @@ pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
     /// A file cannot be read.
     fn unreadable(path: &Path, source: io::Error) -> Self::Error;
 
-    /// Makes it of what the files hold, in the order of [`Source::paths`].
+    /// Loads the value from the texts of the files, in the order of [`Source::paths`].
     fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, Self::Error>;
 }
 
@@ -73,8 +73,8 @@ impl<S: Source> FileBacked<S> {
         self.now.load().made.clone()
     }
 
-    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what
-    /// there was.
+    /// Reloads the value if the files have changed; `Ok(true)` if so. An error leaves what there
+    /// was.
     pub(crate) fn refresh(&self) -> Result<bool, S::Error> {
         let texts = read(&self.source)?;
         if self.now.load().texts == texts {
@@ -100,9 +100,10 @@ fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
         .collect()
 }
 
-/// Something that looks at its files now and then.
+/// A value whose files are checked at intervals.
 pub(crate) trait Refresh: Send + Sync {
-    /// Takes up what has changed, and says what came of it. Reads files, so it is not for a task.
+    /// Reloads the value if its files have changed, and logs the result. Reads files, so a task
+    /// must not call it.
     fn look(&self);
 }
 
@@ -129,8 +130,8 @@ impl<S: Source> Refresh for FileBacked<S> {
     }
 }
 
-/// Looks at everything that `all` names, for ever. It is asked anew each time, since a reload
-/// changes what there is.
+/// Looks at everything that `all` names, for ever. `all` is called each time, since a reload
+/// changes the values in use.
 pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

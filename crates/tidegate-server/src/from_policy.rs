@@ -202,7 +202,7 @@ fn log_disk_report(report: DiskReport<'_>) {
     }
 }
 
-/// Says if the clock stands before what was last charged.
+/// Warns if the clock is before the last charge in the store.
 fn tell_of_the_clock(store: &RedbStore, now: Timestamp) {
     if let Some(behind) = store.started_behind() {
         tracing::warn!(
@@ -230,7 +230,7 @@ pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {
     Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()
 }
 
-/// The engine of a policy, with what a store remembers of earlier ones.
+/// Builds the engine of a policy, with the notes of earlier ones in the store.
 async fn engine_from(
     policy: &Policy,
     seed: [u64; 4],

@@ -1,4 +1,4 @@
-//! A histogram of short spans that many threads write at once: one atomic addition a bucket, no
+//! A histogram of short durations that many threads write at once: one atomic addition each, no
 //! lock.
 
 use core::time::Duration;

@@ -42,7 +42,7 @@ const NAMESPACE: &[u8] = b"\0members";
 /// leases.
 const REMEMBERED: Duration = Duration::from_mins(1);
 
-/// This member, and what it knows of the others.
+/// This member, and its view of the others.
 #[derive(Debug)]
 pub(crate) struct Members {
     /// This run of this member: a number that no other has.
@@ -101,7 +101,7 @@ impl Members {
         now.saturating_since(self.beat().at) >= Self::BEAT_EVERY
     }
 
-    /// Whether it may be said with an ask that goes now.
+    /// Whether it may be sent with an ask that goes now.
     pub(crate) fn may_ride(&self, now: Timestamp) -> bool {
         now.saturating_since(self.beat().at) >= Self::RIDE_AFTER
     }

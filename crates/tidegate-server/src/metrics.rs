@@ -1,7 +1,7 @@
 //! The metrics page: every name in one table, every label from a bounded set.
 //!
 //! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends
-//! becomes a label; which keys are refused most is what `/v1/keys/top` is for.
+//! becomes a label; `/v1/keys/top` lists the keys that are refused most.
 
 mod limits;
 
@@ -44,8 +44,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 /// The media type of the page.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Every metric: its name as it stands on the page, and what it says. The page ends counters with
-/// `_total`.
+/// Every metric: its name on the page, and its help text. The page ends counters with `_total`.
 pub const TABLE: [(&str, &str); 73] = [
     (
         "tidegate_decisions",
@@ -272,7 +271,7 @@ impl Metrics {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }
 
-    /// Counts a request that is not passed on because of what it says of itself.
+    /// Counts a request that is rejected because it is malformed or ambiguous.
     pub(crate) fn rejected(&self, code: RejectionCode) {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }

@@ -101,7 +101,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
 )]
 struct Schemas;
 
-/// How a route is described: what it does, its body, and what it answers with.
+/// The description of an endpoint: its purpose, its body, and its answer.
 struct EndpointDescription {
     summary: &'static str,
     body: Option<&'static str>,

@@ -1,9 +1,9 @@
 //! Other numbers for one key, set while running: `PUT` and
 //! `DELETE /v1/overrides/{namespace}/{limit}?{attribute}={value}`.
 //!
-//! The address names the override, so that setting it twice is setting it once; the body says what
-//! it is. Every change is written down with who made it and why, beside the override itself and as
-//! long as [`HISTORY_KEPT`].
+//! The address names the override, so that setting it twice is setting it once; the body has its
+//! numbers. The history of changes, with author and reason, is stored beside the override and kept
+//! for [`HISTORY_KEPT`].
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -164,8 +164,8 @@ impl History {
         entries.push_back(entry);
     }
 
-    /// Takes in what was written before a restart, in the order of its names, which is that of
-    /// time.
+    /// Restores the entries that were written before a restart, in the order of its names, which is
+    /// that of time.
     pub(crate) fn restore(&self, notes: &[Note]) {
         for note in notes.iter().skip(notes.len().saturating_sub(HISTORY_MAX)) {
             match serde_json::from_slice(&note.value) {
@@ -361,7 +361,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Says and remembers what was changed.
+    /// Logs a change and adds it to the history.
     fn tell(&self, entry: Option<AuditEntry>) {
         let Some(entry) = entry else { return };
         tracing::info!(
@@ -382,7 +382,7 @@ impl Desk<'_> {
 }
 
 impl OverridePath {
-    /// From what follows `/v1/overrides` in the path, and the query.
+    /// Reads the part of the path behind `/v1/overrides`, and the query.
     fn read(path: &str, query: Option<&str>) -> Result<Self, Fault> {
         let malformed = |detail: &str| {
             Fault::new(FaultCode::MalformedQuery, detail)

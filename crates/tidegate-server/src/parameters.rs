@@ -72,7 +72,8 @@ impl Parameters<'_> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The value as `parse` takes it; otherwise a fault that says what it should be, and the fix.
+    /// The value as `parse` reads it. The fault of an invalid value names the expected form and the
+    /// fix.
     pub(crate) fn parsed<T>(
         &self,
         name: &'static str,

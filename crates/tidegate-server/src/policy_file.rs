@@ -1,9 +1,8 @@
-//! Seeing that a policy file has changed: written in place, replaced by another file, or reached
+//! Detection of changes of a policy file: written in place, replaced by another file, or reached
 //! through a link that now leads elsewhere, as a Kubernetes `ConfigMap` does.
 //!
-//! The file is looked at again and again rather than waited for: that works on every file system,
-//! for links of any depth, and for files that are not there at the moment. A look that finds
-//! nothing new is one call to the kernel.
+//! The file is polled rather than watched: that works on every file system, for links of any depth,
+//! and for files that are not there at the moment. A poll of an unchanged file is one system call.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
@@ -26,12 +25,12 @@ const REST_IN_PLACE: Duration = Duration::from_millis(200);
 /// The same for a file that took the place of another one, which usually is whole from the start.
 const REST_REPLACED: Duration = Duration::from_millis(20);
 
-/// A policy file, and what was last read of it.
+/// A policy file, and its state at the last read.
 #[derive(Debug)]
 pub struct PolicyFile {
     path: PathBuf,
     seen: Option<Stamp>,
-    /// The trouble that was last told, so that it is told once and not four times a second.
+    /// The last error that was returned, so that it is returned once and not four times a second.
     trouble: Option<String>,
 }
 
@@ -68,7 +67,7 @@ pub enum PolicyFileLook {
     Nothing,
     /// Other content than the last time.
     Changed(Vec<u8>),
-    /// It cannot be read; told once for each kind of trouble.
+    /// The file cannot be read; returned once for each kind of error.
     Unreadable(io::Error),
 }
 
@@ -114,7 +113,8 @@ impl PolicyFile {
                 self.seen = Some(stamp);
                 PolicyFileLook::Changed(bytes)
             }
-            // It changed while it was read: what was read may be neither the old nor the new one.
+            // The file changed during the read, so the text may be a mixture of the old and the new
+            // one.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => PolicyFileLook::Nothing,
             Err(error) => self.unreadable(error),
         }
@@ -134,7 +134,7 @@ fn has_rested(stamp: Stamp, wall: SystemTime, rest: Duration) -> bool {
     let (seconds, nanos) = stamp.modified;
     let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u32::try_from(nanos)) else { return true };
     let modified = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos);
-    // A file from the future was stamped by another clock: nothing can be said of its age.
+    // Another clock has stamped a file from the future, so its age is unknown.
     wall.duration_since(modified).map_or(true, |age| age >= rest)
 }
 

@@ -1,4 +1,4 @@
-//! Following a policy file: what is written there is taken over while requests go on.
+//! The follower of the policy file: it reloads the file when it changes, while requests go on.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;

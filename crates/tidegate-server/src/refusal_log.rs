@@ -1,5 +1,5 @@
-//! One line for a refusal, and at most so many a second: a flood of refusals must not become a
-//! flood of lines.
+//! Log lines about refusals, at most a configured number a second: a flood of refusals must not
+//! become a flood of lines.
 //!
 //! A flood in one namespace leaves the others at least one line of each reason in a span.
 

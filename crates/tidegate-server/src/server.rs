@@ -56,7 +56,7 @@ use crate::shared_store::{SharedStore, keep_joined};
 use crate::tls::{Tls, TlsFiles, names_in};
 use tidegate_clock::Clock;
 
-/// How long writing what is left may take at the end.
+/// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
 /// A step of the wall clock that is worth a line and a count.
@@ -137,34 +137,14 @@ impl Server {
             http.push(bound);
             doors.opened.push((listener, serves, http_tls.clone()));
         }
-        let serves = ListenerRole {
-            callers: false,
-            operators: true,
-            speaks: ListenerProtocol::Api,
-            is_plain_loopback: false,
-        };
-        let admin = doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), serves).await?;
+        let admin =
+            doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), ListenerRole::OPERATORS).await?;
         let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
-        let serves = ListenerRole {
-            callers: true,
-            operators: false,
-            speaks: ListenerProtocol::Proxy,
-            is_plain_loopback: false,
-        };
+        let serves = ListenerRole::callers(ListenerProtocol::Proxy);
         let proxy = doors.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
-        let serves = ListenerRole {
-            callers: true,
-            operators: false,
-            speaks: ListenerProtocol::Grpc,
-            is_plain_loopback: false,
-        };
+        let serves = ListenerRole::callers(ListenerProtocol::Grpc);
         let grpc = doors.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
-        let serves = ListenerRole {
-            callers: true,
-            operators: false,
-            speaks: ListenerProtocol::Resp,
-            is_plain_loopback: false,
-        };
+        let serves = ListenerRole::callers(ListenerProtocol::Resp);
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
@@ -236,7 +216,7 @@ impl Server {
     }
 }
 
-/// Starts what a daemon does without being asked.
+/// Starts the background tasks of a daemon.
 fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>>) -> Vec<JoinHandle<()>> {
     let files = {
         let daemon = Arc::clone(daemon);
@@ -374,7 +354,7 @@ impl Handle {
         }
     }
 
-    /// Ends the daemon: accepts nothing more, answers what still comes on open connections for
+    /// Ends the daemon: accepts no more connections, answers requests on open ones for
     /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those
     /// that are idle, answers every request that was read, and returns when all are closed or
     /// [`crate::Bounds::drain`] is over. Requests that remain are cut off, and logged.
@@ -384,7 +364,7 @@ impl Handle {
         daemon.services.health.drain().await;
         self.stop.send_replace(true);
         for acceptor in self.acceptors.drain(..) {
-            // An acceptor ends when told to; one that panicked has ended too.
+            // An acceptor ends when `stop` is set; one that panicked has ended too.
             let _ = acceptor.await;
         }
         let open = daemon.connections.len();
@@ -606,7 +586,7 @@ impl Drop for RequestFinishGuard<'_> {
     }
 }
 
-/// Lets the engine do what is due, when it is due.
+/// Runs the engine's timers.
 async fn tick(daemon: Arc<Daemon>) {
     loop {
         let now = daemon.clock.now();

@@ -66,7 +66,7 @@ pub enum SharedStoreError {
     },
 }
 
-/// Counters in Redis or Valkey, and what this member has logged about them.
+/// Counters in Redis or Valkey, with the state of the log lines about them.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: RedisStore,
@@ -170,7 +170,7 @@ impl SharedStore {
         }
     }
 
-    /// Logs what has changed about losses and the protocol.
+    /// Logs changes of losses and of the protocol.
     fn say(&self) {
         // Every change is one assignment. The store is looked at under the lock, so that changes
         // are logged in order.
@@ -290,7 +290,8 @@ pub(crate) enum NotJoined {
     Engine(#[from] EngineError),
 }
 
-/// Joins the members that share the store, and keeps to what they set, until the daemon ends.
+/// Joins the members that share the store, and applies the settings of the others, until the daemon
+/// ends.
 pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
     let mut is_away = false;
     loop {

@@ -1,4 +1,5 @@
-//! A line about batches that the shared store could not carry out: why, and what to type.
+//! Log lines about batches that the shared store failed to run, with the cause and the command to
+//! type.
 
 use core::error::Error;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! TLS of a listener: certificates from files, taken up again when the files change.
+//! TLS of a listener: certificates from files, reloaded when the files change.
 //!
 //! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, the handshake fails
 //! for a client without a certificate of that CA, and no session can be resumed: each connection
@@ -31,7 +31,7 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why TLS could not be set up, or not be taken up again.
+/// An error while TLS is set up or reloaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -44,7 +44,7 @@ pub enum TlsError {
         #[source]
         source: io::Error,
     },
-    /// A file holds nothing of what it should.
+    /// A file lacks its certificate or key.
     #[error("{} holds no {what} in PEM; name a file that does", path.display())]
     Missing {
         /// The file.
@@ -170,7 +170,7 @@ pub(crate) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDe
 }
 
 /// The names in a certificate that was verified already: host names and URIs of its subject's
-/// alternative names. The common name is not one of them, as nothing says what it names.
+/// alternative names. The common name is not one of them, since its meaning is not specified.
 pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
     let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return Arc::default() };
     certificate.valid_uri_names().chain(certificate.valid_dns_names()).map(str::to_owned).collect()

@@ -1,11 +1,11 @@
-//! Answers on their way through: whose turn it is, and how one is ended whose client takes nothing
-//! of it.
+//! The progress of answer bodies, by which the sweep ends an answer whose client reads nothing.
 //!
 //! A body is asked for its next piece only when there is room for it. So the code that makes the
 //! answer does not notice a client of HTTP/2 that never opens its window: the body is not polled,
-//! and arms no timer. A body notes here whose turn it is, as one plain number, and the sweep ends
-//! what has not changed for too long. On HTTP/2 that is the stream, and the others of its
-//! connection go on; on HTTP/1.1 it is the connection.
+//! and arms no timer. A body notes here whether the client or the server has to act next, as one
+//! plain number, and the sweep ends a body whose number has not changed for too long. On HTTP/2 it
+//! ends the stream, and the other streams of the connection go on; on HTTP/1.1 it ends the
+//! connection.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ struct BodyProgress {
     idle: Duration,
     /// When all of it must have ended.
     until: Option<Instant>,
-    /// On HTTP/2, what answers the stream.
+    /// On HTTP/2, the task of the stream.
     stream: Option<StreamTask>,
     is_over: AtomicBool,
 }

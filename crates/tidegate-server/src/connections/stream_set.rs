@@ -32,8 +32,8 @@ where
     F: Future + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        // As in a task of its own: what panics is that stream, and the others of its connection go
-        // on.
+        // As in a task of its own: a panic ends that stream only, and the others of its connection
+        // go on.
         self.all().push(Box::pin(async move {
             let _ = AssertUnwindSafe(stream).catch_unwind().await;
         }));

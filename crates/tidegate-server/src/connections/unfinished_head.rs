@@ -1,4 +1,4 @@
-//! Heads of HTTP/1 requests that are not whole: what has come of them is held until the rest does.
+//! Unfinished heads of HTTP/1 requests: the bytes that have arrived are held until the rest does.
 //!
 //! A head that fits into the first buffer of a connection costs nothing more. A larger one is
 //! charged to the budget for slow peers while it is unfinished. Where that has no room, nothing
@@ -40,7 +40,8 @@ impl UnfinishedHead {
 
     fn has_room_beyond_the_first_buffer(&mut self, line: &Arc<ConnectionActivity>) -> bool {
         let started = line.started.load(Ordering::Relaxed);
-        // While a request is under way, what comes is its body, which has bounds of its own.
+        // While a request is under way, further bytes belong to its body, which has bounds of its
+        // own.
         if line.in_flight() > 0 || started != self.started {
             *self = Self { bytes: 0, started, buffered: None };
             return true;

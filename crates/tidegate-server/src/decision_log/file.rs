@@ -99,7 +99,7 @@ impl RotatingFile {
     /// Renames the file to the first of the kept ones, each of those to the next, and opens
     /// another.
     pub(super) fn rotate(&mut self, now: Instant) -> Result<(), WriteFailure> {
-        // Closed first: should something fail on the way, what is at the path is looked at anew.
+        // Closed first: after a failure on the way, the path is opened anew.
         self.current = None;
         let renamed = (|| {
             if self.files == 0 {
@@ -119,7 +119,7 @@ impl RotatingFile {
         }
     }
 
-    /// Opens what is at the path now, at once.
+    /// Opens the file at the path, without the pause after a failure.
     pub(super) fn reopen(&mut self, now: Instant) -> Result<(), WriteFailure> {
         self.current = None;
         self.retry_at = None;

@@ -15,8 +15,8 @@ use crate::protocol::Protocol;
 /// The longest name or value that is written, in bytes; longer ones end with `…`.
 pub(super) const TEXT_BYTES_MAX: usize = 256;
 
-/// The most bytes of names and values of attributes in one line; what is beyond is left out, and
-/// `cut` says how many attributes. Escapes may make a byte six.
+/// The most bytes of names and values of attributes in one line; the rest is left out, and `cut`
+/// says how many attributes. Escapes may make a byte six.
 pub(super) const PAIRS_BYTES_MAX: usize = 4096;
 
 /// One decision.
@@ -38,8 +38,7 @@ pub(crate) struct DecisionRecord<'a> {
     pub(crate) cost: u64,
     /// Units left of that limit.
     pub(crate) remaining: Option<u64>,
-    /// How long a refused caller was told to stay away; in the line in whole milliseconds, rounded
-    /// up.
+    /// The `retry_after` of a refused request; in the line in whole milliseconds, rounded up.
     pub(crate) retry_after: Option<Duration>,
     /// The protocol it came over.
     pub(crate) protocol: Option<Protocol>,
@@ -52,7 +51,7 @@ pub(crate) struct DecisionRecord<'a> {
 }
 
 impl<'a> DecisionRecord<'a> {
-    /// A line with what every decision has.
+    /// A line with the fields of every decision.
     pub(crate) fn new(at: Timestamp, namespace: &'a str, cost: u64) -> Self {
         Self {
             at,

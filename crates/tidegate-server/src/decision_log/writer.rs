@@ -12,7 +12,7 @@ use super::{FLUSH_AFTER, Message, WriterState};
 /// How many bytes are collected before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How long nothing must come for what came to be written.
+/// The idle time after which pending lines are written.
 const IDLE_AFTER: Duration = Duration::from_millis(10);
 
 /// How often a file that cannot be written is spoken of.
@@ -43,7 +43,7 @@ impl Writer {
         }
     }
 
-    /// Writes until the log is closed or dropped, and then what is left.
+    /// Writes until the log is closed or dropped, and then the remaining lines.
     pub(super) fn run(mut self, mut before_each: impl FnMut()) {
         loop {
             before_each();
@@ -128,7 +128,7 @@ impl Writer {
         self.told(appended, lines, now);
     }
 
-    /// Counts what was lost, and says so now and then.
+    /// Counts lost lines, and logs the count at intervals.
     fn told(&mut self, outcome: Result<(), WriteFailure>, lines: u64, now: Instant) {
         let Err(lost) = outcome else { return };
         let dropped = self.shared.dropped.fetch_add(lines, Ordering::Relaxed) + lines;

@@ -68,7 +68,7 @@ impl GrpcMetrics {
         };
     }
 
-    /// Counts what an answer by files did to each rule.
+    /// Counts the hits of each rule in an answer by files.
     pub(crate) fn decided(&self, answer: &Answer<'_>) {
         if !answer.is_domain_known {
             self.add(String::new(), "domain_not_found", 1);

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: serving, until the daemon is told to end.
+//! `grpc.health.v1`: the status is serving until the daemon drains.
 
 use bytes::Bytes;
 use http::{Request, Response};

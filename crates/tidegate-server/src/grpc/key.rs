@@ -1,4 +1,4 @@
-//! Keys of limits that come with requests, within what a store takes for one.
+//! Keys of limits that come with requests, shortened to the length that a store accepts.
 //!
 //! An Envoy lets a request pass, by default, when its rate limit service returns an error. So a key
 //! that is too long is no error: it is counted by its hash.

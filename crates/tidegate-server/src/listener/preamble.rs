@@ -19,7 +19,7 @@ use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 /// How often at most a listener says that connections were closed for it.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Reads what connections of one listener begin with.
+/// Reads the preambles of the connections of one listener.
 #[derive(Debug, Default)]
 pub(crate) struct Preambles {
     said: Mutex<Option<Instant>>,

@@ -1,9 +1,8 @@
-//! The attributes of a proxied request: which of its parts says who the caller is.
+//! The attributes of a proxied request: the parts of it that identify the caller.
 //!
-//! An attribute that comes twice is rejected rather than chosen, as at the other doors: which one
-//! the service behind the proxy would take is not known here. One that does not come is absent, and
-//! the policy says what that means. One that is too long is rejected, because cutting it would join
-//! counters.
+//! A duplicate attribute is rejected, as at the other doors, because the proxy does not know which
+//! one the service behind it would read. A missing attribute is absent, and the policy decides
+//! about that. A value that is too long is rejected, because cutting it would join counters.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

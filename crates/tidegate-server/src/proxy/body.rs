@@ -1,5 +1,4 @@
-//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than
-//! the route says.
+//! Forwarded bodies: one piece at a time, never buffered whole, with the timeouts of the route.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -101,7 +100,7 @@ impl StallTimer {
     }
 }
 
-/// The body of an upstream's answer, with what the request holds until it has ended.
+/// The body of an upstream's answer, which keeps the holds of the request until it has ended.
 pub(crate) struct ProxiedBody<B: Body = Incoming> {
     body: B,
     /// The rest of a frame that was too large for one piece.
@@ -234,7 +233,7 @@ pub(crate) struct Upload {
 pub(crate) struct UploadProgress {
     /// Whether any of it was asked for, so that it cannot be sent again.
     pub(crate) is_begun: bool,
-    /// Whether all of it has gone on.
+    /// Whether all of it was forwarded.
     pub(crate) is_ended: bool,
     /// Whether it was asked for more than has come.
     pub(crate) is_waited_for: bool,
@@ -309,7 +308,7 @@ impl RequestBody {
         }
     }
 
-    /// Its length as its sender has said it.
+    /// The length that its sender has announced.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),

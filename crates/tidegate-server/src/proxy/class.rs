@@ -1,4 +1,4 @@
-//! How much a request matters, as a header of it says.
+//! The class of a request, read from a header.
 
 use http::{HeaderMap, HeaderName};
 use tidegate::Class;

@@ -1,7 +1,7 @@
 //! The address of the client behind the proxies that are trusted.
 //!
-//! A header about who the client is says something only when the peer that sent it is trusted, and
-//! then only as far back as every hop is. So the addresses are walked from the right, the end that
+//! A header that names the client counts only when the peer that sent it is trusted, and then only
+//! as far back as every hop is trusted. So the addresses are walked from the right, the end that
 //! the nearest proxy wrote: the first one that is not trusted is the client. The client itself may
 //! have sent everything to the left of that address, so nothing there is read, and a client cannot
 //! choose the address it is counted by.
@@ -73,7 +73,8 @@ impl ClientAddress {
         self
     }
 
-    /// Whether what this address says of others counts. IPv4 written as IPv6 is IPv4.
+    /// Whether headers from this address about other addresses are trusted. IPv4 written as IPv6 is
+    /// IPv4.
     pub fn is_trusted(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.trusted.iter().any(|network| network.contains(&address))

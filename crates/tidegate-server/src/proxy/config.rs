@@ -38,10 +38,10 @@ pub struct ProxyConfig {
     pub client_address: ClientAddress,
     /// How tokens are checked that claims are taken from. Default none, and then claims are absent.
     pub tokens: Option<TokenReader>,
-    /// How paths are read. Default: what has two readings is rejected.
+    /// How paths are read. Default: paths with two readings are rejected.
     pub paths: PathRules,
-    /// Headers that pass from peers that are not trusted although they are what only a proxy may
-    /// say. Default none. Danger: any client may write them.
+    /// Headers that pass from untrusted peers although usually only a proxy may say. Default none.
+    /// Danger: any client may write them.
     pub keep_headers: Vec<HeaderName>,
     /// Whether every request gets a line in the log, of target `tidegate::access`. Default no.
     pub access_log: bool,
@@ -67,7 +67,7 @@ impl ProxyConfig {
     /// Every request goes to the one server at `url` if the limits of `namespace` admit it.
     /// Attributes are `method`, `path`, `host` and `ip`.
     ///
-    /// An address with https is connected to with TLS, and what the machine trusts.
+    /// Connections to an https address use TLS with the machine's roots.
     pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
         let mut upstream = UpstreamConfig::new("upstream", [url.parse::<ServerUrl>()?]);
         if upstream.servers[0].is_https() {
@@ -202,7 +202,7 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// Which requests go to an upstream, and on what terms.
+/// A route: the requests that it takes, their upstream, and the limits and timeouts for them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RouteConfig {

@@ -1,4 +1,4 @@
-//! Sending an admitted request on, and bringing the answer back.
+//! The way of an admitted request to its upstream, and of the answer back.
 
 use std::sync::Arc;
 
@@ -110,8 +110,8 @@ impl UpstreamRequest {
         }
     }
 
-    /// Whether a request that was not answered may be sent again without doing twice what it asks
-    /// for: its method is idempotent, and it has no body, of which a part may be gone.
+    /// Whether a request that was not answered may be sent again without taking effect twice for:
+    /// its method is idempotent, and it has no body, of which a part may be gone.
     fn is_repeatable(&self) -> bool {
         let is_idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE]
             .contains(&self.head.method);
@@ -130,23 +130,23 @@ impl UpstreamRequest {
     }
 }
 
-/// Sends a request on and answers with what comes back, or with why nothing does.
+/// Sends a request to its upstream and returns the answer, or the fault of the upstream.
 pub(super) async fn forward(
     daemon: &Arc<Daemon>,
     mut visit: Visit,
-    mut errand: UpstreamRequest,
+    mut outgoing: UpstreamRequest,
     span: &tracing::Span,
 ) -> Response<AnswerBody> {
-    let total = errand.timeouts.total.map(|total| visit.told.started + total);
+    let total = outgoing.timeouts.total.map(|total| visit.told.started + total);
     let until = [total, visit.told.until].into_iter().flatten().min();
     let sent = Instant::now();
-    match send(daemon, &mut errand, until).await {
+    match send(daemon, &mut outgoing, until).await {
         Ok(response) => {
             let took = sent.elapsed();
             daemon.metrics.proxy.upstream_duration.observe(took);
             visit.told.upstream = Some(took);
             span.record("upstream_ms", took.as_secs_f64() * 1e3);
-            pass_on(daemon, visit, errand, response, until)
+            pass_on(daemon, visit, outgoing, response, until)
         }
         Err(failure) => {
             let outcome = match failure {
@@ -156,8 +156,8 @@ pub(super) async fn forward(
             if let Some(held) = &mut visit.held {
                 held.settle(outcome);
             }
-            let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &errand)));
-            if matches!(failure, UpstreamFailure::Upload(_)) && errand.version < Version::HTTP_2 {
+            let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
+            if matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2 {
                 // The connection closes, because the rest of the body would be read as the next
                 // request.
                 reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
@@ -169,8 +169,8 @@ pub(super) async fn forward(
     }
 }
 
-fn fault(failure: &UpstreamFailure, errand: &UpstreamRequest) -> Fault {
-    let name = &errand.upstream.config.name;
+fn fault(failure: &UpstreamFailure, outgoing: &UpstreamRequest) -> Fault {
+    let name = &outgoing.upstream.config.name;
     match failure {
         UpstreamFailure::Unreachable(why) => {
             let detail = format_args!("upstream {name} cannot be reached: {why}");
@@ -186,7 +186,7 @@ fn fault(failure: &UpstreamFailure, errand: &UpstreamRequest) -> Fault {
         }
         UpstreamFailure::Upload(UploadError::Slow) => {
             let detail =
-                format_args!("no more of the body arrived within {}", HumanDuration(errand.timeouts.idle));
+                format_args!("no more of the body arrived within {}", HumanDuration(outgoing.timeouts.idle));
             Fault::new(FaultCode::BodyTimeout, detail)
         }
         UpstreamFailure::Upload(UploadError::Malformed) => {
@@ -202,26 +202,26 @@ fn fault(failure: &UpstreamFailure, errand: &UpstreamRequest) -> Fault {
 /// failed.
 async fn send(
     daemon: &Daemon,
-    errand: &mut UpstreamRequest,
+    outgoing: &mut UpstreamRequest,
     until: Option<Instant>,
 ) -> Result<Response<Incoming>, UpstreamFailure> {
-    let upstream = Arc::clone(&errand.upstream);
+    let upstream = Arc::clone(&outgoing.upstream);
     let Some(turn) = upstream.take_turn() else {
         return Err(UpstreamFailure::Unreachable("it has no server".to_owned()));
     };
-    let other = (errand.retries != Retries::Off && errand.upgrade.is_none())
+    let other = (outgoing.retries != Retries::Off && outgoing.upgrade.is_none())
         .then(|| upstream.other_than(turn))
         .flatten();
-    let is_repeatable = errand.is_repeatable();
+    let is_repeatable = outgoing.is_repeatable();
     let may_reconnect = is_repeatable && !upstream.config.http2;
     let is_late = || until.is_some_and(|until| until <= Instant::now());
     let is_last = other.is_none() && !may_reconnect;
     let first = SendAttempt { turn, over: &upstream.client, until, may_reconnect, is_last };
-    let mut outcome = attempt(daemon, errand, first).await;
+    let mut outcome = attempt(daemon, outgoing, first).await;
     if may_reconnect && matches!(outcome, Err(UpstreamFailure::Closed(_))) && !is_late() {
         let is_last = other.is_none();
         let again = SendAttempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
-        outcome = attempt(daemon, errand, again).await;
+        outcome = attempt(daemon, outgoing, again).await;
     }
     let failure = match outcome {
         Ok(response) => return Ok(response),
@@ -229,9 +229,9 @@ async fn send(
     };
     let is_safe = match &failure {
         // Nothing was sent, unless the body was asked for, of which then a part is gone.
-        UpstreamFailure::Unreachable(_) => errand.upload.seen().is_none_or(|seen| !seen.is_begun),
+        UpstreamFailure::Unreachable(_) => outgoing.upload.seen().is_none_or(|seen| !seen.is_begun),
         UpstreamFailure::Broken(_) | UpstreamFailure::Closed(_) => {
-            errand.retries == Retries::Idempotent && is_repeatable
+            outgoing.retries == Retries::Idempotent && is_repeatable
         }
         UpstreamFailure::Late | UpstreamFailure::Upload(_) => false,
     };
@@ -239,7 +239,7 @@ async fn send(
         Some(turn) if is_safe && !is_late() => {
             daemon.metrics.proxy.upstream_failed(&upstream.config.name, "retried");
             let last = SendAttempt { turn, may_reconnect: false, is_last: true, ..first };
-            attempt(daemon, errand, last).await
+            attempt(daemon, outgoing, last).await
         }
         _ => Err(failure),
     }
@@ -259,13 +259,13 @@ struct SendAttempt<'a> {
 
 async fn attempt(
     daemon: &Daemon,
-    errand: &mut UpstreamRequest,
+    outgoing: &mut UpstreamRequest,
     attempt: SendAttempt<'_>,
 ) -> Result<Response<Incoming>, UpstreamFailure> {
     let turn = attempt.turn;
-    let request = errand.request(turn, attempt.is_last);
-    let upstream = &*errand.upstream;
-    let outcome = exchange(errand, attempt.over, request, attempt.until).await;
+    let request = outgoing.request(turn, attempt.is_last);
+    let upstream = &*outgoing.upstream;
+    let outcome = exchange(outgoing, attempt.over, request, attempt.until).await;
     let failed = |failure| {
         daemon.metrics.proxy.upstream_failed(&upstream.config.name, failure);
         upstream.failed(turn);
@@ -295,7 +295,7 @@ async fn attempt(
 }
 
 async fn exchange(
-    errand: &UpstreamRequest,
+    outgoing: &UpstreamRequest,
     over: &UpstreamClient,
     request: Request<RequestBody>,
     until: Option<Instant>,
@@ -303,7 +303,7 @@ async fn exchange(
     let mut answer = core::pin::pin!(over.request(request));
     let mut quiet_since = Instant::now();
     let error = loop {
-        let patience = quiet_since + errand.timeouts.first_byte;
+        let patience = quiet_since + outgoing.timeouts.first_byte;
         let patience = until.map_or(patience, |until| until.min(patience));
         match tokio::time::timeout_at(patience, &mut answer).await {
             Ok(Ok(answer)) => {
@@ -315,7 +315,7 @@ async fn exchange(
                 if until.is_some_and(|until| until <= Instant::now()) {
                     return Err(UpstreamFailure::Late);
                 }
-                match errand.upload.seen() {
+                match outgoing.upload.seen() {
                     // The client is waited for, and has a patience of its own.
                     Some(seen) if seen.is_waited_for => quiet_since = Instant::now(),
                     Some(seen) if seen.last > quiet_since => quiet_since = seen.last,
@@ -324,7 +324,7 @@ async fn exchange(
             }
         }
     };
-    if let Some(broke) = errand.upload.seen().and_then(|seen| seen.broke) {
+    if let Some(broke) = outgoing.upload.seen().and_then(|seen| seen.broke) {
         return Err(UpstreamFailure::Upload(broke));
     }
     let why = causes(&error);
@@ -337,7 +337,7 @@ async fn exchange(
     })
 }
 
-/// An error with what caused it, the outermost first.
+/// An error with its causes, the outermost first.
 fn causes(error: &dyn core::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -353,7 +353,7 @@ fn causes(error: &dyn core::error::Error) -> String {
 fn pass_on(
     daemon: &Arc<Daemon>,
     mut visit: Visit,
-    errand: UpstreamRequest,
+    outgoing: UpstreamRequest,
     response: Response<Incoming>,
     until: Option<Instant>,
 ) -> Response<AnswerBody> {
@@ -361,9 +361,9 @@ fn pass_on(
     visit.told.status = head.status.as_u16();
     let server_side = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let asked = errand.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
+    let asked = outgoing.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
     headers::response(&mut head.headers, head.version);
-    if let Some(name) = &errand.cost_header
+    if let Some(name) = &outgoing.cost_header
         && let Some(cost) = head.headers.remove(name)
     {
         visit.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
@@ -382,10 +382,10 @@ fn pass_on(
             head.headers.insert(http::header::UPGRADE, protocol);
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-        tunnel::open(daemon, visit, client_side, server_side, errand.timeouts.idle);
+        tunnel::open(daemon, visit, client_side, server_side, outgoing.timeouts.idle);
         let empty = http_body_util::Full::new(bytes::Bytes::new());
         return Response::from_parts(head, AnswerBody::Whole(empty));
     }
-    let body = ProxiedBody::new(body, visit, errand.timeouts.idle, until);
+    let body = ProxiedBody::new(body, visit, outgoing.timeouts.idle, until);
     Response::from_parts(head, AnswerBody::Proxied(Box::new(body)))
 }

@@ -1,5 +1,6 @@
-//! The headers of a request and of an answer as they go on: without what concerns one connection
-//! only or only a trusted proxy may say, and with what the upstream has to know.
+//! The headers of a request and of an answer as they are forwarded: without those of one connection
+//! and those that only a trusted proxy may set, and with those that tell the upstream about the
+//! client.
 
 use core::fmt::Write;
 use std::net::IpAddr;
@@ -47,14 +48,14 @@ pub(crate) struct Sender<'a> {
     pub(crate) peer: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
-    /// Whether what it says of earlier senders counts.
+    /// Whether its headers about earlier senders are trusted.
     pub(crate) is_trusted: bool,
     /// The host that was asked for.
     pub(crate) host: Option<&'a HeaderValue>,
     pub(crate) version: Version,
 }
 
-/// Takes out what concerns one connection. A request is held against
+/// Removes the headers of one connection. A request is held against
 /// [`HeaderRules::check_connection`] before.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let mut named: smallvec::SmallVec<[HeaderName; 4]> = smallvec::SmallVec::new();
@@ -119,7 +120,7 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     insert(headers, COOKIE, all);
 }
 
-/// Makes the headers of a request what the upstream gets.
+/// Turns the headers of a request into those for the upstream.
 pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>, rules: &HeaderRules) {
     remove_hop_by_hop(headers);
     // Answered here; the body goes on when it comes.
@@ -144,7 +145,7 @@ pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>, rules: &Heade
     via(headers, sender.version);
 }
 
-/// Makes the headers of an answer what the client gets.
+/// Turns the headers of an answer into those for the client.
 pub(crate) fn response(headers: &mut HeaderMap, version: Version) {
     remove_hop_by_hop(headers);
     via(headers, version);

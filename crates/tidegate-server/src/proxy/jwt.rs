@@ -2,8 +2,8 @@
 //!
 //! The key decides how a token may be signed, never the token: a key made from an RSA public key
 //! verifies RSA signatures and nothing else, so a token "signed" with HMAC over that public text,
-//! or with `none`, is forged whatever it says of itself. A token that does not expire is refused
-//! unless it is allowed, because nothing ends it.
+//! or with `none`, is rejected as forged. A token without expiry is rejected by default, because
+//! nothing ends it.
 
 use core::fmt;
 use core::time::Duration;
@@ -241,8 +241,8 @@ fn invalid(what: impl fmt::Display) -> Rejection {
     Rejection::new(RejectionCode::InvalidToken, format_args!("the token {what}"))
 }
 
-/// A time in claims, in whole seconds rounded down; what 64 bits cannot hold is the nearest that
-/// they can.
+/// A time in claims, in whole seconds rounded down; a time that 64 bits cannot hold is the nearest
+/// that they can.
 fn whole_seconds(number: &Number) -> i64 {
     if let Some(seconds) = number.as_i64() {
         return seconds;

@@ -1,4 +1,4 @@
-//! The page that people see instead of what they asked for: why, and when it is worth coming back.
+//! The refusal page for browsers: the reason, and the time at which a retry is worth it.
 //!
 //! It loads nothing, runs one short script that counts down and reloads, and works without it.
 

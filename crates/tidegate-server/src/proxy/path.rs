@@ -7,7 +7,7 @@
 //! byte for byte the one that was sent, or the plain spelling that was matched.
 //!
 //! Not the proxy's to know, and so left alone: whether a service takes `/Admin` for `/admin`, or
-//! `/a/` for `/a`. A pattern that must cover both says so.
+//! `/a/` for `/a`. A route that must cover both needs a pattern for both.
 
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ impl<'a> PlainPath<'a> {
         &self.forwarded
     }
 
-    /// Whether what is sent on differs from what was received.
+    /// Whether the forwarded path differs from the received one.
     pub fn is_rewritten(&self) -> bool {
         matches!(self.forwarded, Cow::Owned(_))
     }
@@ -223,7 +223,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
     Some((digit(at + 1)? * 16 + digit(at + 2)?) as u8)
 }
 
-/// Whether what stands at `at` decodes to two hexadecimal digits, so that an encoded `%` before it
+/// Whether the bytes at `at` decode to two hexadecimal digits, so that an encoded `%` before them
 /// decodes twice.
 fn decodes_to_digits(bytes: &[u8], at: usize) -> bool {
     let decode = |at: usize| match bytes.get(at) {

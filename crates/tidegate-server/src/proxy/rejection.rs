@@ -57,7 +57,7 @@ impl RejectionCode {
     }
 }
 
-/// One rejection, as the sender of the request is told.
+/// One rejection, as the answer to the sender of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// The HTTP status.
@@ -78,7 +78,7 @@ impl Rejection {
         Self { status: code.status(), code, detail, fix: None }
     }
 
-    /// The same rejection with what to do about it.
+    /// The same rejection with advice to the sender.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());

@@ -35,7 +35,7 @@ pub(crate) struct Route {
 
 impl Routes {
     /// The routes of a configuration. Upstreams that are as they were `before` are taken over, with
-    /// their connections and what is known of their servers.
+    /// their connections and the state of their servers.
     pub(crate) fn new(config: &ProxyConfig, metrics: &ProxyMetrics, before: Option<&Self>) -> Self {
         let known = before.map_or(&[][..], |before| &before.upstreams);
         let upstream = |config: &UpstreamConfig| {
@@ -45,7 +45,7 @@ impl Routes {
         let upstreams: Vec<Arc<Upstream>> = config.upstreams.iter().map(upstream).collect();
         let route = |config: &RouteConfig| {
             let named = upstreams.iter().find(|upstream| upstream.config.name == config.upstream);
-            // One that does not exist has no server, which its callers are told.
+            // An upstream that does not exist has no server; its callers get the fault for that.
             let none = || Upstream::new(UpstreamConfig::new(config.upstream.clone(), []));
             let known = before.and_then(|before| before.counts_of(&config.name));
             Route {

@@ -1,5 +1,5 @@
-//! Connections that have changed their protocol, such as to WebSocket: bytes both ways until one
-//! side has enough.
+//! Connections that have changed their protocol, such as to WebSocket: bytes pass both ways until
+//! one side closes.
 
 use core::future::poll_fn;
 use core::sync::atomic::Ordering;
@@ -29,9 +29,9 @@ impl Drop for TunnelGuard {
     }
 }
 
-/// Passes bytes on both ways in a task of its own, with what the request holds. It ends when both
-/// sides have ended, when nothing has come from either for `idle`, or when the daemon has drained
-/// for as long as it may.
+/// Passes bytes on both ways in a task of its own, which keeps the holds of the request. It ends
+/// when both sides have ended, when nothing has come from either for `idle`, or when the daemon has
+/// drained for as long as it may.
 pub(super) fn open(
     daemon: &Arc<Daemon>,
     mut visit: Visit,
@@ -82,7 +82,7 @@ async fn silence(line: &ConnectionActivity, idle: Duration) {
     }
 }
 
-/// Returns when the connection is told to close.
+/// Returns when the connection has been commanded to close.
 async fn closed(line: &ConnectionActivity) {
     poll_fn(|cx| {
         // Registered each time: an order before the last one uses the waker up.

@@ -1,5 +1,4 @@
-//! Servers that are as good as one another: whose turn it is, which are left out, and the
-//! connections that are kept.
+//! An upstream: equal servers in rotation, with the health of each and their idle connections.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;

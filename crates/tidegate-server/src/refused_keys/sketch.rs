@@ -112,8 +112,8 @@ impl SketchRing {
         (now.as_nanos() / self.slot_ns).saturating_sub(reach)
     }
 
-    /// Everything from [`Self::since`] on. `total` includes all of it, `sums` only names that are
-    /// wanted.
+    /// The sum of all slots from [`Self::since`] on. `total` includes all of it, `sums` only names
+    /// that are wanted.
     pub(super) fn sum(
         &self,
         window: Duration,

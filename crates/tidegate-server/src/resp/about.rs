@@ -10,8 +10,8 @@ use super::command::Command;
 use super::session::{Refused, unknown_subcommand};
 use crate::daemon::Desk;
 
-/// Settings of a Redis server that tools ask for, with what is true here: nothing is kept in its
-/// files.
+/// Settings of a Redis server that tools ask for, with the values for this server: nothing is kept
+/// in its files.
 const SETTINGS: [(&str, &str); 3] = [("save", ""), ("appendonly", "no"), ("databases", "1")];
 
 /// Answers `COMMAND`.

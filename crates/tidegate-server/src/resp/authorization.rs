@@ -43,12 +43,12 @@ impl LoginState {
         Self { shown, caller }
     }
 
-    /// Looks at who it is by the policy that is in force now.
+    /// Looks the caller up again in the policy in force.
     pub(super) fn renew(&mut self, config: &ServerConfig) {
         self.caller = self.shown.caller(config);
     }
 
-    /// Takes what `AUTH` and `HELLO ... AUTH` bring: a token, whatever the user is called.
+    /// Logs in with the token of `AUTH` or `HELLO ... AUTH`. The user name is ignored.
     pub(super) fn log_in(&mut self, password: &[u8], config: &ServerConfig) -> Result<(), LoginError> {
         let authorization = config.authorization.as_ref().ok_or(LoginError::NothingToLogInTo)?;
         self.caller = Ok(self.shown.take(password, authorization).map_err(|_| LoginError::WrongToken)?);

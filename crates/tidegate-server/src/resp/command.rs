@@ -1,4 +1,4 @@
-//! The commands there are, in one table: how they are called, what they take, what they are for.
+//! The table of commands: their names, their arguments, and their purpose.
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Command {
 pub(super) struct About {
     /// In lower case.
     pub(super) name: &'static str,
-    /// How many arguments it takes, its name among them; of a negative number at least so many.
+    /// The number of arguments, its name among them; a negative number is the least.
     pub(super) arity: i64,
     pub(super) flags: &'static [&'static str],
     /// The first of its arguments that is a key, and the last; 0 of one without keys, -1 for the
@@ -177,7 +177,7 @@ impl Command {
         }
     }
 
-    /// Whether it takes so many arguments, its name among them.
+    /// Whether it accepts this number of arguments, its name among them.
     pub(super) fn takes(self, arguments: usize) -> bool {
         let arity = self.about().arity;
         let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);

@@ -23,7 +23,7 @@ use crate::connections::{
 };
 use crate::daemon::Daemon;
 
-/// How much room there is at least for what comes next.
+/// The least room in the read buffer before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
 
 /// How much is read at once at most.
@@ -40,10 +40,10 @@ const FREE_BYTES: usize = 2 * READ_BYTES_MIN;
 /// connection closes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// How often a connection that is told to finish still reads what its client had on the way.
+/// How often a connection that finishes still reads bytes that its client had on the way.
 const LAST_READS_MAX: u32 = 16;
 
-/// How much of what follows a protocol error or the last failed login is read to nowhere, so that
+/// How many bytes behind a protocol error or the last failed login are read and dropped, so that
 /// the client gets to read the error.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
 
@@ -99,7 +99,7 @@ struct Connection<S> {
     /// Whether nothing more is read.
     is_read_closed: bool,
     is_registered: bool,
-    /// How often it still reads, once it is told to finish.
+    /// How often it still reads, once it finishes.
     reads_left: Option<u32>,
 }
 
@@ -149,7 +149,7 @@ where
         let linger = daemon.config.bounds.linger;
         let _ = tokio::time::timeout(linger, connection.discard()).await;
     }
-    // Its client may have gone, and then there is nothing to end.
+    // An error means that the client has gone, and then there is nothing to end.
     let _ = connection.stream.shutdown().await;
 }
 
@@ -229,8 +229,8 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
         read
     }
 
-    /// Charges what the connection holds, and `more` that is to be read; whether there was room for
-    /// it.
+    /// Charges the bytes that the connection holds, and `more` to be read; returns whether there
+    /// was room for it.
     fn has_budget(&mut self, more: usize) -> bool {
         let input = self.input.capacity().max(self.input.len() + more);
         self.buffered.resize((input + self.output.capacity()).saturating_sub(FREE_BYTES)).is_ok()
@@ -257,7 +257,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
                 Poll::Pending => break,
             }
         }
-        // TLS keeps back what the socket did not take.
+        // TLS keeps bytes back that the socket did not take.
         if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
             return Err(error);
         }
@@ -277,7 +277,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Lets go of what a turn has read.
+    /// Drops the bytes that a turn has read.
     fn took(&mut self, turn: super::session::TurnProgress) {
         self.input.advance(turn.taken);
         self.has_more = turn.is_cut_short;
@@ -290,7 +290,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
         }
     }
 
-    /// Reads on to nowhere until the client has said its last.
+    /// Reads and drops bytes until the client ends its output.
     async fn discard(&mut self) {
         if self.stream.shutdown().await.is_err() {
             return;

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use super::command::Command;
 use crate::metrics::LimitSeries;
 
-/// Commands, and one more for all that there are not.
+/// The number of commands, and one for all unknown ones.
 const KINDS: usize = Command::ALL.len() + 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,7 +52,7 @@ impl CommandTally {
         Self([[0; 2]; KINDS])
     }
 
-    /// Counts a command; `None` for one that there is not.
+    /// Counts a command; `None` for an unknown one.
     pub(super) fn count(&mut self, command: Option<Command>, is_error: bool) {
         let kind = command.map_or(KINDS - 1, |command| command as usize);
         self.0[kind][usize::from(is_error)] += 1;

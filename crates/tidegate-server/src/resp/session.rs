@@ -72,7 +72,7 @@ pub(super) struct TurnProgress {
     pub(super) taken: usize,
     /// Whether there may be another whole command.
     pub(super) is_cut_short: bool,
-    /// So many more bytes must come before there is.
+    /// The number of bytes that are missing for it.
     pub(super) bytes_missing: usize,
 }
 
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Answers the whole commands of `input` behind what `out` holds.
+    /// Appends the replies to the complete commands of `input` to `out`.
     pub(super) async fn turn(
         &mut self,
         daemon: &Daemon,
@@ -173,7 +173,7 @@ impl Session {
         turn
     }
 
-    /// Decides what has been read of `CL.THROTTLE`, if anything.
+    /// Decides the `CL.THROTTLE` commands that were collected, if any.
     async fn decide(
         &self,
         desk: &Desk<'_>,

@@ -73,7 +73,7 @@ const KINDS: [&str; 9] = [
 ];
 
 impl AttributeSource {
-    /// Reads what a policy says.
+    /// Parses the text of a policy.
     pub fn parse(text: &str) -> Result<Self, NotASource> {
         let wrong = |what, fix: &str| NotASource { text: shortened(text, 64).into(), what, fix: fix.into() };
         if text.len() > SOURCE_BYTES_MAX {

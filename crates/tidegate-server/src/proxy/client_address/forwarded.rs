@@ -57,7 +57,7 @@ pub(super) fn address_of(element: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// One `name=value` and what follows it; a quoted value without its quotation marks and escapes.
+/// Splits off the first `name=value`; a quoted value loses its quotation marks and escapes.
 fn pair(bytes: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     let equals = bytes.iter().position(|byte| *byte == b'=')?;
     let (name, rest) = (&bytes[..equals], &bytes[equals + 1..]);

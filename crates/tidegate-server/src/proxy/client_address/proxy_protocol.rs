@@ -1,5 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: who the client is, said by a balancer before the first
-//! byte of HTTP.
+//! The PROXY protocol, versions 1 and 2: a balancer names its client before the first byte of HTTP.
 //!
 //! A listener either expects it on every connection or on none: guessing would let a client say who
 //! it is. It must be read only from peers that are trusted. Reference: *The PROXY protocol,

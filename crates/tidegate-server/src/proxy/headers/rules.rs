@@ -1,5 +1,5 @@
-//! Which headers of a request pass: what only a proxy may say, what is counted, and what
-//! `Connection` may name.
+//! The headers of a request that pass: those that only a proxy may set, those that are counted, and
+//! those that `Connection` may name.
 
 use std::collections::HashSet;
 
@@ -271,7 +271,7 @@ mod tests {
             ("x_kept", true, true),
             ("x-original-url", true, true),
             ("x-rewrite-url", true, false),
-            // A route reads it, so the upstream sees what was counted.
+            // A route reads it, so the upstream must see the counted value.
             ("x-real-ip", true, true),
             ("x-forwarded-for", true, false),
             ("x-forwarded-anything", true, false),

@@ -1,4 +1,4 @@
-//! The keys of an issuer, and what each of them may verify.
+//! The keys of an issuer, and the algorithms that each of them may verify.
 
 use core::fmt;
 
@@ -113,7 +113,7 @@ pub enum KeyError {
     TooMany(usize),
 }
 
-/// One key, and what it may verify.
+/// One key, and the algorithms that it may verify.
 #[derive(Clone)]
 pub(super) struct Key {
     pub(super) id: Option<String>,
@@ -124,8 +124,8 @@ pub(super) struct Key {
 
 /// The keys of an issuer.
 ///
-/// A secret verifies HMAC only, and a public key only what its own kind signs, so that no token can
-/// choose.
+/// A secret verifies HMAC only, and a public key only the algorithms of its own kind, so that no
+/// token can choose.
 #[derive(Clone)]
 pub struct KeySet(Vec<Key>);
 
@@ -202,7 +202,7 @@ impl KeySet {
     }
 }
 
-/// Says how many keys there are and never what they are.
+/// Shows the number of keys and never their bytes.
 impl fmt::Debug for KeySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("KeySet").field(&self.0.len()).finish()
