@@ -13,10 +13,12 @@ mod about;
 mod authorization;
 mod check;
 mod command;
+mod command_error;
 mod connection;
 mod counts;
 mod session;
 mod throttle;
+mod unanswered;
 
 pub(crate) use connection::serve;
 pub(crate) use counts::{RespMetrics, RespState};

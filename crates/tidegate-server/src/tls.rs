@@ -8,8 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
@@ -17,8 +16,12 @@ use tokio_rustls::TlsAcceptor;
 use crate::file_backed::{FileBacked, Source};
 
 mod client;
+mod pem;
 
 pub use client::{ClientCertificate, PemFile, client_config};
+pub use pem::TlsError;
+
+use pem::{certificates, private_key};
 
 /// The files of a listener's TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,66 +32,6 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// Certificates that clients must come from. `None` asks clients for none.
     pub client_ca: Option<PathBuf>,
-}
-
-/// An error while TLS is set up or reloaded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("{} cannot be read; see whether it is there and readable for this user", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-    /// A file lacks its certificate or key.
-    #[error("{} holds no {what} in PEM; name a file that does", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// The missing kind of content.
-        what: &'static str,
-        /// The error of the PEM parser.
-        #[source]
-        source: Option<pem::Error>,
-    },
-    /// The parts do not go together, or are malformed.
-    #[error("{} and {} cannot be used as certificate and key: {source}", cert.display(), key.display())]
-    Unusable {
-        /// The file of the certificate.
-        cert: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-        /// The problem.
-        #[source]
-        source: rustls::Error,
-    },
-    /// Roots cannot be used.
-    #[error("{} cannot be used to check servers: {source}", path.display())]
-    Roots {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        #[source]
-        source: rustls::Error,
-    },
-    /// The machine has no root certificates.
-    #[error("this machine has no root certificates; install its ca-certificates, or name a file as `ca`")]
-    NoRoots,
-    /// A name that no server has.
-    #[error("\"{0}\" is not the name of a server; write a host name or an address")]
-    ServerName(String),
-    /// The certificates for clients cannot be used.
-    #[error("{} cannot be used to check clients: {why}", path.display())]
-    ClientCa {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
 }
 
 /// TLS of a listener as it is now.
@@ -152,23 +95,6 @@ impl Source for TlsFiles {
     }
 }
 
-/// The private key in a file.
-pub(crate) fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(text).map_err(|source| TlsError::Missing {
-        path: path.to_owned(),
-        what: "private key",
-        source: Some(source),
-    })
-}
-
-/// The certificates in a file, at least one.
-pub(crate) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let missing = |source| TlsError::Missing { path: path.to_owned(), what: "certificate", source };
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let all = all.map_err(|error| missing(Some(error)))?;
-    if all.is_empty() { Err(missing(None)) } else { Ok(all) }
-}
-
 /// The names in a certificate that was verified already: host names and URIs of its subject's
 /// alternative names. The common name is not one of them, since its meaning is not specified.
 pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
@@ -179,6 +105,9 @@ pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject;
 
     use super::*;
 
@@ -307,7 +236,7 @@ mod tests {
         let cert = fs::read(folder.0.join("cert.pem")).unwrap();
         folder.issue();
         fs::write(folder.0.join("cert.pem"), cert).unwrap();
-        assert!(said(folder.files()).contains("make no TLS"), "the key of another certificate");
+        assert!(said(folder.files()).contains("cannot be used as certificate and key"), "the key of another certificate");
         folder.issue();
         let files = TlsFiles { client_ca: Some(folder.0.join("key.pem")), ..folder.files() };
         assert!(said(files).contains("key.pem holds no certificate"));

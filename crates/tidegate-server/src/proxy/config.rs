@@ -13,10 +13,9 @@ use super::attributes::{AttributeSource, RequestAttributes};
 use super::class::ClassSource;
 use super::client_address::ClientAddress;
 use super::deadline::Deadline;
-use super::from_policy::ProxyError;
 use super::jwt::TokenReader;
 use super::path::{PathPattern, PathRules};
-use super::upstream::{UpstreamTls, UpstreamTlsFiles};
+use super::upstream::UpstreamTls;
 
 /// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
 #[derive(Clone, Debug)]
@@ -60,27 +59,6 @@ impl Default for ProxyConfig {
             keep_headers: Vec::new(),
             access_log: false,
         }
-    }
-}
-
-impl ProxyConfig {
-    /// Every request goes to the one server at `url` if the limits of `namespace` admit it.
-    /// Attributes are `method`, `path`, `host` and `ip`.
-    ///
-    /// Connections to an https address use TLS with the machine's roots.
-    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
-        let mut upstream = UpstreamConfig::new("upstream", [url.parse::<ServerUrl>()?]);
-        if upstream.servers[0].is_https() {
-            let failed = |source| ProxyError::Tls { upstream: url.to_owned(), source: Box::new(source) };
-            upstream.tls = Some(UpstreamTls::open(UpstreamTlsFiles::default()).map_err(failed)?);
-        }
-        let mut route = RouteConfig::new("upstream", "upstream");
-        route.namespace = Some(namespace.into());
-        let own = [("method", "method"), ("path", "path"), ("host", "host"), ("ip", "client_ip")];
-        let own = own.map(|(name, source)| (name.to_owned(), AttributeSource::parse(source)));
-        let own = own.map(|(name, source)| (name, source.expect("these are sources of attributes")));
-        route.attributes = RequestAttributes::new(own).expect("four attributes with names of their own");
-        Ok(Self { upstreams: vec![upstream], routes: vec![route], ..Self::default() })
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a checked policy to the configuration of the proxy.
+//! The configuration of the proxy from a checked policy, or from the address of one upstream.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ use super::path::{NotAPattern, PathPattern, PathRules, Unusual};
 use super::upstream::{Identity, UpstreamTls, UpstreamTlsFiles};
 use crate::tls::TlsError;
 
-/// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is
-/// left is in files.
+/// An error in the settings or the files of a proxy. Most errors are found when the policy is
+/// checked, with their lines; those in files are found here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
@@ -58,6 +58,27 @@ pub enum ProxyError {
         #[source]
         source: Box<TlsError>,
     },
+}
+
+impl ProxyConfig {
+    /// Every request goes to the one server at `url` if the limits of `namespace` admit it.
+    /// Attributes are `method`, `path`, `host` and `ip`.
+    ///
+    /// Connections to an https address use TLS with the machine's roots.
+    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
+        let mut upstream = UpstreamConfig::new("upstream", [url.parse::<ServerUrl>()?]);
+        if upstream.servers[0].is_https() {
+            let failed = |source| ProxyError::Tls { upstream: url.to_owned(), source: Box::new(source) };
+            upstream.tls = Some(UpstreamTls::open(UpstreamTlsFiles::default()).map_err(failed)?);
+        }
+        let mut route = RouteConfig::new("upstream", "upstream");
+        route.namespace = Some(namespace.into());
+        let own = [("method", "method"), ("path", "path"), ("host", "host"), ("ip", "client_ip")];
+        let own = own.map(|(name, source)| (name.to_owned(), AttributeSource::parse(source)));
+        let own = own.map(|(name, source)| (name, source.expect("these are sources of attributes")));
+        route.attributes = RequestAttributes::new(own).expect("four attributes with names of their own");
+        Ok(Self { upstreams: vec![upstream], routes: vec![route], ..Self::default() })
+    }
 }
 
 /// The proxy of a policy. Reads the files with keys and certificates that it names.

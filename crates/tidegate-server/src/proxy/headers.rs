@@ -7,8 +7,7 @@ use std::net::IpAddr;
 
 use bytes::BytesMut;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, TE, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderValue, Version};
 
@@ -16,30 +15,14 @@ mod rules;
 
 pub(crate) use rules::{HeaderRules, is_refused_method};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+use rules::HOP_BY_HOP;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// The name of a proxy in `Via`.
 const PSEUDONYM: &str = "tidegate";
-
-/// The headers that concern one connection only (RFC 9110, 7.6.1), whether or not `Connection`
-/// names them.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    // Part of an upgrade to HTTP/2, which is never passed on.
-    HTTP2_SETTINGS,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// The sender of a request, as the headers for the upstream describe it.
 #[derive(Clone, Copy, Debug)]

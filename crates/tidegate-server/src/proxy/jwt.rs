@@ -19,6 +19,7 @@ use tidegate::Timestamp;
 use super::rejection::{Rejection, RejectionCode};
 use crate::file_backed::Refresh;
 
+mod algorithm;
 mod base64;
 mod der;
 mod file;
@@ -26,8 +27,9 @@ mod jwks;
 mod keys;
 mod signature;
 
+pub use algorithm::{Algorithm, KEYS_MAX, KeyError};
 pub use file::{KeyFile, KeyFileError, KeyFormat};
-pub use keys::{Algorithm, KEYS_MAX, KeyError, KeySet};
+pub use keys::KeySet;
 
 /// The longest token in bytes. Above it: 401.
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;

@@ -7,7 +7,7 @@ use tidegate::Timestamp;
 use tidegate_wire::resp::Replies;
 
 use super::command::Command;
-use super::session::{Refused, unknown_subcommand};
+use super::command_error::{CommandError, unknown_subcommand};
 use crate::daemon::Desk;
 
 /// Settings of a Redis server that tools ask for, with the values for this server: nothing is kept
@@ -15,7 +15,7 @@ use crate::daemon::Desk;
 const SETTINGS: [(&str, &str); 3] = [("save", ""), ("appendonly", "no"), ("databases", "1")];
 
 /// Answers `COMMAND`.
-pub(super) fn commands(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+pub(super) fn commands(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), CommandError> {
     let Some((subcommand, names)) = arguments.split_first() else {
         replies.array(Command::ALL.len());
         for command in Command::ALL {
@@ -89,7 +89,7 @@ fn write_docs(command: Command, replies: &mut Replies<'_>) {
 }
 
 /// Answers `CONFIG GET`; names that mean nothing here have no value.
-pub(super) fn config(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+pub(super) fn config(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), CommandError> {
     let [subcommand, names @ ..] = arguments else {
         return Err(unknown_subcommand(Command::Config, b""));
     };

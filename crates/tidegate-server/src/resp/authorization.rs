@@ -4,7 +4,7 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::Fault;
 
 use super::command::Command;
-use super::session::Refused;
+use super::command_error::CommandError;
 use super::throttle::NAMESPACE;
 use crate::authorization::{AuthenticationError, Caller, Credentials};
 use crate::config::ServerConfig;
@@ -18,7 +18,7 @@ pub(super) enum LoginError {
     WrongToken,
 }
 
-impl From<LoginError> for Refused {
+impl From<LoginError> for CommandError {
     fn from(error: LoginError) -> Self {
         match error {
             LoginError::NothingToLogInTo => Self::err("Client sent AUTH, but no password is set".to_owned()),
@@ -62,7 +62,7 @@ impl LoginState {
     }
 
     /// The caller, or the error for its commands.
-    pub(super) fn caller(&self) -> Result<&Caller, Refused> {
+    pub(super) fn caller(&self) -> Result<&Caller, CommandError> {
         self.caller.as_ref().map_err(|unknown| match unknown {
             AuthenticationError::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
             AuthenticationError::Token => {
@@ -75,7 +75,7 @@ impl LoginState {
     }
 
     /// Whether it may send `command` at all. In which namespace, those that name one see.
-    pub(super) fn may_send(&self, command: Command) -> Result<(), Refused> {
+    pub(super) fn may_send(&self, command: Command) -> Result<(), CommandError> {
         let verb = match command {
             // Commands that log in or end the connection.
             Command::Hello | Command::Auth | Command::Quit | Command::Reset => return Ok(()),
@@ -92,11 +92,11 @@ impl LoginState {
     }
 }
 
-fn no_auth(text: &str) -> Refused {
-    Refused::Text("NOAUTH", text.to_owned())
+fn no_auth(text: &str) -> CommandError {
+    CommandError::Text("NOAUTH", text.to_owned())
 }
 
 /// Turns a missing grant into Redis's error `NOPERM`.
-pub(super) fn permitted(granted: Result<(), Fault>) -> Result<(), Refused> {
-    granted.map_err(|fault| Refused::Text("NOPERM", fault.detail))
+pub(super) fn permitted(granted: Result<(), Fault>) -> Result<(), CommandError> {
+    granted.map_err(|fault| CommandError::Text("NOPERM", fault.detail))
 }

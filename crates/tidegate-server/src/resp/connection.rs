@@ -17,10 +17,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::authorization::LoginState;
 use super::session::{CloseReason, Session};
+use super::unanswered::UnansweredCommands;
 use crate::authorization::Credentials;
-use crate::connections::{
-    Buffered, ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown,
-};
+use crate::connections::{Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown};
 use crate::daemon::Daemon;
 
 /// The least room in the read buffer before a read.
@@ -49,31 +48,6 @@ const DISCARD_BYTES_MAX: usize = 1 << 20;
 
 /// The error for a client whose unfinished command exceeds the budget.
 const STARVED: &[u8] = b"-ERR the server's memory for unfinished commands is full; connect again later\r\n";
-
-/// Whether commands were read whose replies are not written yet, and who wants to know.
-pub(super) struct UnansweredCommands {
-    line: Arc<ConnectionActivity>,
-    has_begun: bool,
-}
-
-impl UnansweredCommands {
-    /// A command was read.
-    pub(super) fn begin(&mut self) {
-        if !self.has_begun {
-            self.has_begun = true;
-            self.line.request_started();
-        }
-    }
-
-    /// All replies are written; whether there were any.
-    fn end(&mut self) -> bool {
-        let had_begun = core::mem::take(&mut self.has_begun);
-        if had_begun {
-            self.line.request_finished();
-        }
-        had_begun
-    }
-}
 
 #[expect(
     clippy::struct_excessive_bools,
@@ -120,7 +94,7 @@ where
         written: 0,
         buffered: Buffered::of(Arc::clone(&line)),
         is_starved: false,
-        answering: UnansweredCommands { line, has_begun: false },
+        answering: UnansweredCommands::new(line),
         read_bytes: READ_BYTES_MIN,
         is_read_closed: false,
         is_registered: false,
@@ -174,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
             if self.has_more && has_room {
                 return Poll::Ready(true);
             }
-            let order = self.answering.line.order(cx, &mut self.is_registered);
+            let order = self.answering.connection().order(cx, &mut self.is_registered);
             if order == ConnectionCommand::Close {
                 return Poll::Ready(false);
             }
@@ -263,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
         }
         if self.written == self.output.len() {
             if !self.has_more && self.answering.end() && !self.input.is_empty() {
-                self.answering.line.has_begun_another();
+                self.answering.connection().has_begun_another();
             }
             self.output.clear();
             self.written = 0;

@@ -1,21 +1,20 @@
 //! The state of a connection, and one turn of it, which answers every complete command in order.
 
-use core::fmt::{self, Display, Write};
 use core::net::IpAddr;
 use core::time::Duration;
 use std::borrow::Cow;
 
 use tidegate::{CarriedLimit, Timestamp};
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::FaultCode;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
-use tidegate_wire::{Fault, FaultCode};
 
 use super::authorization::{LoginError, LoginState, permitted};
-use super::check::write_fault;
 use super::command::Command;
-use super::connection::UnansweredCommands;
+use super::command_error::{CommandError, EscapedBytes, unknown, unknown_subcommand, wrong_number};
 use super::counts::CommandTally;
 use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
+use super::unanswered::UnansweredCommands;
 use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
 use crate::protocol::Protocol as Spoken;
@@ -23,9 +22,6 @@ use crate::protocol::Protocol as Spoken;
 /// The bytes of replies after which a turn ends, so that other connections get theirs. The commands
 /// behind them are read in the next turn.
 pub(super) const TURN_REPLY_BYTES: usize = 64 << 10;
-
-/// How much of an unknown command is shown to its sender, in bytes.
-const SHOWN_BYTES_MAX: usize = 128;
 
 /// How much of a name given to a connection is kept, in bytes. A longer one is an error.
 const NAME_BYTES_MAX: usize = 256;
@@ -137,7 +133,7 @@ impl Session {
             {
                 let permitted = self.identity.may_send(command);
                 let asking = permitted.and_then(|()| {
-                    Asking::read(command, &mut arguments, &mut self.last).map_err(Refused::err)
+                    Asking::read(command, &mut arguments, &mut self.last).map_err(CommandError::err)
                 });
                 match asking {
                     Ok(asking) => {
@@ -204,7 +200,7 @@ impl Session {
         arguments: &[Cow<'_, [u8]>],
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandError> {
         let Some(command) = command else {
             // Before the question who it is, which a request from a browser does not answer either.
             self.end_http(&arguments[0])?;
@@ -273,8 +269,8 @@ impl Session {
             Command::Info => super::about::info(&arguments[1..], desk, *now, replies),
             Command::Select => match super::throttle::number("the database", &arguments[1]) {
                 Ok(0) => replies.simple("OK"),
-                Ok(_) => return Err(Refused::err("DB index is out of range; use 0".to_owned())),
-                Err(text) => return Err(Refused::err(text)),
+                Ok(_) => return Err(CommandError::err("DB index is out of range; use 0".to_owned())),
+                Err(text) => return Err(CommandError::err(text)),
             },
             Command::Reset => {
                 self.protocol = Protocol::Two;
@@ -293,11 +289,11 @@ impl Session {
 
     /// Ends the connection of a client that speaks HTTP: a page can make a browser send such a
     /// request, with commands in its body.
-    fn end_http(&mut self, name: &[u8]) -> Result<(), Refused> {
+    fn end_http(&mut self, name: &[u8]) -> Result<(), CommandError> {
         // The first word of a request with a body, and a header that every request has.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
             self.ending = Some(CloseReason::Malformed);
-            return Err(Refused::err(
+            return Err(CommandError::err(
                 "this listener speaks RESP, not HTTP; use the address of listen.http".to_owned(),
             ));
         }
@@ -306,7 +302,7 @@ impl Session {
 
     /// Logs in with a token. The reply to an unknown token is delayed, and the last of several
     /// failures ends the connection.
-    async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), Refused> {
+    async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), CommandError> {
         let Desk { daemon, in_force } = *desk;
         let logged_in = self.identity.log_in(token, &in_force.config);
         match &logged_in {
@@ -330,7 +326,7 @@ impl Session {
         desk: &Desk<'_>,
         options: &[Cow<'_, [u8]>],
         replies: &mut Replies<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandError> {
         let mut protocol = self.protocol;
         let mut rest = options;
         if let [version, behind @ ..] = options {
@@ -338,11 +334,14 @@ impl Session {
                 Some(2) => Protocol::Two,
                 Some(3) => Protocol::Three,
                 Some(_) => {
-                    return Err(Refused::Text("NOPROTO", "unsupported protocol version; use 2 or 3".into()));
+                    return Err(CommandError::Text(
+                        "NOPROTO",
+                        "unsupported protocol version; use 2 or 3".into(),
+                    ));
                 }
                 None => {
                     let text = "Protocol version is not an integer or out of range; use 2 or 3";
-                    return Err(Refused::err(text.to_owned()));
+                    return Err(CommandError::err(text.to_owned()));
                 }
             };
             rest = behind;
@@ -360,7 +359,7 @@ impl Session {
                     behind
                 }
                 _ => {
-                    return Err(Refused::err(format!(
+                    return Err(CommandError::err(format!(
                         "Syntax error in HELLO option '{}'",
                         EscapedBytes(option)
                     )));
@@ -391,7 +390,7 @@ impl Session {
         Ok(())
     }
 
-    fn client(&mut self, arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+    fn client(&mut self, arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), CommandError> {
         let (subcommand, rest) = (&arguments[1], &arguments[2..]);
         let is = |name: &str| subcommand.eq_ignore_ascii_case(name.as_bytes());
         match rest {
@@ -407,14 +406,17 @@ impl Session {
                 let is_known =
                     attribute.eq_ignore_ascii_case(b"LIB-NAME") || attribute.eq_ignore_ascii_case(b"LIB-VER");
                 if !is_known {
-                    return Err(Refused::err(format!("Unrecognized option '{}'", EscapedBytes(attribute))));
+                    return Err(CommandError::err(format!(
+                        "Unrecognized option '{}'",
+                        EscapedBytes(attribute)
+                    )));
                 }
                 check_name(value)?;
                 replies.simple("OK");
             }
             _ if ["ID", "GETNAME", "SETNAME", "SETINFO"].iter().any(|known| is(known)) => {
                 let name = format!("client|{}", EscapedBytes(subcommand)).to_lowercase();
-                return Err(Refused::err(format!("wrong number of arguments for '{name}' command")));
+                return Err(CommandError::err(format!("wrong number of arguments for '{name}' command")));
             }
             _ => return Err(unknown_subcommand(Command::Client, subcommand)),
         }
@@ -422,87 +424,20 @@ impl Session {
     }
 }
 
-/// Redis's error for an unknown command.
-fn unknown(arguments: &[Cow<'_, [u8]>]) -> Refused {
-    let mut text = format!("unknown command '{}', with args beginning with: ", EscapedBytes(&arguments[0]));
-    for argument in &arguments[1..] {
-        if text.len() > SHOWN_BYTES_MAX * 2 {
-            break;
-        }
-        let _ = write!(text, "'{}' ", EscapedBytes(argument));
-    }
-    Refused::err(text)
-}
-
 fn number_of(text: &[u8]) -> Option<u64> {
     super::throttle::number("", text).ok()
 }
 
-fn check_name(name: &[u8]) -> Result<(), Refused> {
+fn check_name(name: &[u8]) -> Result<(), CommandError> {
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refused::err(format!("the name has {} bytes; use at most {NAME_BYTES_MAX}", name.len())));
+        return Err(CommandError::err(format!(
+            "the name has {} bytes; use at most {NAME_BYTES_MAX}",
+            name.len()
+        )));
     }
     if !name.iter().all(u8::is_ascii_graphic) {
         let text = "Client names cannot contain spaces, newlines or special characters.";
-        return Err(Refused::err(text.to_owned()));
+        return Err(CommandError::err(text.to_owned()));
     }
     Ok(())
-}
-
-fn wrong_number(command: Command) -> Refused {
-    let about = command.about();
-    let mut text = format!("wrong number of arguments for '{}' command", about.name);
-    if !about.form.is_empty() {
-        let _ = write!(text, "; write {} {}", about.name.to_uppercase(), about.form);
-    }
-    Refused::err(text)
-}
-
-pub(super) fn unknown_subcommand(command: Command, subcommand: &[u8]) -> Refused {
-    let about = command.about();
-    let name = about.name.to_uppercase();
-    Refused::err(format!(
-        "unknown subcommand '{}'; there are {name} {}",
-        EscapedBytes(subcommand),
-        about.form
-    ))
-}
-
-/// Why a command has an error for a reply.
-pub(super) enum Refused {
-    Fault(Fault),
-    Text(&'static str, String),
-}
-
-impl Refused {
-    pub(super) fn err(text: String) -> Self {
-        Self::Text("ERR", text)
-    }
-}
-
-impl Refused {
-    fn write(&self, daemon: &Daemon, replies: &mut Replies<'_>) {
-        match self {
-            Self::Fault(fault) => {
-                daemon.metrics.fault(fault.code);
-                write_fault(fault, replies);
-            }
-            Self::Text(code, text) => replies.error(code, text),
-        }
-    }
-}
-
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-/// Bytes of a stranger, shown as far as they are few.
-pub(super) struct EscapedBytes<'a>(pub(super) &'a [u8]);
-
-impl Display for EscapedBytes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0[..self.0.len().min(SHOWN_BYTES_MAX)].escape_ascii().fmt(f)
-    }
 }

@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use rustls::{ClientConfig, RootCertStore};
 
-use super::{TlsError, certificates, private_key};
+use super::pem::{TlsError, certificates, private_key};
 
 /// A PEM file that was read.
 #[derive(Clone, Debug)]

@@ -3,14 +3,35 @@
 
 use std::collections::HashSet;
 
-use http::header::{AUTHORIZATION, CONNECTION, COOKIE, FORWARDED, HOST, HeaderName};
+use http::header::{
+    AUTHORIZATION, CONNECTION, COOKIE, FORWARDED, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, Method};
 use tidegate_wire::text::shortened;
 
 use super::super::attributes::AttributeSource;
 use super::super::config::ProxyConfig;
 use super::super::rejection::{Rejection, RejectionCode};
-use super::HOP_BY_HOP;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// The headers that concern one connection only (RFC 9110, 7.6.1), whether or not `Connection`
+/// names them.
+pub(super) const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    // Part of an upgrade to HTTP/2, which is never passed on.
+    HTTP2_SETTINGS,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
 
 /// Headers in which a proxy describes its client, and which applications believe from every sender:
 /// the client's address, the scheme, host, port and path that it asked for, and its certificate.

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::keys::{KeyError, KeySet};
+use super::algorithm::KeyError;
+use super::keys::KeySet;
 use crate::file_backed::{FileBacked, Refresh, Source};
 
 /// How the keys are written in a file.

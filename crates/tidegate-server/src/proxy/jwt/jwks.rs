@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::keys::{Algorithm, Key, KeyError};
-use super::signature::Verifier;
+use super::algorithm::{Algorithm, KeyError};
+use super::signature::{Key, Verifier};
 use super::{base64, der};
 
 #[derive(Deserialize)]

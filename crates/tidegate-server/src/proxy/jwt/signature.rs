@@ -9,8 +9,17 @@ use ring::signature::{
 };
 use ring::{digest, hmac};
 
+use super::algorithm::{Algorithm, KeyError};
 use super::der;
-use super::keys::{Algorithm, KeyError};
+
+/// One key, and the algorithms that it may verify.
+#[derive(Clone)]
+pub(super) struct Key {
+    pub(super) id: Option<String>,
+    /// The one algorithm it is meant for; `None`: all that its kind allows.
+    pub(super) algorithm: Option<Algorithm>,
+    pub(super) verifier: Verifier,
+}
 
 /// A key as it verifies. Whether it is one of its curve shows only when it is used: if not, it
 /// verifies nothing.
