@@ -236,7 +236,10 @@ mod tests {
         let cert = fs::read(folder.0.join("cert.pem")).unwrap();
         folder.issue();
         fs::write(folder.0.join("cert.pem"), cert).unwrap();
-        assert!(said(folder.files()).contains("cannot be used as certificate and key"), "the key of another certificate");
+        assert!(
+            said(folder.files()).contains("cannot be used as certificate and key"),
+            "the key of another certificate"
+        );
         folder.issue();
         let files = TlsFiles { client_ca: Some(folder.0.join("key.pem")), ..folder.files() };
         assert!(said(files).contains("key.pem holds no certificate"));
