@@ -195,14 +195,14 @@ impl Desk<'_> {
 
     fn policy(&self) -> PolicyAnswer {
         let version = &self.in_force.version;
-        let told = self.daemon.changes.told().clone();
+        let status = self.daemon.changes.status().clone();
         PolicyAnswer {
             version: version.number,
             fingerprint: version.fingerprint.clone(),
             since: version.since.to_whole_millis().to_string(),
             age_ms: millis_up(self.daemon.clock.now().saturating_since(version.since)),
-            last_error: told.error().cloned(),
-            restart_needed: told.restart_needed,
+            last_error: status.error().cloned(),
+            restart_needed: status.restart_needed,
         }
     }
 

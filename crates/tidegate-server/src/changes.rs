@@ -26,7 +26,7 @@ use crate::quota_store::{self, NoStore};
 pub(crate) struct Changes {
     /// Held while the policy or an override is changed.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    told: Mutex<ReloadStatus>,
+    status: Mutex<ReloadStatus>,
     /// Notified to have the policy file read at once.
     pub(crate) asked: Notify,
 }
@@ -142,29 +142,29 @@ impl Changes {
     /// The files of envoyproxy/ratelimit were looked at: whether they were taken over anew, or why
     /// they were not.
     pub(crate) fn files_looked_at(&self, result: Result<bool, &str>, now: Timestamp) {
-        let mut told = self.told();
+        let mut status = self.status();
         match result {
             Ok(changed) => {
-                told.succeeded += u64::from(changed);
-                told.files_error = None;
+                status.succeeded += u64::from(changed);
+                status.files_error = None;
             }
             Err(problems) => {
-                told.failed += 1;
-                told.files_error =
+                status.failed += 1;
+                status.files_error =
                     Some(LastError { at: now.to_whole_millis().to_string(), problems: problems.to_owned() });
             }
         }
     }
 
-    pub(crate) fn told(&self) -> MutexGuard<'_, ReloadStatus> {
+    pub(crate) fn status(&self) -> MutexGuard<'_, ReloadStatus> {
         // Every change of it is one assignment after another: a panic elsewhere leaves it readable.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes").field("told", &*self.told()).finish_non_exhaustive()
+        f.debug_struct("Changes").field("status", &*self.status()).finish_non_exhaustive()
     }
 }
 
@@ -202,19 +202,19 @@ impl Daemon {
         }
         let comparison = tidegate_policy::compare(old, new);
         let restart = comparison.settings.iter().filter(|setting| setting.needs_restart);
-        let mut told = self.changes.told();
-        told.succeeded += 1;
-        (told.last_error, told.files_error) = (None, None);
-        told.restart_needed = restart.map(|setting| setting.path).collect();
+        let mut status = self.changes.status();
+        status.succeeded += 1;
+        (status.last_error, status.files_error) = (None, None);
+        status.restart_needed = restart.map(|setting| setting.path).collect();
         Ok(comparison)
     }
 
     /// Notes that a policy was not taken over.
     pub(crate) fn reload_failed(&self, error: &ReloadError) {
         let at = self.clock.now().to_whole_millis().to_string();
-        let mut told = self.changes.told();
-        told.failed += 1;
-        told.last_error = Some(LastError { at, problems: error.to_string() });
+        let mut status = self.changes.status();
+        status.failed += 1;
+        status.last_error = Some(LastError { at, problems: error.to_string() });
     }
 
     /// Makes another engine out of the one in force and puts it in its place, under the same

@@ -203,7 +203,7 @@ impl ConnectionActivity {
         self.started.load(Ordering::Relaxed).saturating_sub(self.finished.load(Ordering::Relaxed))
     }
 
-    fn tell(&self, order: ConnectionCommand) {
+    fn command(&self, order: ConnectionCommand) {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         self.order.fetch_max(order as u8, Ordering::Relaxed);
         if let Some(waker) = waker.take() {
@@ -212,7 +212,7 @@ impl ConnectionActivity {
     }
 
     /// Returns when the connection has been commanded to end.
-    pub(crate) async fn told(&self) {
+    pub(crate) async fn until_commanded(&self) {
         // Registered each time: an order uses the waker up.
         std::future::poll_fn(|cx| match self.order(cx, &mut false) {
             ConnectionCommand::Serve => Poll::Pending,
@@ -393,7 +393,7 @@ impl Connections {
     /// Tells all connections.
     pub(crate) fn tell_all(&self, order: ConnectionCommand) {
         for watched in self.open().connections.values() {
-            watched.line.tell(order);
+            watched.line.command(order);
         }
     }
 
@@ -450,7 +450,7 @@ impl Connections {
             if let Some(watched) = open.connections.get_mut(&one.id) {
                 // A peer that has asked something learns it from the protocol; another has nothing
                 // to lose.
-                watched.line.tell(if one.has_served {
+                watched.line.command(if one.has_served {
                     ConnectionCommand::Finish
                 } else {
                     ConnectionCommand::Close
@@ -492,7 +492,7 @@ impl WatchedConnection {
         }
         if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
             self.line.flows.end();
-            self.line.tell(ConnectionCommand::Close);
+            self.line.command(ConnectionCommand::Close);
             return self.asked.replace(now).is_none();
         }
         let line = &self.line;
@@ -505,7 +505,7 @@ impl WatchedConnection {
         if let Some(asked) = self.asked {
             // It was asked and is still there: its client does not read, or never ends its headers.
             if now.duration_since(asked) >= bounds.linger {
-                line.tell(ConnectionCommand::Close);
+                line.command(ConnectionCommand::Close);
             }
             return false;
         }
@@ -515,13 +515,13 @@ impl WatchedConnection {
         if has_new_bytes && !line.is_http2.load(Ordering::Relaxed) {
             let since = *self.head_since.get_or_insert(now);
             if now.duration_since(since) >= bounds.header_timeout {
-                line.tell(ConnectionCommand::Close);
+                line.command(ConnectionCommand::Close);
                 self.asked = Some(now);
                 return true;
             }
         }
         if now.duration_since(self.idle_since) >= bounds.idle_timeout {
-            line.tell(ConnectionCommand::Finish);
+            line.command(ConnectionCommand::Finish);
             self.asked = Some(now);
             return true;
         }
@@ -725,7 +725,7 @@ mod tests {
             open.line.wrote(true);
             BodyProgressGuard::begin(Arc::clone(&open.line), Duration::from_secs(5), None)
         };
-        let (flowing, _other) = (begin(&deaf), begin(&many));
+        let (guard, _other) = (begin(&deaf), begin(&many));
         // Others may be on their way on the same connection, with longer bounds.
         many.line.is_http2.store(true, Ordering::Relaxed);
         assert_eq!(connections.sweep(start, &bounds()), 0);
@@ -735,7 +735,7 @@ mod tests {
             (order(&deaf.line), order(&many.line)),
             (ConnectionCommand::Close, ConnectionCommand::Serve)
         );
-        assert!(flowing.is_over());
+        assert!(guard.is_over());
         assert_eq!(connections.sweep(after(75), &bounds()), 1);
         assert_eq!(order(&many.line), ConnectionCommand::Close);
     }

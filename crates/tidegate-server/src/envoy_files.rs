@@ -53,7 +53,7 @@ struct EnvoyFilesState {
     settings: Settings,
     now: ArcSwap<CurrentFiles>,
     /// The error that was logged last; `None` once the files are valid again.
-    said: Mutex<Option<String>>,
+    logged: Mutex<Option<String>>,
     /// Set if the daemon has no store for quotas: where it would keep them if it were started with
     /// some.
     refuses_quotas: OnceLock<String>,
@@ -129,7 +129,7 @@ impl EnvoyFiles {
             path,
             settings,
             now: ArcSwap::from_pointee(current),
-            said: Mutex::default(),
+            logged: Mutex::default(),
             refuses_quotas: OnceLock::new(),
         })))
     }
@@ -212,7 +212,7 @@ pub(crate) struct FollowedFiles {
 impl FollowedFiles {
     /// Reads the files on request: an error that persists is logged and counted once more.
     pub(crate) fn look_again(&self) {
-        *self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.files.0.logged.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.look();
     }
 }
@@ -222,23 +222,23 @@ impl Refresh for FollowedFiles {
         let path = self.files.0.path.display();
         let refreshed = self.files.refresh();
         // The lock guards one value: a panic elsewhere leaves it whole.
-        let mut said = self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.files.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(changed) => {
                 if changed {
                     tracing::info!(target: "tidegate::reload", %path, "new files of envoy_ratelimit are in force");
-                } else if said.is_some() {
+                } else if logged.is_some() {
                     tracing::info!(target: "tidegate::reload", %path, "the files of envoy_ratelimit are as they were");
                 }
-                *said = None;
+                *logged = None;
                 self.changes.files_looked_at(Ok(changed), self.clock.now());
             }
             Err(error) => {
                 let error = error.to_string();
-                if said.as_ref() != Some(&error) {
+                if logged.as_ref() != Some(&error) {
                     tracing::error!(target: "tidegate::reload", %path, "the files in force stay: {error}");
                     self.changes.files_looked_at(Err(&error), self.clock.now());
-                    *said = Some(error);
+                    *logged = Some(error);
                 }
             }
         }

@@ -47,7 +47,7 @@ pub(crate) struct FileBacked<S: Source> {
     source: S,
     now: ArcSwap<LoadedFiles<S::Made>>,
     /// The error that was logged last; `None` once the files are valid again.
-    said: Mutex<Option<String>>,
+    logged: Mutex<Option<String>>,
 }
 
 struct LoadedFiles<M> {
@@ -61,7 +61,7 @@ impl<S: Source> FileBacked<S> {
     pub(crate) fn open(source: S) -> Result<Self, S::Error> {
         let texts = read(&source)?;
         let current = LoadedFiles { made: source.make(&texts)?, texts };
-        Ok(Self { source, now: ArcSwap::from_pointee(current), said: Mutex::default() })
+        Ok(Self { source, now: ArcSwap::from_pointee(current), logged: Mutex::default() })
     }
 
     pub(crate) fn source(&self) -> &S {
@@ -111,19 +111,19 @@ impl<S: Source> Refresh for FileBacked<S> {
     fn look(&self) {
         let refreshed = self.refresh();
         // The lock guards one value, which a panic elsewhere leaves whole.
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(changed) => {
                 if changed {
                     tracing::info!(source = ?self.source, "renewed {} are in use", S::WHAT);
                 }
-                *said = None;
+                *logged = None;
             }
             Err(error) => {
                 let error = error.to_string();
-                if said.as_ref() != Some(&error) {
+                if logged.as_ref() != Some(&error) {
                     tracing::error!(error, "the {} in use stay", S::WHAT);
-                    *said = Some(error);
+                    *logged = Some(error);
                 }
             }
         }

@@ -106,7 +106,7 @@ pub async fn serve_on(
     clock: Arc<dyn Clock>,
 ) -> Result<Handle, StartError> {
     let fingerprint = if text.is_empty() { String::new() } else { fingerprint(text) };
-    let mut beside = DaemonParts { fingerprint, decisions: decisions(policy)?, ..DaemonParts::default() };
+    let mut parts = DaemonParts { fingerprint, decisions: decisions(policy)?, ..DaemonParts::default() };
     let time = Arc::clone(&clock);
     let seed = random_seed();
     match &store_kind(policy, &config) {
@@ -119,9 +119,9 @@ pub async fn serve_on(
             store.on_report(log_disk_report);
             warn_if_readable(&store);
             let engine = engine_from(policy, seed, &store, clock.now()).await?;
-            beside.history.restore(&store.notes(NoteKind::Audit).await?);
-            beside.embedded = Some(Arc::clone(&store));
-            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+            parts.history.restore(&store.notes(NoteKind::Audit).await?);
+            parts.embedded = Some(Arc::clone(&store));
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         StoreKind::Redis(redis) => {
             // The store keeps to its deadline; this only catches one that does not.
@@ -133,16 +133,16 @@ pub async fn serve_on(
             let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
             // Until the store has reported how many members there are.
             let engine = engine.with_members(redis.members)?.unwrap_or(engine);
-            beside.member = Some(member);
-            beside.shared = Some(Arc::clone(&shared.0));
+            parts.member = Some(member);
+            parts.shared = Some(Arc::clone(&shared.0));
             let store = Arc::new(OnOwnClock::new(shared, move || time.now()));
-            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         _ => {
             quota_store::check_without_store(policy, config.envoy_ratelimit.as_ref())?;
             let engine = engine(policy, seed)?;
             let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
-            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?)
+            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, parts).await?)
         }
     }
 }

@@ -118,9 +118,9 @@ impl Members {
     /// Takes in the answer to a heartbeat.
     pub(crate) fn heard(&self, outcomes: &[Outcome], now: Timestamp) {
         let [.., places, changes] = outcomes else { return };
-        let told = HeartbeatReply { at: now, count: places.used, changes: changes.used };
-        let before = std::mem::replace(&mut *self.beat(), told);
-        if (before.count, before.changes) != (told.count, told.changes) {
+        let reply = HeartbeatReply { at: now, count: places.used, changes: changes.used };
+        let before = std::mem::replace(&mut *self.beat(), reply);
+        if (before.count, before.changes) != (reply.count, reply.changes) {
             self.changed.notify_one();
         }
     }
@@ -171,15 +171,15 @@ impl Members {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
             Some((id, (note.until, serde_json::from_slice::<MemberBody>(&note.value).ok()?)))
         };
-        let said: BTreeMap<u64, (Timestamp, MemberBody)> = notes.iter().filter_map(read).collect();
+        let heartbeats: BTreeMap<u64, (Timestamp, MemberBody)> = notes.iter().filter_map(read).collect();
         let is_there =
             |until: Timestamp| now.saturating_add(REMEMBERED) < until.saturating_add(Self::GONE_AFTER);
-        let there = said.iter().filter(|(_, (until, _))| is_there(*until));
+        let there = heartbeats.iter().filter(|(_, (until, _))| is_there(*until));
         let there: BTreeMap<u64, MemberBody> = there.map(|(id, (_, member))| (*id, member.clone())).collect();
         let before = std::mem::replace(&mut *self.seen(), there.clone());
         for (id, member) in before {
             // Its last note, if that is still there.
-            let member = said.get(&id).map_or(member, |(_, member)| member.clone());
+            let member = heartbeats.get(&id).map_or(member, |(_, member)| member.clone());
             if there.contains_key(&id) || member.is_leaving || id == self.id {
                 continue;
             }

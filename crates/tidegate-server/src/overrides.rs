@@ -293,7 +293,7 @@ impl Desk<'_> {
             Ok::<_, Unchanged>((engine, notes))
         });
         changed.await.map_err(|error| self.fault(error))?;
-        self.tell(entry);
+        self.record(entry);
         let now = self.daemon.clock.now();
         let in_force = self.daemon.in_force.load_full();
         match address.find(&in_force.engine, now) {
@@ -345,7 +345,7 @@ impl Desk<'_> {
             Ok((engine, notes))
         });
         changed.await.map_err(|error: Unchanged| self.fault(error))?;
-        self.tell(entry);
+        self.record(entry);
         let removed = removed.expect("set before the change was made");
         Ok(reply::json(StatusCode::OK, &describe(&removed, &OverrideState::Expired)))
     }
@@ -362,7 +362,7 @@ impl Desk<'_> {
     }
 
     /// Logs a change and adds it to the history.
-    fn tell(&self, entry: Option<AuditEntry>) {
+    fn record(&self, entry: Option<AuditEntry>) {
         let Some(entry) = entry else { return };
         tracing::info!(
             target: "tidegate::audit",

@@ -44,7 +44,7 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy
                         tracing::info!(policy = %file.path().display(), "the policy is as it was");
                     }
                     // An error of the file in between is over.
-                    daemon.changes.told().last_error = None;
+                    daemon.changes.status().last_error = None;
                     continue;
                 }
                 match take_over(&daemon, &file, &policy, &bytes, fingerprint.clone()).await {

@@ -123,7 +123,7 @@ impl Server {
         engine: Arc<Engine>,
         store: Arc<dyn DynStore>,
         clock: Arc<dyn Clock>,
-        beside: DaemonParts,
+        parts: DaemonParts,
     ) -> Result<Handle, ListenError> {
         let mut doors = Doors { backlog: config.bounds.backlog, opened: Vec::new(), tls: Vec::new() };
         let mut http = Vec::new();
@@ -148,7 +148,7 @@ impl Server {
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
-        let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = beside;
+        let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = parts;
         let members = member.map(|member| Arc::new(Members::new(member, http.first(), clock.now())));
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
@@ -430,7 +430,7 @@ where
     let handshake = tokio::select! {
         handshake = handshake => handshake,
         // The listener is full, or the daemon ends.
-        () = line.told() => return None,
+        () = line.until_commanded() => return None,
     };
     let error = match handshake {
         Ok(Ok(stream)) => return Some(stream),

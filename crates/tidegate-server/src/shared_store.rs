@@ -70,7 +70,7 @@ pub enum SharedStoreError {
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: RedisStore,
-    said: Mutex<LoggedState>,
+    logged: Mutex<LoggedState>,
     failures: StoreFailureLog,
 }
 
@@ -106,7 +106,7 @@ impl SharedStore {
     }
 
     fn of(store: RedisStore) -> Self {
-        Self { store, said: Mutex::default(), failures: StoreFailureLog::default() }
+        Self { store, logged: Mutex::default(), failures: StoreFailureLog::default() }
     }
 
     /// The store at an address, with default settings.
@@ -128,7 +128,7 @@ impl SharedStore {
         let loss = self.store.acknowledge_loss();
         looked?;
         self.store.now().await?;
-        self.say();
+        self.log_changes();
         Ok(loss)
     }
 
@@ -165,19 +165,19 @@ impl SharedStore {
             Err(error) => tracing::info!(
                 target: "tidegate::store",
                 %error,
-                "the store does not say its eviction policy (the user may not use CONFIG GET); make sure that it is `maxmemory-policy noeviction`"
+                "the store does not log_changes its eviction policy (the user may not use CONFIG GET); make sure that it is `maxmemory-policy noeviction`"
             ),
         }
     }
 
     /// Logs changes of losses and of the protocol.
-    fn say(&self) {
+    fn log_changes(&self) {
         // Every change is one assignment. The store is looked at under the lock, so that changes
         // are logged in order.
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
-        if said.loss != loss {
-            match (&said.loss, &loss) {
+        if logged.loss != loss {
+            match (&logged.loss, &loss) {
                 (None, Some(loss)) => tracing::error!(
                     target: "tidegate::store",
                     expected = loss.expected,
@@ -191,13 +191,13 @@ impl SharedStore {
                 ),
                 _ => {}
             }
-            said.loss = loss;
+            logged.loss = loss;
         }
-        if said.newer_protocol != newer_protocol {
+        if logged.newer_protocol != newer_protocol {
             if let Some(newer) = self.newer_protocol() {
                 tracing::error!(target: "tidegate::store", "{newer}; until then this member decides alone and is not ready");
             }
-            said.newer_protocol = newer_protocol;
+            logged.newer_protocol = newer_protocol;
         }
     }
 
@@ -262,7 +262,7 @@ pub(crate) struct SharedStoreHandle(pub(crate) Arc<SharedStore>);
 impl Store for SharedStoreHandle {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let answer = self.0.run(batch).await;
-        self.0.say();
+        self.0.log_changes();
         if let Err(error) = &answer {
             self.0.failures.write(error, Instant::now());
         }

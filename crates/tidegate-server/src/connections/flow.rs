@@ -195,8 +195,8 @@ mod tests {
         let running = tokio::spawn(core::future::pending::<()>()).abort_handle();
         task.set(running.clone()).unwrap();
         let line = Arc::clone(line);
-        let flowing = STREAM.scope(task, async { BodyProgressGuard::begin(line, IDLE, until) }).await;
-        (flowing, running)
+        let guard = STREAM.scope(task, async { BodyProgressGuard::begin(line, IDLE, until) }).await;
+        (guard, running)
     }
 
     #[tokio::test(start_paused = true)]

@@ -61,7 +61,7 @@ impl Writer {
                 let now = Instant::now();
                 self.flush(now);
                 let reopened = self.file.reopen(now);
-                self.told(reopened, 0, now);
+                self.count(reopened, 0, now);
             }
             if self.shared.closing.load(Ordering::Acquire) {
                 while let Ok(message) = self.receiver.try_recv() {
@@ -101,7 +101,7 @@ impl Writer {
             }
         }
         if ready.is_err() {
-            self.told(ready, 1, now);
+            self.count(ready, 1, now);
             return;
         }
         self.pending.extend_from_slice(line);
@@ -125,11 +125,11 @@ impl Writer {
         // Lines that may be in the file in part are not written again: a reader would count them
         // twice.
         self.pending.clear();
-        self.told(appended, lines, now);
+        self.count(appended, lines, now);
     }
 
     /// Counts lost lines, and logs the count at intervals.
-    fn told(&mut self, outcome: Result<(), WriteFailure>, lines: u64, now: Instant) {
+    fn count(&mut self, outcome: Result<(), WriteFailure>, lines: u64, now: Instant) {
         let Err(lost) = outcome else { return };
         let dropped = self.shared.dropped.fetch_add(lines, Ordering::Relaxed) + lines;
         let WriteFailure::Failed(error) = lost else { return };

@@ -22,7 +22,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Reads the preambles of the connections of one listener.
 #[derive(Debug, Default)]
 pub(crate) struct Preambles {
-    said: Mutex<Option<Instant>>,
+    logged: Mutex<Option<Instant>>,
 }
 
 /// The reason why a connection has no usable preamble.
@@ -59,7 +59,7 @@ impl Preambles {
                 return Err(PreambleError::Untrusted);
             }
             tokio::select! {
-                () = line.told() => Err(PreambleError::Nothing),
+                () = line.until_commanded() => Err(PreambleError::Nothing),
                 read = tokio::time::timeout(daemon.config.bounds.header_timeout, preamble(stream)) => {
                     read.map_err(|_| PreambleError::Late)?
                 }
@@ -79,16 +79,16 @@ impl Preambles {
             PreambleError::Untrusted => daemon.metrics.untrusted_peer(),
             _ => daemon.metrics.broken_preamble(),
         }
-        self.say(peer, &error);
+        self.log(peer, &error);
         None
     }
 
-    fn say(&self, peer: Peer, error: &dyn fmt::Display) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_some_and(|said| said.elapsed() < LINE_EVERY) {
+    fn log(&self, peer: Peer, error: &dyn fmt::Display) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_some_and(|logged| logged.elapsed() < LINE_EVERY) {
             return;
         }
-        *said = Some(Instant::now());
+        *logged = Some(Instant::now());
         let peer = peer.address.map(tracing::field::display);
         tracing::warn!(peer, %error, "a connection to the proxy was closed before it began");
     }

@@ -106,7 +106,7 @@ pub(crate) struct ProxiedBody<B: Body = Incoming> {
     /// The rest of a frame that was too large for one piece.
     rest: Bytes,
     patience: StallTimer,
-    flowing: BodyProgressGuard,
+    progress: BodyProgressGuard,
     visit: Visit,
 }
 
@@ -115,8 +115,8 @@ where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
     pub(crate) fn new(body: B, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
-        let flowing = BodyProgressGuard::begin(visit.under_way.line(), idle, until);
-        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), flowing, visit }
+        let progress = BodyProgressGuard::begin(visit.under_way.line(), idle, until);
+        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), progress, visit }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -132,7 +132,7 @@ where
                     self.visit.end(Ending::Late);
                     return Poll::Ready(Some(Err("the answer took longer than the route allows".into())));
                 }
-                self.flowing.gave();
+                self.progress.gave();
                 Poll::Ready(Some(Ok(self.piece(frame))))
             }
             Poll::Ready(Some(Err(error))) => {
@@ -149,7 +149,7 @@ where
                     Poll::Ready(Some(Err("the upstream stopped in the middle of its answer".into())))
                 }
                 Poll::Pending => {
-                    self.flowing.waits();
+                    self.progress.waits();
                     Poll::Pending
                 }
             },
@@ -159,7 +159,7 @@ where
     /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one
     /// piece after the other.
     fn piece(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        if !self.flowing.is_stream() {
+        if !self.progress.is_stream() {
             return frame;
         }
         match frame.into_data() {
@@ -190,7 +190,7 @@ impl<B: Body> ProxiedBody<B> {
 
     /// How the body ended, once its reader has dropped it.
     fn ending(&self) -> Ending {
-        if self.flowing.is_over() {
+        if self.progress.is_over() {
             Ending::Late
         } else if self.is_end_stream() {
             // A sender of a body of known length does not poll for its end.

@@ -65,9 +65,11 @@ impl Deadline {
             let mut values = headers.get_all(name).iter();
             let Some(value) = values.next() else { continue };
             let parse = if *name == GRPC_TIMEOUT { grpc_timeout::parse } else { milliseconds };
-            let said = parse(value.as_bytes()).filter(|_| values.next().is_none());
-            match (said, self.unreadable) {
-                (Some(said), _) => wait.within = Some(wait.within.map_or(said, |known| known.min(said))),
+            let within = parse(value.as_bytes()).filter(|_| values.next().is_none());
+            match (within, self.unreadable) {
+                (Some(within), _) => {
+                    wait.within = Some(wait.within.map_or(within, |known| known.min(within)))
+                }
                 (None, Unreadable::Ignore) => wait.ignored = Some(name.clone()),
                 (None, Unreadable::Reject) => return Err(unreadable(name, value.as_bytes())),
             }

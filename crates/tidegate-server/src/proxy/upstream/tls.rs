@@ -74,8 +74,8 @@ impl UpstreamTls {
 
     /// The configuration of a connection for HTTP/2 or HTTP/1.1.
     pub(super) fn config(&self, http2: bool) -> Arc<ClientConfig> {
-        let offers = self.files.get();
-        if http2 { offers.http2 } else { offers.http1 }
+        let configs = self.files.get();
+        if http2 { configs.http2 } else { configs.http1 }
     }
 
     pub(super) fn names(&self) -> Arc<dyn ResolveServerName + Send + Sync> {
