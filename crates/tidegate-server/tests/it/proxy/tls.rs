@@ -319,7 +319,7 @@ proxy:
     handle.shutdown().await;
     std::fs::write(path("ca.pem"), "").unwrap();
     let error = from_policy::server_config(&policy).unwrap_err().to_string();
-    assert!(error.contains("TLS to upstream app cannot be had") && error.contains("ca.pem"), "{error}");
+    assert!(error.contains("TLS to upstream app cannot be set up") && error.contains("ca.pem"), "{error}");
 }
 
 #[test]
