@@ -247,6 +247,7 @@ impl Simulation {
             Step::Ask(pending) => match pending.wants() {
                 Wants::Store(_) => self.call(arrival.member, Asked::Request(pending, arrival)),
                 Wants::Lease(_) => self.members[arrival.member as usize].parked.push((pending, arrival)),
+                Wants::Turn(_) => unreachable!("no simulated request may wait for its turn"),
             },
         }
     }
@@ -547,7 +548,7 @@ fn keep_charges(
 fn is_ready(pending: &Pending) -> bool {
     match pending.wants() {
         Wants::Lease(landing) => landing.is_over(),
-        Wants::Store(_) => false,
+        Wants::Store(_) | Wants::Turn(_) => false,
     }
 }
 

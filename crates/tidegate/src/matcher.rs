@@ -14,9 +14,7 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-pub use glob::GlobPattern;
-#[doc(hidden)]
-pub use glob::strip_pieces;
+pub use glob::{GlobPattern, StarredText};
 pub use pattern::{MatcherError, PatternKind, RegexPattern};
 
 use self::pattern::shortened;

@@ -18,7 +18,7 @@ use tracing::Instrument;
 
 use super::attributes::Context;
 use super::body::{AnswerBody, RequestBody};
-use super::forward::{Errand, forward};
+use super::forward::{UpstreamRequest, forward};
 use super::headers::{self, is_refused_method};
 use super::host::{CanonicalHost, host_of};
 use super::page;
@@ -27,7 +27,7 @@ use super::rejection::Rejection;
 use super::routes::Route;
 use super::visit::{Ending, Held, Told, UnderWay, Visit};
 use super::waiting::{Willing, decide_in_time};
-use crate::connections::Line;
+use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::decide::{Noted, decide_apart};
 use crate::decisions::Asked;
@@ -70,7 +70,7 @@ pub(crate) struct Peer {
 /// Answers one request of the connection `line` that came from `peer`.
 pub(crate) async fn answer(
     daemon: &Arc<Daemon>,
-    line: &Arc<Line>,
+    line: &Arc<ConnectionActivity>,
     peer: Peer,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
@@ -152,13 +152,15 @@ async fn begin(
     peer: Peer,
     request: Request<Incoming>,
     visit: &mut Visit,
-) -> Result<Errand, Unforwarded> {
+) -> Result<UpstreamRequest, Unforwarded> {
     let (mut head, incoming) = request.into_parts();
     // Who waits to be told to send a body has sent none, and telling it would be an answer.
     let sends_anyway = !head.headers.contains_key(EXPECT);
     let upload = RequestBody::new(incoming);
     match admit(daemon, in_force, peer, &mut head, &upload, visit).await {
-        Ok((route, sender)) => Ok(Errand::new(daemon, route, head, sender, upload, &in_force.routes.headers)),
+        Ok((route, sender)) => {
+            Ok(UpstreamRequest::new(daemon, route, head, sender, upload, &in_force.routes.headers))
+        }
         Err(unforwarded) => {
             if sends_anyway {
                 upload.discard(daemon.config.bounds.linger);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::body::RequestBody;
 use super::counts::RouteCounts;
 use super::waiting::Counters;
-use crate::connections::Line;
+use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::in_force::InForce;
 use crate::operations::allowances;
@@ -51,10 +51,10 @@ impl Ending {
 
 /// A request that is under way on its connection, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<Line>);
+pub(crate) struct UnderWay(Arc<ConnectionActivity>);
 
 impl UnderWay {
-    pub(crate) fn new(line: Arc<Line>) -> Self {
+    pub(crate) fn new(line: Arc<ConnectionActivity>) -> Self {
         line.request_started();
         Self(line)
     }
@@ -62,7 +62,7 @@ impl UnderWay {
 
 impl UnderWay {
     /// The connection it came on.
-    pub(crate) fn line(&self) -> Arc<Line> {
+    pub(crate) fn line(&self) -> Arc<ConnectionActivity> {
         Arc::clone(&self.0)
     }
 }

@@ -28,17 +28,36 @@ enum GlobMatcher {
     Expression(Regex),
 }
 
-/// Texts with a star between each two: `a*b*c`, or `*b*` with an empty text at each end.
+/// Texts with a star between each two: `a*b*c`, or `*b*` with an empty text at each end. A star
+/// stands for any characters, none among them.
+///
+/// Matching takes time linear in value and texts: each text is taken where it first occurs behind
+/// the one before, which leaves the most to the next ones, and the search for a text ends where it
+/// is found, so that no byte is searched twice.
+///
+/// ```
+/// use tidegate::matcher::StarredText;
+///
+/// let items = StarredText::parse("item-*.json").unwrap();
+/// assert!(items.matches("item-7.json") && !items.matches("item-7.jsonl"));
+/// assert!(StarredText::parse("item").is_none());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct StarredText {
+pub struct StarredText {
     start: Box<str>,
     between: Box<[Box<str>]>,
     end: Box<str>,
 }
 
 impl StarredText {
+    /// Reads a pattern in which only `*` is special. Returns `None` if there is no `*`.
+    pub fn parse(pattern: &str) -> Option<Self> {
+        let (earlier, end) = pattern.rsplit_once('*')?;
+        Some(Self::between_stars(earlier.split('*'), end))
+    }
+
     /// Whether the pattern matches the whole of `value`.
-    fn matches(&self, value: &str) -> bool {
+    pub fn matches(&self, value: &str) -> bool {
         let between = self.between.iter().map(|text| &**text);
         strip_pieces(value, &self.start, between).is_some_and(|rest| rest.ends_with(&*self.end))
     }
@@ -53,13 +72,14 @@ impl StarredText {
                 _ => return None,
             }
         }
-        let (start, between) = texts.split_first()?;
-        let between = between.iter().filter(|text| !text.is_empty());
-        Some(Self {
-            start: (*start).into(),
-            between: between.map(|text| (*text).into()).collect(),
-            end: last.into(),
-        })
+        (!texts.is_empty()).then(|| Self::between_stars(texts.into_iter(), last))
+    }
+
+    /// Each of `texts` is followed by a star, and the last star by `end`.
+    fn between_stars<'a>(mut texts: impl Iterator<Item = &'a str>, end: &str) -> Self {
+        let start = texts.next().unwrap_or_default().into();
+        let between = texts.filter(|text| !text.is_empty()).map(Into::into).collect();
+        Self { start, between, end: end.into() }
     }
 }
 
@@ -71,7 +91,7 @@ impl StarredText {
 /// other crates of this project: a glob of stars alone matches if the rest ends with its last
 /// piece.
 #[doc(hidden)]
-pub fn strip_pieces<'t, 'p>(
+fn strip_pieces<'t, 'p>(
     text: &'t str,
     start: &str,
     pieces: impl IntoIterator<Item = &'p str>,
