@@ -91,7 +91,7 @@ impl StarredText {
 /// other crates of this project: a glob of stars alone matches if the rest ends with its last
 /// piece.
 #[doc(hidden)]
-fn strip_pieces<'t, 'p>(
+pub(super) fn strip_pieces<'t, 'p>(
     text: &'t str,
     start: &str,
     pieces: impl IntoIterator<Item = &'p str>,
