@@ -17,12 +17,13 @@ mod build;
 mod carried;
 mod charge;
 mod decide;
-mod elsewhere;
 mod explain;
 mod leased;
 mod located;
 mod operations;
 mod permit;
+mod probe;
+mod store_limits;
 
 #[cfg(test)]
 #[cfg(tidegate_loom)]
@@ -37,12 +38,12 @@ use std::sync::Arc;
 pub use build::{GateBuilder, GateError};
 pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
-pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
 pub use explain::{Counting, DecidedBy, Explanation, Level, NumbersOf, Outlook, Standing};
 pub use leased::{LeasedLimit, StoreName};
 pub use located::LocatedRequest;
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
+pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
 
 pub use crate::scope::KeyBytes;
 
@@ -69,11 +70,6 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate for `namespace` without limits yet; without limits it admits everything.
-    pub fn builder(namespace: impl Into<Arc<str>>) -> GateBuilder {
-        GateBuilder::new(namespace.into())
-    }
-
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace

@@ -31,6 +31,13 @@ pub struct GateBuilder {
     run_time: RunTimeFacts,
 }
 
+impl Gate {
+    /// A gate for `namespace` without limits yet; without limits it admits everything.
+    pub fn builder(namespace: impl Into<Arc<str>>) -> GateBuilder {
+        GateBuilder::new(namespace.into())
+    }
+}
+
 impl GateBuilder {
     /// The most limits in a namespace.
     pub const LIMITS_MAX: usize = 1024;
@@ -40,7 +47,7 @@ impl GateBuilder {
     /// table with a random seed wherever strangers choose keys.
     const SEED: [u64; 4] = [0x7469_6465, 0x6761_7465, 0x6b65_7973, 0x7365_6564];
 
-    pub(super) fn new(namespace: Arc<str>) -> Self {
+    fn new(namespace: Arc<str>) -> Self {
         Self {
             namespace,
             limits: Vec::new(),

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::charge::{Backing, Beside, Firmness, remaining, reset_at};
-use super::decide::{Answer, Probe};
+use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
 use crate::permits::PermitsHandle;

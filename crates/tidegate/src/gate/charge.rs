@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::Gate;
-use super::decide::{Answer, Probe};
 use super::permit::Permit;
+use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State, Verdict};
 use crate::cost::Cost;
 use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};

@@ -10,15 +10,15 @@ use smallvec::{SmallVec, smallvec};
 use super::Gate;
 use super::build::Compiled;
 use super::charge::{Charge, ChargeKind};
-use super::located::LocatedKey;
 use super::permit::Permit;
-use crate::algorithm::{Algorithm, State, Verdict};
+use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
+use crate::algorithm::{Algorithm, State};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode, OnExceed};
 use crate::refusal::{Reason, Refusal, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
-use crate::table::{Entry, KeyHash, SpecId, Unwritten, WhenFull};
+use crate::table::{KeyHash, Unwritten, WhenFull};
 use crate::time::Timestamp;
 
 /// The answer of a gate.
@@ -46,85 +46,6 @@ impl<'a> Decision<'a> {
         }
     }
 }
-
-/// The answer of one limit to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Admit,
-    Wait {
-        until: Timestamp,
-    },
-    Never {
-        largest: u64,
-    },
-    /// The key is blocked until then.
-    Blocked {
-        until: Timestamp,
-    },
-    /// The request lacks an attribute that the limit requires.
-    Lacks {
-        attribute: u16,
-    },
-    /// The table has no room for another key before then.
-    Full {
-        until: Timestamp,
-    },
-}
-
-impl From<Verdict> for Answer {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Admit => Self::Admit,
-            Verdict::Wait { until } => Self::Wait { until },
-            Verdict::Never { largest } => Self::Never { largest },
-        }
-    }
-}
-
-/// One matching limit: the place of its counter, and its answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probe<'g> {
-    pub(super) limit: u16,
-    pub(super) key: KeyHash,
-    pub(super) algorithm: &'g Algorithm,
-    pub(super) spec: SpecId,
-    pub(super) entry: Entry,
-    /// The state it was decided on.
-    pub(super) before: State,
-    /// The state after the charge, where one word is the whole state.
-    pub(super) next: State,
-    pub(super) answer: Answer,
-}
-
-/// Where the counter of a request under one limit is, and the numbers that apply to it.
-#[derive(Clone, Copy)]
-struct Found<'g> {
-    keyed: Keyed,
-    algorithm: &'g Algorithm,
-    spec: SpecId,
-}
-
-impl<'g> Probe<'g> {
-    /// A probe of the limit with this number, before its counter is read.
-    #[inline]
-    fn unread(limit: u16, Found { keyed, algorithm, spec }: Found<'g>) -> Self {
-        let (key, answer) = match keyed {
-            Keyed::On(key) => (key, Answer::Admit),
-            Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
-            Keyed::Skipped => (KeyHash(0), Answer::Admit),
-        };
-        let (before, next) = (State::EMPTY, State::EMPTY);
-        Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer }
-    }
-
-    /// A probe of this key, before its counter is read.
-    pub(super) fn of_key(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
-        Self::unread(limit, Found { keyed: Keyed::On(key), algorithm, spec })
-    }
-}
-
-/// Most requests meet at most three limits; more are kept on the heap.
-pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
 
 impl Gate {
     /// Charges `cost` to every limit that matches, or to none.
@@ -243,7 +164,7 @@ impl Gate {
                     // No store is asked about an incomplete key, so its request is refused here.
                     keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
                         let (algorithm, spec) = limit.numbers(values, now);
-                        probes.push(Probe::unread(index, Found { keyed, algorithm, spec }));
+                        probes.push(Probe::unread(index, LocatedCounter { keyed, algorithm, spec }));
                     }
                     Keyed::Lacks(_) | Keyed::Skipped => {}
                 }
@@ -255,7 +176,7 @@ impl Gate {
     /// not apply to it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
+    fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<LocatedCounter<'g>> {
         // No store is asked about a key that is not whole, so a request that lacks a part of it is
         // refused here.
         if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
@@ -266,7 +187,7 @@ impl Gate {
             return None;
         }
         let (algorithm, spec) = limit.numbers(values, now);
-        Some(Found { keyed, algorithm, spec })
+        Some(LocatedCounter { keyed, algorithm, spec })
     }
 
     #[inline]

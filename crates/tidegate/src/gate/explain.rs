@@ -10,7 +10,8 @@ use core::time::Duration;
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::{Answer, Probe, reason_for, retry_of};
+use super::decide::{reason_for, retry_of};
+use super::probe::{Answer, Probe};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;

@@ -3,12 +3,11 @@
 use smallvec::SmallVec;
 
 use super::Gate;
-use super::decide::{Decision, Probes};
-use crate::algorithm::Algorithm;
+use super::decide::Decision;
+use super::probe::{LocatedKey, Probes};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::scope::Values;
-use crate::table::{KeyHash, SpecId};
 use crate::time::Timestamp;
 
 /// The limits of one request that a store decides or lends, with the keys it falls on.
@@ -19,15 +18,6 @@ use crate::time::Timestamp;
 pub struct LocatedRequest<'g> {
     pub(super) values: Values<'g>,
     pub(super) elsewhere: SmallVec<[LocatedKey<'g>; 2]>,
-}
-
-/// The key of a request under one limit that a store decides or lends, and the numbers that apply.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LocatedKey<'g> {
-    pub(super) limit: u16,
-    pub(super) key: KeyHash,
-    pub(super) algorithm: &'g Algorithm,
-    pub(super) spec: SpecId,
 }
 
 impl Gate {

@@ -2,8 +2,8 @@
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::{Answer, Probe, Probes};
 use super::permit::{LimitStatus, Permit};
+use super::probe::{Answer, Probe, Probes};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;

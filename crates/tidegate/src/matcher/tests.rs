@@ -241,7 +241,11 @@ fn a_glob_of_a_thousand_stars_takes_linear_time() {
 #[test]
 fn pieces_are_stripped_in_their_order_and_the_rest_is_what_follows_the_last() {
     assert_eq!(super::glob::strip_pieces("/v1/items/7", "/v1", ["/", "s/"]), Some("7"));
-    assert_eq!(super::glob::strip_pieces("abab", "", ["b"]), Some("ab"), "a piece is taken where it first occurs");
+    assert_eq!(
+        super::glob::strip_pieces("abab", "", ["b"]),
+        Some("ab"),
+        "a piece is taken where it first occurs"
+    );
     assert_eq!(super::glob::strip_pieces("abc", "a", ["c", "b"]), None);
     assert_eq!(super::glob::strip_pieces("abc", "b", []), None);
     assert_eq!(super::glob::strip_pieces("aa", "a", ["a", "a"]), None, "no character is used twice");

@@ -5,11 +5,12 @@ use core::time::Duration;
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::{Answer, Probe, Probes, reason_of, retry_of};
+use super::decide::{reason_of, retry_of};
 use super::explain::Level;
 use super::located::LocatedRequest;
 use super::operations::TableFull;
 use super::permit::{LimitStatus, Permit};
+use super::probe::{Answer, Probe, Probes};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
