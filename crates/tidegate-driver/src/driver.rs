@@ -19,7 +19,7 @@ use crate::undo::{UNDOS_MAX, UndoQueue};
 /// are sent together.
 pub const RENEWALS_MAX: usize = 16;
 
-/// The shortest time between two ticks of [`Driver::run_ticks`].
+/// The shortest time between two ticks of [`Driver::tick_at`].
 const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 type OnReturned = Arc<dyn Fn() + Send + Sync>;
@@ -76,6 +76,13 @@ impl Driver {
     #[must_use]
     pub fn hooks(self, hooks: Arc<dyn StoreHooks>) -> Self {
         self.with(|parts| parts.link.hooks = hooks)
+    }
+
+    /// Sets how many batches may wait to be undone. Default [`UNDOS_MAX`]; one more is not undone,
+    /// and is reported to [`StoreHooks::undo_failed`].
+    #[must_use]
+    pub fn undos_max(self, max: usize) -> Self {
+        self.with(|parts| parts.undos = UndoQueue::new(max))
     }
 
     /// Sets the clock that decisions use.
@@ -142,9 +149,21 @@ impl Driver {
 
     /// Settles a permit by the engine in force, and tells the store in the background.
     pub fn settle(&self, permit: Permit, outcome: Outcome) {
+        self.settle_then(permit, outcome, || {});
+    }
+
+    /// As [`Driver::settle`], and calls `then` once everything has come back: at once where the
+    /// store need not be told. Not called where the store cannot be told, outside of a runtime.
+    pub fn settle_then(&self, permit: Permit, outcome: Outcome, then: impl FnOnce() + Send + 'static) {
         let has_lent = permit.must_be_settled();
         let settled = self.engine().settle(permit, outcome, self.now());
-        self.return_lent(settled.batch.map(|batch| *batch), has_lent);
+        match settled.batch {
+            None => {
+                self.announce_returned(has_lent);
+                then();
+            }
+            Some(batch) => self.send_in_background([*batch], has_lent, then),
+        }
     }
 
     /// Tells the store what a settled permit returns. After an error it stays charged: less is
@@ -168,47 +187,46 @@ impl Driver {
     ///
     /// Outside of a tokio runtime the batches are not sent. The store's part then stays charged
     /// until it drains or expires: less is admitted, never more.
-    pub(crate) fn return_lent(
+    pub(crate) fn send_in_background(
         &self,
         batches: impl IntoIterator<Item = Batch, IntoIter: Send + 'static>,
         has_lent: bool,
+        then: impl FnOnce() + Send + 'static,
     ) {
-        let mut batches = batches.into_iter().peekable();
-        if batches.peek().is_none() {
-            if has_lent {
-                self.announce_returned();
-            }
-            return;
-        }
         let Ok(runtime) = Handle::try_current() else { return };
-        let driver = self.clone();
+        let (driver, batches) = (self.clone(), batches.into_iter());
         runtime.spawn(async move {
             for batch in batches {
                 if let Err(error) = driver.call_store(&batch).await
                     && error.is_transient()
                 {
-                    driver.undos().start(driver.link(), batch);
+                    driver.undo(batch);
                 }
             }
-            if has_lent {
-                driver.announce_returned();
-            }
+            driver.announce_returned(has_lent);
+            then();
         });
+    }
+
+    /// Undoes a batch, or sends one again that gives something back, in the background: it is
+    /// retried with growing pauses as long as the store remembers it.
+    pub fn undo(&self, batch: Batch) {
+        self.0.undos.start(&self.0.link, batch);
     }
 
     pub(crate) fn link(&self) -> &StoreLink {
         &self.0.link
     }
 
-    pub(crate) fn undos(&self) -> &UndoQueue {
-        &self.0.undos
-    }
-
     pub(crate) fn renewals(&self) -> &Arc<Semaphore> {
         &self.0.renewals
     }
 
-    fn announce_returned(&self) {
+    /// Wakes requests that wait for lent things, if some have come back.
+    pub(crate) fn announce_returned(&self, has_lent: bool) {
+        if !has_lent {
+            return;
+        }
         self.0.returned.notify_waiters();
         if let Some(call) = &self.0.on_returned {
             call();
@@ -221,24 +239,22 @@ impl Driver {
     }
 
     /// Ticks the engine if a tick is due. For programs without a task that
-    /// [runs ticks](Driver::run_ticks): called before each request, which is enough, since an idle
+    /// [ticks](Driver::tick_at): called before each request, which is enough, since an idle
     /// engine needs no tick.
     #[inline]
     pub fn tick_if_due(&self, now: Timestamp) {
         self.0.engine.tick_if_due(now);
     }
 
-    /// Ticks the engine in force whenever a tick is due, until the future is dropped. `ticked` is
-    /// called after each tick.
-    pub async fn run_ticks(&self, mut ticked: impl AsyncFnMut(Tick)) {
-        loop {
-            let now = self.now();
-            let tick = self.engine().tick(now);
-            ticked(tick).await;
-            // Time must pass between two ticks even if the engine asks for none.
-            let next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN));
-            self.0.clock.sleep_until(next).await;
-        }
+    /// Waits until `at` and ticks the engine in force then. For a task that ticks, whose next call
+    /// waits until [`Tick::next`].
+    pub async fn tick_at(&self, at: Timestamp) -> Tick {
+        self.0.clock.sleep_until(at).await;
+        let now = self.now();
+        let mut tick = self.engine().tick(now);
+        // Time must pass between two ticks even if the engine asks for none.
+        tick.next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN));
+        tick
     }
 }
 

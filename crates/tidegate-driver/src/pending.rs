@@ -120,7 +120,11 @@ impl Driver {
 
     fn give_back<P: Undecided>(&self, decision: P::Decision) {
         let (batches, has_lent) = P::cancel(decision, self);
-        self.return_lent(batches, has_lent);
+        if batches.is_empty() {
+            self.announce_returned(has_lent);
+        } else {
+            self.send_in_background(batches, has_lent, || {});
+        }
     }
 }
 

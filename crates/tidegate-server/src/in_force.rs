@@ -1,8 +1,8 @@
-//! What a reload replaces, whole: the engine of a policy, and how requests are understood and
-//! answered under it.
+//! A policy in force: its engine, and the settings by which requests are read and answered. A
+//! reload replaces it as a whole.
 //!
-//! A request takes the one in force when it is read and keeps it to its end, so that it is never
-//! decided by one policy and answered by another.
+//! A request is read and answered under the policy that was in force when it arrived. A request
+//! that waits is resumed by the engine in force then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::proxy::Routes;
 use crate::refusal_log::RefusalLog;
 use crate::renewed::Look;
 
-/// A policy as the daemon works by it.
+/// A policy in force.
 pub(crate) struct InForce {
     pub(crate) engine: Arc<Engine>,
-    /// Of this only what a reload may change: its listeners and bounds are those of the start.
+    /// Only the settings that a reload may change; listeners and bounds are those of the start.
     pub(crate) config: ServerConfig,
     pub(crate) metrics: NamespaceTable,
     /// The routes of the reverse proxy.

@@ -22,8 +22,8 @@ use tidegate_wire::Fault;
 use tokio::sync::Notify;
 
 use super::routes::Routes;
-use crate::daemon::Daemon;
-use crate::decide::decide_apart;
+use crate::daemon::{Daemon, Desk};
+use crate::decide::engine_fault;
 use crate::in_force::InForce;
 
 mod lines;
@@ -289,7 +289,8 @@ pub(crate) async fn decide_in_time(
         let mut come_back = willing.until;
         let is_over = daemon.clock.now() >= willing.until || *stopping.borrow();
         if is_over || standing.as_ref().is_none_or(Standing::is_first) {
-            let refusal = match decide_apart(daemon, in_force, &request).await? {
+            let decision = Desk { daemon, in_force }.decide(&request).await;
+            let refusal = match decision.map_err(|error| engine_fault(&error, daemon.clock.now()))? {
                 Decision::Refuse(refusal) if !is_over => refusal,
                 decided => return Ok(decided),
             };
