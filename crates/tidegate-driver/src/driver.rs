@@ -19,7 +19,7 @@ use crate::undo::{UNDOS_MAX, UndoQueue};
 /// are sent together.
 pub const RENEWALS_MAX: usize = 16;
 
-/// The shortest time between two ticks of [`Driver::run_ticks`].
+/// The shortest time between two ticks of [`Driver::tick_at`].
 const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Drives the requests and operations of an engine. Clones share everything.
@@ -69,6 +69,13 @@ impl Driver {
     #[must_use]
     pub fn hooks(self, hooks: Arc<dyn StoreHooks>) -> Self {
         self.with(|parts| parts.link.hooks = hooks)
+    }
+
+    /// Sets how many batches may wait to be undone. Default [`UNDOS_MAX`]; one more is not undone,
+    /// and is reported to [`StoreHooks::undo_failed`].
+    #[must_use]
+    pub fn undos_max(self, max: usize) -> Self {
+        self.with(|parts| parts.undos = UndoQueue::new(max))
     }
 
     /// Sets the clock that decisions use.
@@ -160,7 +167,7 @@ impl Driver {
                 if let Err(error) = driver.call_store(&batch).await
                     && error.is_transient()
                 {
-                    driver.undos().start(driver.link(), batch);
+                    driver.undo(batch);
                 }
             }
             // Requests that wait for what was lent are called once the store has it back.
@@ -168,12 +175,14 @@ impl Driver {
         });
     }
 
-    pub(crate) fn link(&self) -> &StoreLink {
-        &self.0.link
+    /// Undoes a batch, or sends one again that gives something back, in the background: it is
+    /// retried with growing pauses as long as the store remembers it.
+    pub fn undo(&self, batch: Batch) {
+        self.0.undos.start(&self.0.link, batch);
     }
 
-    pub(crate) fn undos(&self) -> &UndoQueue {
-        &self.0.undos
+    pub(crate) fn link(&self) -> &StoreLink {
+        &self.0.link
     }
 
     pub(crate) fn renewals(&self) -> &Arc<Semaphore> {
@@ -181,24 +190,22 @@ impl Driver {
     }
 
     /// Ticks the engine if a tick is due. For programs without a task that
-    /// [runs ticks](Driver::run_ticks): called before each request, which is enough, since an idle
+    /// [ticks](Driver::tick_at): called before each request, which is enough, since an idle
     /// engine needs no tick.
     #[inline]
     pub fn tick_if_due(&self, now: Timestamp) {
         self.0.engine.tick_if_due(now);
     }
 
-    /// Ticks the engine in force whenever a tick is due, until the future is dropped. `ticked` is
-    /// called after each tick.
-    pub async fn run_ticks(&self, mut ticked: impl AsyncFnMut(Tick)) {
-        loop {
-            let now = self.now();
-            let tick = self.engine().tick(now);
-            ticked(tick).await;
-            // Time must pass between two ticks even if the engine asks for none.
-            let next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN));
-            self.0.clock.sleep_until(next).await;
-        }
+    /// Waits until `at` and ticks the engine in force then. For a task that ticks, whose next call
+    /// waits until [`Tick::next`].
+    pub async fn tick_at(&self, at: Timestamp) -> Tick {
+        self.0.clock.sleep_until(at).await;
+        let now = self.now();
+        let mut tick = self.engine().tick(now);
+        // Time must pass between two ticks even if the engine asks for none.
+        tick.next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN));
+        tick
     }
 }
 

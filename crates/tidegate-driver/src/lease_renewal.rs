@@ -81,7 +81,7 @@ impl Driver {
     fn start_renewal(&self, mut asks: LeaseBatch, place: Option<OwnedSemaphorePermit>) {
         if asks.asks() == 0 {
             // It has only undos and refunds, for whose answer no key waits.
-            return self.undos().start(self.link(), asks.batch().clone());
+            return self.undo(asks.batch().clone());
         }
         let Ok(runtime) = Handle::try_current() else {
             let at = "that is called outside of a tokio runtime".to_owned();

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use tidegate::limit::OnExceed;
 use tidegate::{Cost, Timestamp};
-use tidegate_engine::{Completion, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, Request, Step};
+use tidegate_engine::{
+    Completion, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, Request, Step,
+};
 use tidegate_policy::policy::NamespacePolicy;
 use tidegate_policy::{Fate, Policy, compare, parse_bytes};
 

@@ -21,12 +21,12 @@ use tidegate_wire::text::Text;
 use crate::authorization::Caller;
 use crate::config::AuthorizeHeaders;
 use crate::daemon::Desk;
-use crate::decide::{Keep, Style, Terms, Unanswered};
+use crate::decide::{Begun, Keep, Style, Terms};
 use crate::operations::request;
 use crate::parameters::{decoded, malformed};
 use crate::reply::Reply;
 
-/// A gateway subrequest as it stands in query and headers.
+/// A gateway subrequest, read from query and headers.
 #[derive(Debug)]
 struct Subrequest<'a> {
     namespace: Cow<'a, str>,
@@ -51,7 +51,7 @@ impl Desk<'_> {
         caller: &Caller,
         query: Option<&str>,
         headers: &HeaderMap,
-    ) -> Result<Reply, Unanswered> {
+    ) -> Result<Begun, Fault> {
         let names = &self.in_force.config.authorize_headers;
         let default = self.in_force.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
@@ -60,7 +60,7 @@ impl Desk<'_> {
         let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
             .class(subrequest.class);
         let style = Style::Headers(subrequest.deny_status);
-        self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style })
+        self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style })
     }
 }
 

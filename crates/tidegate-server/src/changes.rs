@@ -264,6 +264,7 @@ impl Daemon {
     ) {
         let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
         self.in_force.store(Arc::clone(&now));
+        self.driver.handle().replace(Arc::clone(&now.engine));
         now.metrics.forget(&before.metrics);
         match (&before.config.envoy_ratelimit, &now.config.envoy_ratelimit) {
             (Some(before), Some(now)) => now.replace(before),
@@ -279,7 +280,7 @@ impl Daemon {
             return Ok(());
         }
         for batch in engine.note_batches(notes) {
-            self.ask(&batch).await?;
+            self.driver.call_store(&batch).await?;
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! What all doors of a daemon share.
+//! The parts of a daemon that all doors share.
 
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
+use tidegate_driver::Driver;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
-use tokio::sync::watch;
 
 use crate::audit::Audit;
 use crate::changes::Changes;
@@ -31,15 +31,17 @@ const DECISIONS_CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// The engine with everything around it that makes it a service.
 pub(crate) struct Daemon {
-    /// What a reload replaces.
+    /// The policy in force, which a reload replaces.
     pub(crate) in_force: Arc<ArcSwap<InForce>>,
     pub(crate) store: Arc<dyn DynStore>,
-    /// Whether the store outlives the process, so that it is told what must not be forgotten.
+    /// Drives requests and operations that wait for the store or for leases.
+    pub(crate) driver: Driver,
+    /// Whether the store outlives the process, so that settings are stored there.
     pub(crate) asks_store: bool,
     pub(crate) changes: Arc<Changes>,
     /// The lines about failed logins and about operations that change what others may do.
     pub(crate) audit: Audit,
-    /// Who changed which override.
+    /// The history of overrides, with their authors.
     pub(crate) history: History,
     pub(crate) embedded: Option<Arc<RedbStore>>,
     pub(crate) shared: Option<Arc<SharedStore>>,
@@ -48,14 +50,12 @@ pub(crate) struct Daemon {
     /// Whether what members share is known here; always, where nothing is shared.
     pub(crate) has_joined: AtomicBool,
     pub(crate) decisions: Option<Arc<Decisions>>,
-    /// What requests of the reverse proxy share.
+    /// The state that requests of the reverse proxy share.
     pub(crate) proxy: Arc<ProxyState>,
     /// The gRPC services that are not Tidegate's own.
     pub(crate) services: Services,
-    /// What connections of Redis clients share.
+    /// The state that connections of Redis clients share.
     pub(crate) resp: RespState,
-    /// Whether the daemon is told to end.
-    pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Listeners and bounds as they were at the start.
     pub(crate) config: ServerConfig,
@@ -67,14 +67,13 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// The files of envoyproxy/ratelimit in force, to be looked at.
+    /// The files of envoyproxy/ratelimit in force, to be watched.
     pub(crate) fn followed_files(&self) -> Option<FollowedFiles> {
         let files = self.in_force.load().config.envoy_ratelimit.clone()?;
         Some(FollowedFiles { files, changes: Arc::clone(&self.changes), clock: Arc::clone(&self.clock) })
     }
 
-    /// Gives leases back, and waits until what was answered is on disk, also where it need not be
-    /// at once.
+    /// Returns leases, and waits until all charges are on disk.
     pub(crate) async fn close(self: Arc<Self>) {
         self.leave().await;
         if let Some(store) = &self.embedded
@@ -92,7 +91,7 @@ impl Daemon {
     }
 }
 
-/// Where one request is served: the daemon, and what was in force when the request was read.
+/// The context of a request: the daemon, and the policy in force when the request was read.
 #[derive(Clone, Copy)]
 pub(crate) struct Desk<'a> {
     pub(crate) daemon: &'a Daemon,

@@ -1,25 +1,24 @@
-//! Deciding a request: the one place where the engine is asked and the store is talked to.
+//! Deciding a request: the one place where protocols call the engine.
 //!
 //! Nearly every request is decided without waiting for anything, so that part is a plain function.
-//! Only what must wait for the store goes on as a future of its own, on the heap.
+//! Only a request that must wait goes on as a future of its own, on the heap, which the driver
+//! drives.
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate::{GateError, Refusal, Timestamp};
 use tidegate_capacity::CapacityError;
+use tidegate_driver::Driving;
 use tidegate_engine::{
-    Decision, DecisionAll, EngineError, LimitReport, Outcome, PeekReport, Pending, PendingAll, Permit,
-    PermitId, Progress, Request, Settled, SettledAll, Step, StepAll,
+    Asking, Decision, EngineError, LimitReport, PeekReport, Permit, PermitId, Progress, Request, Settled,
+    Step,
 };
-use tidegate_store::{Answer, Batch, Store, StoreError};
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
-use crate::daemon::{Daemon, Desk};
+use crate::daemon::Desk;
 use crate::decisions::Asked;
 use crate::file_domains::DomainCheck;
-use crate::in_force::InForce;
 use crate::metrics::NamespaceTable;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
@@ -38,6 +37,9 @@ pub(crate) struct Terms {
 pub(crate) enum Keep {
     /// Those that lend something.
     Lent,
+    /// Those that lend something which expires by itself, for callers that need not report the end
+    /// of their work. A place in flight is not kept: it is given back with the answer.
+    Expiring,
     /// Every one, for so long.
     Every(Duration),
 }
@@ -61,57 +63,63 @@ impl Style {
     }
 }
 
-/// A request that is not answered yet.
-pub(crate) enum Unanswered {
-    /// It cannot be taken.
-    Fault(Fault),
-    /// The store must be asked first.
-    Asking(Box<Asking>),
-    /// The store must remember its permit first.
-    Keeping(Box<Keeping>),
-    /// The store must be looked at first.
-    Peeking(Box<Peeking>),
+/// How far a request has come without waiting.
+pub(crate) enum Begun {
+    /// It is answered.
+    Done(Reply),
+    /// It waits for the store, for a lease, or for files of envoyproxy/ratelimit.
+    Wait(Waiting),
+}
+
+/// A request that waits, and how it goes on.
+pub(crate) enum Waiting {
+    /// It is not decided yet.
+    Decision(Box<WaitingDecision>),
+    /// It is admitted, and the store must remember its permit before it is answered.
+    Permit(Box<WaitingPermit>),
+    /// It only looks, at counters in the store.
+    Peek(Box<WaitingPeek>),
     /// Files of envoyproxy/ratelimit decide it.
     Domain(Box<DomainCheck>),
 }
 
-impl From<DomainCheck> for Unanswered {
+impl From<Waiting> for Begun {
+    fn from(waiting: Waiting) -> Self {
+        Self::Wait(waiting)
+    }
+}
+
+impl From<DomainCheck> for Begun {
     fn from(check: DomainCheck) -> Self {
-        Self::Domain(Box::new(check))
+        Self::Wait(Waiting::Domain(Box::new(check)))
     }
 }
 
-impl From<Fault> for Unanswered {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-pub(crate) struct Asking {
+pub(crate) struct WaitingDecision {
     asked: Asked<'static>,
-    pending: Pending,
+    pending: Driving,
     terms: Terms,
 }
 
-pub(crate) struct Keeping {
+pub(crate) struct WaitingPermit {
     namespace: String,
-    asking: Box<tidegate_engine::Asking<PermitId>>,
+    asking: Box<Asking<PermitId>>,
     limits: Vec<LimitReport>,
     terms: Terms,
 }
 
-pub(crate) struct Peeking {
+pub(crate) struct WaitingPeek {
     pub(crate) namespace: String,
-    pub(crate) asking: Box<tidegate_engine::Asking<PeekReport>>,
+    pub(crate) asking: Box<Asking<PeekReport>>,
     pub(crate) terms: Terms,
 }
 
 impl Desk<'_> {
     /// Decides and answers a request, as far as that needs no waiting.
-    pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<Reply, Unanswered> {
+    pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<Begun, Fault> {
         let now = terms.now;
         if let Some(files) = self.files_of(request.namespace) {
-            return Err(DomainCheck::new(files, request, false, terms)?.into());
+            return Ok(DomainCheck::new(files, request, false, terms)?.into());
         }
         match self.in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
             Step::Decided(decision) => {
@@ -120,108 +128,87 @@ impl Desk<'_> {
             Step::Ask(pending) => {
                 let keeps_attributes = self.daemon.decisions.is_some();
                 let asked = Asked::owned(request, terms.style.protocol(), keeps_attributes);
-                Err(Unanswered::Asking(Box::new(Asking { asked, pending, terms })))
+                let pending = self.daemon.driver.drive(pending);
+                Ok(Waiting::Decision(Box::new(WaitingDecision { asked, pending, terms })).into())
             }
         }
     }
 
-    /// Does what waits for the store, and answers.
-    pub(crate) async fn end(&self, begun: Result<Reply, Unanswered>) -> Result<Reply, Fault> {
-        match begun {
-            Ok(reply) => Ok(reply),
-            Err(Unanswered::Fault(fault)) => Err(fault),
-            Err(waiting) => Box::pin(self.wait(waiting)).await,
+    /// Brings what the request waits for, and answers.
+    pub(crate) async fn end(&self, begun: Result<Begun, Fault>) -> Result<Reply, Fault> {
+        match begun? {
+            Begun::Done(reply) => Ok(reply),
+            Begun::Wait(waiting) => Box::pin(self.wait(waiting)).await,
         }
     }
 
-    async fn wait(&self, mut waiting: Unanswered) -> Result<Reply, Fault> {
+    async fn wait(&self, mut waiting: Waiting) -> Result<Reply, Fault> {
         loop {
-            waiting = match waiting {
-                Unanswered::Fault(fault) => return Err(fault),
-                Unanswered::Asking(asking) => {
-                    let Asking { asked, pending, terms } = *asking;
-                    let decision = self.carry(pending).await;
-                    match self.conclude(&asked, decision, terms) {
-                        Ok(reply) => return Ok(reply),
-                        Err(waiting) => waiting,
-                    }
+            let begun = match waiting {
+                Waiting::Decision(waiting) => {
+                    let WaitingDecision { asked, pending, terms } = *waiting;
+                    self.conclude(&asked, pending.decided().await.decision, terms)?
                 }
-                Unanswered::Keeping(keeping) => {
-                    let Keeping { namespace, asking, limits, terms } = *keeping;
-                    let id = self.drive(Ok(Progress::Ask(asking))).await?;
-                    return Ok(self.admitted(&namespace, Some(id), &limits, terms));
+                Waiting::Permit(waiting) => {
+                    let WaitingPermit { namespace, asking, limits, terms } = *waiting;
+                    let id = self.complete(Ok(Progress::Ask(asking))).await?;
+                    Begun::Done(self.admitted(&namespace, Some(id), &limits, terms))
                 }
-                Unanswered::Domain(check) => return self.check_domain(*check).await,
-                Unanswered::Peeking(peeking) => {
-                    let Peeking { namespace, asking, terms } = *peeking;
-                    let peek = self.drive(Ok(Progress::Ask(asking))).await?;
-                    return Ok(self.peeked(&namespace, &peek, terms));
+                Waiting::Domain(check) => Begun::Done(self.check_domain(*check).await?),
+                Waiting::Peek(waiting) => {
+                    let WaitingPeek { namespace, asking, terms } = *waiting;
+                    let peek = self.complete(Ok(Progress::Ask(asking))).await?;
+                    Begun::Done(self.peeked(&namespace, &peek, terms))
                 }
+            };
+            waiting = match begun {
+                Begun::Done(reply) => return Ok(reply),
+                Begun::Wait(next) => next,
             };
         }
     }
 
-    /// Talks to the store until the request is decided.
-    pub(crate) async fn carry(&self, mut pending: Pending) -> Decision {
-        loop {
-            let answered = pending.wants().bring(|batch| self.daemon.ask(batch)).await;
-            match self.in_force.engine.resume(pending, answered, self.daemon.clock.now()) {
-                Step::Decided(decision) => return decision,
-                Step::Ask(next) => pending = next,
-            }
+    /// Decides a request for a caller that settles the permit. Dropping the future gives back what
+    /// the request holds. Nothing is counted; see [`Desk::note`].
+    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision, EngineError> {
+        match self.in_force.engine.admit(request, self.daemon.clock.now())? {
+            Step::Decided(decision) => Ok(decision),
+            Step::Ask(pending) => Ok(Box::pin(self.daemon.driver.drive(pending).decided()).await.decision),
         }
     }
 
-    /// Talks to the store until requests that go ahead together are decided.
-    pub(crate) async fn carry_all(&self, mut pending: PendingAll) -> DecisionAll {
-        loop {
-            let answered = pending.wants().bring(|batch| self.daemon.ask(batch)).await;
-            match self.in_force.engine.resume_all(pending, answered, self.daemon.clock.now()) {
-                StepAll::Decided(decision) => return decision,
-                StepAll::Ask(next) => pending = next,
-            }
-        }
-    }
-
-    /// Talks to the store until an operation is done.
-    pub(crate) async fn drive<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, Fault> {
+    /// Drives an operation to its end.
+    pub(crate) async fn complete<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, Fault> {
         let fault = |error: EngineError| engine_fault(&error, self.daemon.clock.now());
-        let mut progress = begun.map_err(fault)?;
-        loop {
-            match progress {
-                Progress::Done(value) => return Ok(value),
-                Progress::Ask(asking) => {
-                    let answer = self.daemon.ask(asking.batch()).await;
-                    let now = self.daemon.clock.now();
-                    progress = asking.resume(&self.in_force.engine, answer, now).map_err(fault)?;
-                }
-            }
-        }
+        self.daemon.driver.complete(begun.map_err(fault)?).await.map_err(fault)
     }
 
-    /// Counts a decision, keeps its permit if somebody is to settle it, and makes the answer.
-    fn conclude(&self, asked: &Asked<'_>, decision: Decision, terms: Terms) -> Result<Reply, Unanswered> {
+    /// Counts a decision, keeps its permit if the caller is to settle it, and makes the answer.
+    fn conclude(&self, asked: &Asked<'_>, decision: Decision, terms: Terms) -> Result<Begun, Fault> {
         let now = terms.now;
         let (permit, limits) = match self.note(asked, decision, now) {
             Noted::Admitted(permit, limits) => (permit, limits),
-            Noted::Refused(refusal) => return Ok(self.refused(&refusal, terms)),
+            Noted::Refused(refusal) => return Ok(Begun::Done(self.refused(&refusal, terms))),
         };
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
             Keep::Lent => permit.must_be_settled().then(|| self.permit_expiry(&permit, now)),
+            Keep::Expiring => permit.expires_at(),
         };
-        let Some(expires) = expires else { return Ok(self.admitted(&asked.namespace, None, &limits, terms)) };
+        let Some(expires) = expires else {
+            return Ok(Begun::Done(self.admitted(&asked.namespace, None, &limits, terms)));
+        };
         let kept = self.in_force.engine.keep(permit, expires, now);
-        match kept.map_err(|error| engine_fault(&error, now))? {
-            Progress::Done(id) => Ok(self.admitted(&asked.namespace, Some(id), &limits, terms)),
+        Ok(match kept.map_err(|error| engine_fault(&error, now))? {
+            Progress::Done(id) => Begun::Done(self.admitted(&asked.namespace, Some(id), &limits, terms)),
             Progress::Ask(asking) => {
                 let namespace = asked.namespace.clone().into_owned();
-                Err(Unanswered::Keeping(Box::new(Keeping { namespace, asking, limits, terms })))
+                Waiting::Permit(Box::new(WaitingPermit { namespace, asking, limits, terms })).into()
             }
-        }
+        })
     }
 
-    /// Counts a decision about what was asked at `now`, and writes it down where that is wanted.
+    /// Counts the decision about a request of `now`, and logs it if decisions are logged.
     pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision, now: Timestamp) -> Noted {
         match decision {
             Decision::Admit(permit) => {
@@ -230,12 +217,12 @@ impl Desk<'_> {
             }
             Decision::Refuse(refusal) => {
                 self.note_refusal(&self.in_force.metrics, asked, &refusal, now);
-                Noted::Refused(refusal)
+                Noted::Refused(refusal.into_refusal())
             }
         }
     }
 
-    /// Counts an admission, and writes it down where that is wanted; what its limits have left.
+    /// Counts an admission, and logs it if admissions are logged; the reports of its limits.
     pub(crate) fn note_admitted(
         &self,
         asked: &Asked<'_>,
@@ -247,7 +234,7 @@ impl Desk<'_> {
         limits
     }
 
-    /// Counts a refusal in one of these series, and writes it down where that is wanted.
+    /// Counts a refusal in one of these series, and logs it if decisions are logged.
     pub(crate) fn note_refusal(
         &self,
         series: &NamespaceTable,
@@ -263,7 +250,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Counts an admission in one of these series, and writes it down where that is wanted.
+    /// Counts an admission in one of these series, and logs it if admissions are logged.
     pub(crate) fn note_reports(
         &self,
         series: &NamespaceTable,
@@ -278,16 +265,16 @@ impl Desk<'_> {
         }
     }
 
-    /// How long a decision took about what was asked at `now`.
+    /// How long the decision about a request of `now` took.
     fn took(&self, now: Timestamp) -> Duration {
-        // The decisions' own clock: it is read anyway, and stands still where tests make it.
+        // The clock of decisions, which stands still in tests.
         let took = self.daemon.clock.now().saturating_since(now);
         self.daemon.metrics.shared().decision_duration.observe(took);
         took
     }
 
-    /// Until when a permit is kept: as long as what it lends is held, or the bound if that never
-    /// ends by itself.
+    /// The instant until which a permit is kept: when its loans expire, or after the bound if they
+    /// never do.
     pub(crate) fn permit_expiry(&self, permit: &Permit, now: Timestamp) -> Timestamp {
         permit.expires_at().unwrap_or_else(|| now.saturating_add(self.daemon.config.bounds.permit_expiry))
     }
@@ -304,20 +291,11 @@ impl Desk<'_> {
     /// Tells the store what a settled permit gives back. An error leaves it charged: less is
     /// admitted, never more.
     pub(crate) async fn finish(&self, settled: Settled) -> Result<(), Fault> {
-        let Some(batch) = settled.batch else { return Ok(()) };
-        match Box::pin(async move { self.daemon.ask(&batch).await }).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(engine_fault(&EngineError::Store(error), self.daemon.clock.now())),
+        if settled.batches.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Tells the store what permits give back that were settled together. What it does not hear of
-    /// stays charged: less is admitted, never more.
-    pub(crate) async fn finish_all(&self, settled: SettledAll) {
-        for batch in settled.batches {
-            // Whether it was heard is counted where the store is asked.
-            let _ = self.daemon.ask(&batch).await;
-        }
+        let sent = Box::pin(self.daemon.driver.send_settled(settled)).await;
+        sent.map_err(|error| engine_fault(&EngineError::Store(error), self.daemon.clock.now()))
     }
 }
 
@@ -328,70 +306,7 @@ pub(crate) enum Noted {
     Refused(Refusal<'static>),
 }
 
-/// Decides a request for somebody who settles the permit, and who may lose interest while the store
-/// is asked: what the store then admits is given back at once. Nothing is counted; see
-/// [`Desk::note`].
-pub(crate) async fn decide_apart(
-    daemon: &Arc<Daemon>,
-    in_force: &Arc<InForce>,
-    request: &Request<'_>,
-) -> Result<Decision, Fault> {
-    let now = daemon.clock.now();
-    let pending = match in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
-        Step::Decided(decision) => return Ok(decision),
-        Step::Ask(pending) => pending,
-    };
-    let (daemon, in_force) = (Arc::clone(daemon), Arc::clone(in_force));
-    let (tell, told) = tokio::sync::oneshot::channel();
-    tokio::spawn(async move {
-        let decision = Desk { daemon: &daemon, in_force: &in_force }.carry(pending).await;
-        // Nobody may be there to be told, now or when it is looked for: either way it is dropped.
-        let _ = tell.send(Unclaimed { daemon, in_force, decision: Some(decision) });
-    });
-    let undecided = || Fault::new(FaultCode::Internal, "the request could not be decided");
-    let unclaimed = told.await;
-    unclaimed.ok().and_then(|mut unclaimed| unclaimed.decision.take()).ok_or_else(undecided)
-}
-
-/// A decision on its way to whoever asked; what it admits is given back if it does not arrive.
-struct Unclaimed {
-    daemon: Arc<Daemon>,
-    in_force: Arc<InForce>,
-    decision: Option<Decision>,
-}
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        let Some(Decision::Admit(permit)) = self.decision.take() else { return };
-        let settled = self.in_force.engine.settle(permit, Outcome::Cancelled, self.daemon.clock.now());
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (daemon, in_force) = (Arc::clone(&self.daemon), Arc::clone(&self.in_force));
-        runtime.spawn(async move {
-            // An error leaves it charged: less is admitted, never more.
-            let _ = Desk { daemon: &daemon, in_force: &in_force }.finish(settled).await;
-        });
-    }
-}
-
-impl Daemon {
-    /// Carries a batch to the store. A store that is late is as good as one that is gone.
-    pub(crate) async fn ask(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        let telling = self.telling(batch);
-        let batch = telling.as_ref().unwrap_or(batch);
-        let after = self.config.bounds.store_timeout;
-        let answer = match tokio::time::timeout(after, self.store.run(batch)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(StoreError::Timeout { after }),
-        };
-        if let Err(error) = &answer {
-            self.metrics.shared().store_failures.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(target: "tidegate::store", %error, "the store did not answer");
-        }
-        answer
-    }
-}
-
-/// What the sender is told when the engine could not decide.
+/// The fault for the sender when the engine could not decide.
 pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
     let (code, fix) = match error {
         EngineError::UnknownNamespace(_) => {
@@ -428,7 +343,7 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
     };
     let fault = Fault::new(code, error).fix(fix);
     match error {
-        // A place comes back with the next permit that is settled, which may be at any time.
+        // The next permit that is settled frees a place, at any time.
         EngineError::TooManyPermits(_)
         | EngineError::Store(_)
         | EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => fault.retry_after(1),

@@ -50,7 +50,7 @@ impl Desk<'_> {
             let explained = self.explain_domain(&files, &request, now).await?;
             return Ok(reply::json(StatusCode::OK, &explained));
         }
-        let explained = self.drive(self.in_force.engine.explain(&request, now)).await?;
+        let explained = self.complete(self.in_force.engine.explain(&request, now)).await?;
         Ok(reply::json(StatusCode::OK, &body_of(&request, &explained, now)))
     }
 }

@@ -1,5 +1,5 @@
-//! Deciding by a domain of envoyproxy/ratelimit's files: the engine is asked what the files say,
-//! and the answer is what they make of it.
+//! Decisions by a domain of envoyproxy/ratelimit's files: the files name the counters to charge, the
+//! engine charges them, and the files make the answer.
 //!
 //! Envoy sends descriptors. `/v1/check` and `/v1/authorize` have attributes instead: every path of
 //! the domain's tree from its root to a rule, all of whose entries are among the attributes, is one
@@ -111,7 +111,7 @@ impl Desk<'_> {
         })
     }
 
-    /// Asks the engine until the answer is ready.
+    /// Charges the counters that the files name, until the answer is ready.
     pub(crate) async fn ask_files(
         &self,
         resolved: &mut Resolved<'_>,
@@ -126,12 +126,12 @@ impl Desk<'_> {
                     let hashes = Hashes::of(&limits);
                     let limits = hashes.within(limits);
                     let carried = engine.carry(domain, &limits, charging, now);
-                    Box::pin(self.drive(carried)).await?.limits
+                    Box::pin(self.complete(carried)).await?.limits
                 }
                 Ask::GiveBack { limits } => {
                     let hashes = Hashes::of(&limits);
                     for limit in hashes.within(limits) {
-                        Box::pin(self.drive(engine.refund_carried(domain, &limit, now))).await?;
+                        Box::pin(self.complete(engine.refund_carried(domain, &limit, now))).await?;
                     }
                     SmallVec::default()
                 }
@@ -142,8 +142,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Counts what was decided about each descriptor of a request of Envoy, and writes it down
-    /// where that is wanted.
+    /// Counts the decision about each descriptor of a request of Envoy, and logs it if decisions are
+    /// logged.
     pub(crate) fn note_descriptors(
         &self,
         files: &CurrentFiles,
@@ -224,14 +224,14 @@ fn refusal_of(
     refusal
 }
 
-/// What the limits have left; of rules in shadow mode only those that are over.
+/// The reports of the limits; of rules in shadow mode only those that are over.
 fn reports_of(decisions: &[DescriptorDecision<'_>]) -> Vec<LimitReport> {
     let shown = decisions.iter().filter(|one| !one.is_shadow || one.refusal.is_some());
     shown
         .map(|one| {
             let mut report = LimitReport::new(name_of(one), one.limit, one.remaining, one.reset_at);
             report.window = one.window;
-            // Of a rule in quota mode, too, which refuses only together with all others.
+            // Also for a rule in quota mode, which refuses only together with all others.
             report.shadow_refused = one.refusal.is_some();
             report
         })

@@ -1,8 +1,8 @@
-//! What a reload replaces, whole: the engine of a policy, and how requests are understood and
-//! answered under it.
+//! A policy in force: its engine, and the settings by which requests are read and answered. A
+//! reload replaces it as a whole.
 //!
-//! A request takes the one in force when it is read and keeps it to its end, so that it is never
-//! decided by one policy and answered by another.
+//! A request is read and answered under the policy that was in force when it arrived. A request
+//! that waits is resumed by the engine in force then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::metrics::{Metrics, NamespaceTable};
 use crate::proxy::Routes;
 use crate::refusal_log::RefusalLog;
 
-/// A policy as the daemon works by it.
+/// A policy in force.
 pub(crate) struct InForce {
     pub(crate) engine: Arc<Engine>,
-    /// Of this only what a reload may change: its listeners and bounds are those of the start.
+    /// Only the settings that a reload may change; listeners and bounds are those of the start.
     pub(crate) config: ServerConfig,
     pub(crate) metrics: NamespaceTable,
     /// The routes of the reverse proxy.
@@ -58,8 +58,10 @@ impl InForce {
         version: PolicyVersion,
         before: Option<&Self>,
     ) -> Self {
+        let routes = Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes));
+        engine.set_waiting_bounds(routes.waiting_bounds());
         Self {
-            routes: Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes)),
+            routes,
             metrics: metrics.limits.of_engine(&engine),
             refusal_log: RefusalLog::new(config.refusal_lines),
             shadow_limits: shadow_limits(&engine),

@@ -54,7 +54,6 @@ pub mod from_policy;
 mod grpc;
 mod histogram;
 mod in_force;
-mod leases;
 mod listener;
 mod log_interval;
 mod members;
@@ -80,8 +79,8 @@ mod resp;
 mod server;
 mod shared_store;
 mod store_failure_log;
+mod store_hooks;
 pub mod tls;
-mod undos;
 
 pub use address::{Address, NotAnAddress};
 pub use authorization::{Authorization, AuthorizationError, new_token};

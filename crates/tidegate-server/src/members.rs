@@ -235,7 +235,7 @@ impl Daemon {
         let note = NoteChange::Put(members.note(&engine, false, self.clock.now()));
         for mut batch in engine.note_batches(&[note]) {
             batch.operations.extend(members.beating());
-            let answer = self.ask(&batch).await?;
+            let answer = self.driver.call_store(&batch).await?;
             members.heard(&answer.outcomes, self.clock.now());
         }
         Ok(())
@@ -290,21 +290,16 @@ impl Daemon {
     pub(crate) async fn leave(&self) {
         let Some(members) = &self.members else { return };
         let engine = Arc::clone(&self.in_force.load().engine);
-        for asked in engine.leave_leases(self.clock.now()) {
-            let answer = self.ask(asked.batch()).await;
-            let is_away = answer.is_err();
-            engine.lease_answered(asked, answer, self.clock.now());
-            if is_away {
-                // The other leases end by themselves.
-                tracing::warn!(target: "tidegate::store", "the store does not answer; leases are not given back but end by themselves");
-                return;
-            }
+        if !self.driver.return_leases().await {
+            // The other leases end by themselves.
+            tracing::warn!(target: "tidegate::store", "the store does not answer; leases are not given back but end by themselves");
+            return;
         }
         let note = NoteChange::Put(members.note(&engine, true, self.clock.now()));
         for mut batch in engine.note_batches(&[note]) {
             let place = Kind::Release { holder: HolderId(members.id.into()) };
             batch.operations.push(Operation::new(key(b"places"), places(), place));
-            if let Err(error) = self.ask(&batch).await {
+            if let Err(error) = self.driver.call_store(&batch).await {
                 tracing::debug!(target: "tidegate::store", %error, "the other members were not told that this member stops");
             }
         }

@@ -1,10 +1,10 @@
-//! The operations of the API: what each route does with its body.
+//! The operations of the API, one for each route.
 
 use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
-use tidegate_engine::{LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
+use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer, window_end,
@@ -20,11 +20,11 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::daemon::Desk;
-use crate::decide::{Keep, Peeking, Style, Terms, Unanswered, engine_fault};
+use crate::decide::{Begun, Keep, Style, Terms, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
 use crate::reply::{self, Reply};
 
-/// The attribute that says who pays.
+/// The attribute that names the tenant.
 pub(crate) const TENANT: &str = "tenant";
 
 type Answered = Result<Reply, Fault>;
@@ -34,11 +34,11 @@ impl Desk<'_> {
         self.end(self.begin_check(caller, body)).await
     }
 
-    fn begin_check(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Unanswered> {
+    fn begin_check(&self, caller: &Caller, body: &[u8]) -> Result<Begun, Fault> {
         let check: Check<'_> = read(body)?;
         caller.may(Verb::Check, &check.namespace)?;
         if let Some(fault) = check.unavailable() {
-            return Err(fault.into());
+            return Err(fault);
         }
         let pairs = self.bounded(&check.attributes)?;
         let mut request =
@@ -53,21 +53,21 @@ impl Desk<'_> {
         self.begin(&request, terms)
     }
 
-    fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<Reply, Unanswered> {
+    fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<Begun, Fault> {
         if let Some(files) = self.files_of(request.namespace) {
-            return Err(DomainCheck::new(files, request, true, terms)?.into());
+            return Ok(DomainCheck::new(files, request, true, terms)?.into());
         }
         let peek = self.in_force.engine.peek(request, terms.now);
-        match peek.map_err(|error| engine_fault(&error, terms.now))? {
-            Progress::Done(peek) => Ok(self.peeked(request.namespace, &peek, terms)),
+        Ok(match peek.map_err(|error| engine_fault(&error, terms.now))? {
+            Progress::Done(peek) => Begun::Done(self.peeked(request.namespace, &peek, terms)),
             Progress::Ask(asking) => {
                 let namespace = request.namespace.to_owned();
-                Err(Unanswered::Peeking(Box::new(Peeking { namespace, asking, terms })))
+                Waiting::Peek(Box::new(WaitingPeek { namespace, asking, terms })).into()
             }
-        }
+        })
     }
 
-    /// The answer to a request that only looked.
+    /// The answer to a peek.
     pub(crate) fn peeked(&self, namespace: &str, peek: &PeekReport, terms: Terms) -> Reply {
         match &peek.refusal {
             Some(refusal) => self.refused(refusal, terms),
@@ -79,7 +79,7 @@ impl Desk<'_> {
         self.end(self.begin_reserve(caller, body)).await
     }
 
-    fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Unanswered> {
+    fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<Begun, Fault> {
         let reserve: Reserve<'_> = read(body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
         self.refuse_domain(&reserve.namespace)?;
@@ -150,7 +150,7 @@ impl Desk<'_> {
         }
     }
 
-    /// The limits a caller should heed: those that enforce.
+    /// The limits that enforce, which callers should heed.
     pub(crate) fn enforced<'a>(&self, namespace: &str, limits: &'a [LimitReport]) -> Enforced<'a> {
         let shadow = self.in_force.shadow_limits(namespace);
         let enforces =
@@ -165,7 +165,7 @@ impl Desk<'_> {
         let pairs = self.bounded(&report.attributes)?;
         let request = request(&report.namespace, &report.attributes, &pairs, report.cost.0);
         let now = self.daemon.clock.now();
-        let limits = self.drive(self.in_force.engine.report(&request, now)).await?;
+        let limits = self.complete(self.in_force.engine.report(&request, now)).await?;
         let enforced = self.enforced(request.namespace, &limits);
         let body =
             Reported { remaining: tightest_remaining(&enforced, now), limits: &answers(&enforced, now) };
@@ -186,7 +186,7 @@ impl Desk<'_> {
         let request = request(&refund.namespace, &refund.attributes, &pairs, refund.cost.0);
         let now = self.daemon.clock.now();
         let refunded = self.in_force.engine.refund(&request, &refund.refund_key, now);
-        let refund = match self.drive(refunded).await? {
+        let refund = match self.complete(refunded).await? {
             Refunded::Applied => "applied",
             Refunded::AlreadyApplied => "already_applied",
         };
@@ -194,36 +194,39 @@ impl Desk<'_> {
     }
 
     pub(crate) async fn settle(&self, caller: &Caller, body: &[u8]) -> Answered {
-        // A permit is a secret of whoever was given it, so it is enough that somebody may be given
-        // some.
+        // Only the caller that was given a permit knows its name, so a caller that may check
+        // anywhere may settle it.
         caller.may_somewhere(Verb::Check)?;
         let settle: Settle<'_> = read(body)?;
         if let Some(fault) = settle.fault() {
             return Err(fault);
         }
-        let outcome = match (settle.cost, settle.outcome) {
-            (Some(units), _) => Outcome::Cost(units),
-            (None, None | Some(OutcomeBody::Succeeded)) => Outcome::Succeeded,
-            (None, Some(OutcomeBody::Failed)) => Outcome::Failed,
-            (None, Some(OutcomeBody::Cancelled)) => Outcome::Cancelled,
+        let completion = match (settle.cost, settle.outcome) {
+            (Some(units), _) => Completion::of_cost(units),
+            (None, None | Some(OutcomeBody::Succeeded)) => Outcome::Succeeded.into(),
+            (None, Some(OutcomeBody::Failed)) => Outcome::Failed.into(),
+            (None, Some(OutcomeBody::Cancelled)) => Outcome::Cancelled.into(),
         };
-        self.settle_permit(&settle.permit, outcome).await
+        self.settle_permit(&settle.permit, completion).await
     }
 
     pub(crate) async fn release(&self, caller: &Caller, body: &[u8]) -> Answered {
-        // A permit is a secret of whoever was given it, so it is enough that somebody may be given
-        // some.
+        // Only the caller that was given a permit knows its name, so a caller that may check
+        // anywhere may settle it.
         caller.may_somewhere(Verb::Check)?;
         let release: Release<'_> = read(body)?;
-        self.settle_permit(&release.permit, Outcome::Succeeded).await
+        self.settle_permit(&release.permit, Outcome::Succeeded.into()).await
     }
 
-    async fn settle_permit(&self, permit: &str, outcome: Outcome) -> Answered {
+    async fn settle_permit(&self, permit: &str, completion: Completion) -> Answered {
         let id: PermitId =
             permit.parse().map_err(|error| Fault::new(FaultCode::MalformedBody, error).field("permit"))?;
         let now = self.daemon.clock.now();
-        let settled =
-            self.in_force.engine.settle_kept(id, outcome, now).map_err(|error| engine_fault(&error, now))?;
+        let settled = self
+            .in_force
+            .engine
+            .settle_kept(id, completion, now)
+            .map_err(|error| engine_fault(&error, now))?;
         self.finish(settled).await?;
         Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
     }
@@ -235,7 +238,8 @@ impl Desk<'_> {
         let pairs = self.bounded(&reset.attributes)?;
         let request = request(&reset.namespace, &reset.attributes, &pairs, Cost::ONE);
         let now = self.daemon.clock.now();
-        let counters = self.drive(self.in_force.engine.reset(&request, reset.limit.as_deref(), now)).await?;
+        let counters =
+            self.complete(self.in_force.engine.reset(&request, reset.limit.as_deref(), now)).await?;
         let operation = Operation {
             verb: Verb::Reset,
             namespace: &reset.namespace,
@@ -257,7 +261,7 @@ impl Desk<'_> {
         let now = self.daemon.clock.now();
         // An instant that has passed lifts the block.
         let until = if span.is_zero() { Timestamp::MIN } else { now.saturating_add(span) };
-        self.drive(self.in_force.engine.block(&request, &block.limit, until, now)).await?;
+        self.complete(self.in_force.engine.block(&request, &block.limit, until, now)).await?;
         let operation = Operation {
             verb: Verb::Block,
             namespace: &block.namespace,
@@ -271,7 +275,7 @@ impl Desk<'_> {
     }
 }
 
-/// A request as the engine takes it.
+/// A request for the engine.
 pub(crate) fn request<'a>(
     namespace: &'a str,
     attributes: &'a Pairs<'_>,
@@ -300,7 +304,7 @@ fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
 /// The limits that enforce, of those that matched.
 pub(crate) type Enforced<'a> = SmallVec<[&'a LimitReport; 4]>;
 
-/// What limits have left, for the headers.
+/// The allowances of limits, for the headers.
 pub(crate) fn allowances<'a>(
     limits: &'a [&'a LimitReport],
     now: Timestamp,

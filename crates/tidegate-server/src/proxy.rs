@@ -26,7 +26,6 @@ mod routes;
 mod tunnel;
 mod upstream;
 mod visit;
-mod waiting;
 
 pub(crate) use answer::{Peer, answer};
 pub use config::{

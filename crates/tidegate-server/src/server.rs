@@ -6,8 +6,8 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use http::{Request, Response};
@@ -15,6 +15,7 @@ use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
+use tidegate_driver::Driver;
 use tidegate_engine::Engine;
 use tidegate_policy::Policy;
 use tidegate_store::DynStore;
@@ -41,7 +42,6 @@ use crate::door::{ListenerProtocol, ListenerRole, answer};
 use crate::file_backed::{Refresh, look_at};
 use crate::grpc::{self, Services};
 use crate::in_force::{InForce, PolicyVersion};
-use crate::leases::carry_leases;
 use crate::listener::{ListenError, Listener};
 use crate::log_interval::EveryTenSeconds;
 use crate::members::Members;
@@ -53,6 +53,7 @@ use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
 use crate::resp::{self, RespState};
 use crate::shared_store::{SharedStore, keep_joined};
+use crate::store_hooks::DaemonHooks;
 use crate::tls::{Tls, TlsFiles, names_in};
 use tidegate_clock::Clock;
 
@@ -153,6 +154,10 @@ impl Server {
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
         join_namespaces_of_requests(&engine, &config);
+        let driver = Driver::new(Arc::clone(&engine))
+            .store(Arc::clone(&store))
+            .store_timeout(config.bounds.store_timeout)
+            .clock(Arc::clone(&clock));
         let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
         let in_force = Arc::new(ArcSwap::from_pointee(in_force));
         let changes = Arc::new(Changes::default());
@@ -169,11 +174,12 @@ impl Server {
             decisions: decisions.clone(),
         });
         let stop = watch::Sender::new(false);
-        let daemon = Arc::new(Daemon {
+        let hooks = shared.clone();
+        let daemon = Arc::new_cyclic(|daemon| Daemon {
+            driver: driver.hooks(Arc::new(DaemonHooks::new(Weak::clone(daemon), hooks))),
             proxy: proxy_state,
             services: Services::new(),
             resp: RespState::default(),
-            stopping: stop.subscribe(),
             in_force,
             asks_store,
             changes,
@@ -234,7 +240,8 @@ fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>
     ];
     if daemon.shared.is_some() {
         tasks.push(tokio::spawn(keep_joined(Arc::clone(daemon))));
-        tasks.push(tokio::spawn(carry_leases(Arc::clone(daemon))));
+        let driver = daemon.driver.clone();
+        tasks.push(tokio::spawn(async move { driver.run_lease_renewal().await }));
     }
     tasks
 }
@@ -325,7 +332,7 @@ impl Handle {
 
     /// Requests of the reverse proxy that wait at this moment.
     pub fn proxy_waiting(&self) -> usize {
-        self.daemon.proxy.waiting.len()
+        self.daemon.driver.engine().waiting()
     }
 
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call
@@ -363,6 +370,7 @@ impl Handle {
         daemon.is_ready.store(false, Ordering::Relaxed);
         daemon.services.health.drain().await;
         self.stop.send_replace(true);
+        daemon.driver.engine().drain_waiting();
         for acceptor in self.acceptors.drain(..) {
             // An acceptor ends when `stop` is set; one that panicked has ended too.
             let _ = acceptor.await;
@@ -588,16 +596,14 @@ impl Drop for RequestFinishGuard<'_> {
 
 /// Runs the engine's timers.
 async fn tick(daemon: Arc<Daemon>) {
+    let mut at = daemon.clock.now();
     loop {
-        let now = daemon.clock.now();
-        let tick = daemon.in_force.load().engine.tick(now);
+        let tick = daemon.driver.tick_at(at).await;
         if tick.rebuild_due {
             daemon.drop_expired_overrides().await;
         }
         daemon.metrics.shared().permits_expired.fetch_add(tick.expired as u64, Ordering::Relaxed);
-        // Time must pass between two ticks even if the engine wants none to.
-        let next = tick.next.max(now.saturating_add(Duration::from_millis(1)));
-        daemon.clock.sleep_until(next).await;
+        at = tick.next;
     }
 }
 

@@ -9,7 +9,7 @@ use http::Response;
 use tidegate::{Cost, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
 use tidegate_engine::Outcome;
-use tidegate_overload::RoomBounds;
+use tidegate_engine::RoomBounds;
 use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
 use tower_layer::Layer;

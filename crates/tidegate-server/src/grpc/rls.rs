@@ -1,10 +1,9 @@
-//! Deciding what Envoy asks: each descriptor is a request of its own, and those that ask go ahead
-//! together or not at all.
+//! Decisions for Envoy's rate limit service: each descriptor is a request, and the questions of one
+//! call are admitted together or not at all.
 //!
-//! Envoy sends a charge after the response exactly as it sends a question before it. They are told
-//! apart by who says what a descriptor weighs: the descriptor itself, then it is a charge and
-//! booked whether or not it fits; or nobody, or the request, then it is a question and a refusal
-//! leaves no trace.
+//! Envoy sends a charge after the response in the same message as a question before it. A descriptor
+//! with a cost of its own is a charge: it is booked whether or not it fits. A descriptor whose cost
+//! comes from the request, or is the default, is a question: a refusal leaves no trace.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -16,8 +15,8 @@ use tidegate::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
 };
 use tidegate_engine::{
-    AdmitAllError, Decision, DecisionAll, Engine, EngineError, LimitReport, Outcome as End, PeekReport,
-    Permits, Request, Step, StepAll,
+    BATCH_REQUESTS_MAX, BatchError, Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit,
+    Request, Step,
 };
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
@@ -29,7 +28,7 @@ use tidegate_wire::{Fault, FaultCode};
 use super::key::Hashes;
 use crate::authorization::Caller;
 use crate::daemon::Desk;
-use crate::decide::{Noted, engine_fault};
+use crate::decide::engine_fault;
 use crate::decisions;
 use crate::metrics::OVERRIDE;
 use crate::operations::TENANT;
@@ -41,9 +40,9 @@ struct Line<'a> {
     attributes: SmallVec<[(&'a str, &'a str); 8]>,
 }
 
-/// The questions that only the policy is asked, and that have no outcome yet.
+/// The questions that only the policy decides, and that have no outcome yet.
 struct Questions<'a> {
-    /// The place of the descriptor of each.
+    /// The index of the descriptor of each.
     places: SmallVec<[usize; 2]>,
     requests: SmallVec<[Request<'a>; 2]>,
 }
@@ -61,8 +60,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-// Whatever stands in one request can be decided together.
-const _: () = assert!(DESCRIPTORS_MAX <= Engine::TOGETHER_MAX, "a request may have too many questions");
+// All descriptors of one request can be decided together.
+const _: () = assert!(DESCRIPTORS_MAX <= BATCH_REQUESTS_MAX, "a request may have too many questions");
 
 impl Desk<'_> {
     /// Answers `ShouldRateLimit`.
@@ -98,8 +97,8 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<SmallVec<[Outcome; 2]>, Fault> {
         let mut outcomes: SmallVec<[Option<Outcome>; 2]> = smallvec![None; lines.len()];
-        // What is not asked on every call is in a box, since it is large and every call would have
-        // to carry room for it.
+        // Futures that most calls do not need are boxed, since every call would reserve room for
+        // them.
         for (line, outcome) in lines.iter().zip(&mut outcomes) {
             let is_asked_with_others =
                 matches!(line.descriptor.hits, Hits::Ask(_)) && (is_known || line.descriptor.limit.is_some());
@@ -119,7 +118,7 @@ impl Desk<'_> {
         Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Within(Vec::new()))).collect())
     }
 
-    /// What becomes of a descriptor that is no question, or has no limits; `None` for the others.
+    /// The outcome of a descriptor that is no question, or has no limits; `None` for the others.
     async fn without_others(
         &self,
         domain: &str,
@@ -146,8 +145,8 @@ impl Desk<'_> {
         })
     }
 
-    /// Asks all questions together: either all are charged, and have their outcome, or one is
-    /// refused and none is.
+    /// Decides all questions together. Either all are charged and have an outcome, or at least one
+    /// is refused and nothing is charged.
     async fn ask_together(
         &self,
         domain: &str,
@@ -156,46 +155,49 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<(), Fault> {
         let questions = Questions::of(domain, lines, outcomes);
-        let Some(permits) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
+        let Some(permit) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
             let asked = Box::pin(self.ask_own(domain, lines, outcomes, now)).await;
             if !matches!(asked, Ok(true)) {
-                self.let_go(permits, End::Cancelled, now).await;
+                self.let_go(permit, End::Cancelled, now).await;
                 return asked.map(|_| ());
             }
         }
-        for ((at, request), permit) in questions.places.iter().zip(&questions.requests).zip(&permits) {
-            let limits = self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), permit, now);
+        for (nth, (at, request)) in questions.places.iter().zip(&questions.requests).enumerate() {
+            let limits = self.in_force.engine.statuses_of(&permit, nth);
+            let asked = decisions::Asked::borrowed(request, Protocol::Rls);
+            self.note_reports(&self.in_force.metrics, &asked, &limits, now);
             outcomes[*at] = Some(self.within(domain, limits));
         }
-        // Nobody would settle them later, so what is only lent is given back at once.
-        self.let_go(permits, End::Succeeded, now).await;
+        // Envoy does not settle permits, so lent things are given back at once.
+        self.let_go(permit, End::Succeeded, now).await;
         Ok(())
     }
 
-    /// Asks the policy about all questions at once; `None` if it refuses one, which then has its
+    /// Decides all questions by the policy at once; `None` if one is refused, which then has its
     /// outcome.
     async fn ask_policy(
         &self,
         questions: &Questions<'_>,
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
-    ) -> Result<Option<Permits>, Fault> {
+    ) -> Result<Option<Permit>, Fault> {
         let Questions { places, requests } = questions;
         let decision = match self.in_force.engine.admit_all(requests, now) {
-            Ok(StepAll::Decided(decision)) => decision,
-            Ok(StepAll::Ask(pending)) => Box::pin(self.carry_all(pending)).await,
-            Err(AdmitAllError::Request { at, source: EngineError::KeyTooLong(_) }) => {
+            Ok(Step::Decided(decision)) => decision,
+            Ok(Step::Ask(pending)) => Box::pin(self.daemon.driver.drive(pending).decided()).await.decision,
+            Err(BatchError::Request { at, source: EngineError::KeyTooLong(_) }) => {
                 let refusal = uncountable(&requests[at]);
                 outcomes[places[at]] = self.note_refused(&requests[at], refusal, now);
                 return Ok(None);
             }
-            Err(AdmitAllError::Request { source, .. }) => return Err(engine_fault(&source, now)),
+            Err(BatchError::Request { source, .. }) => return Err(engine_fault(&source, now)),
             Err(error) => return Err(Fault::new(FaultCode::MalformedBody, error)),
         };
         match decision {
-            DecisionAll::Admit(permits) => Ok(Some(permits)),
-            DecisionAll::Refuse(refusals) => {
+            Decision::Admit(permit) => Ok(Some(permit)),
+            Decision::Refuse(refused) => {
+                let refusals = refused.into_each(requests.len());
                 for ((at, request), refusal) in places.iter().zip(requests).zip(refusals) {
                     let Some(refusal) = refusal else { continue };
                     outcomes[*at] = self.note_refused(request, refusal, now);
@@ -205,8 +207,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Looks at what questions would have met that were not asked, or were given back, because
-    /// another was refused.
+    /// Peeks for questions that were not charged because another one was refused.
     async fn look_at_the_rest(
         &self,
         domain: &str,
@@ -223,14 +224,14 @@ impl Desk<'_> {
         }
         let Questions { places, requests } = Questions::of(domain, lines, outcomes);
         match self.in_force.engine.peek_all(&requests, now) {
-            // One of them cannot be looked at, and the others can.
+            // One key is too long for the store; peek for the others one by one.
             Err(EngineError::KeyTooLong(_)) => {
                 for (at, request) in places.iter().zip(&requests) {
                     outcomes[*at] = Some(self.look(request, now).await?);
                 }
             }
             begun => {
-                for (at, peek) in places.iter().zip(self.drive(begun).await?) {
+                for (at, peek) in places.iter().zip(self.complete(begun).await?) {
                     outcomes[*at] = Some(self.seen(domain, peek));
                 }
             }
@@ -238,7 +239,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Asks the limits that came with the request, all at once; whether they admit.
+    /// Charges the limits that came with the request, all at once; whether they admit.
     async fn ask_own(
         &self,
         domain: &str,
@@ -259,7 +260,7 @@ impl Desk<'_> {
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
         let carried = self.in_force.engine.carry(domain, &limits, Charging::AllOrNone, now);
-        let carried = Box::pin(self.drive(carried)).await?;
+        let carried = Box::pin(self.complete(carried)).await?;
         for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
             match own_outcome(domain, line, status, now) {
                 Outcome::Over(refusal) => {
@@ -275,10 +276,10 @@ impl Desk<'_> {
         Ok(carried.is_admitted)
     }
 
-    /// Charges what may have been done already: as a question if it fits, as a debt if not.
+    /// Charges work that may be done already: as a question if it fits, as a debt if not.
     async fn book(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
-        let refusal = match self.decide(request, now).await? {
-            Decision::Admit(permit) => {
+        let refusal = match self.decide(request).await {
+            Ok(Decision::Admit(permit)) => {
                 let limits =
                     self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), &permit, now);
                 let settled = self.in_force.engine.settle(permit, End::Succeeded, now);
@@ -286,26 +287,28 @@ impl Desk<'_> {
                 let _ = self.finish(settled).await;
                 return Ok(self.within(request.namespace, limits));
             }
-            Decision::Refuse(refusal) => refusal,
+            Ok(Decision::Refuse(refused)) => refused.into_refusal(),
+            Err(EngineError::KeyTooLong(_)) => uncountable(request),
+            Err(error) => return Err(engine_fault(&error, now)),
         };
         let refused = self.note_refused(request, refusal, now);
-        // Where it cannot be booked, for lack of a store or of memory, the refusal says so already.
-        if Box::pin(self.drive(self.in_force.engine.report(request, now))).await.is_ok()
+        // If it cannot be booked for lack of a store or of memory, the refusal says so already.
+        if Box::pin(self.complete(self.in_force.engine.report(request, now))).await.is_ok()
             && let Outcome::Over(refusal) = self.look(&request.cost(Cost::ONE), now).await?
         {
-            // With the debt it takes longer.
+            // The debt makes the wait longer.
             return Ok(Outcome::Over(refusal));
         }
         Ok(refused.unwrap_or(Outcome::Within(Vec::new())))
     }
 
-    /// What a request would meet.
+    /// The outcome that a request would have now.
     async fn look(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         let peek = match self.in_force.engine.peek(request, now) {
             Err(EngineError::KeyTooLong(_)) => return Ok(Outcome::Over(Box::new(uncountable(request)))),
             begun => begun,
         };
-        let peek = Box::pin(self.drive(peek)).await?;
+        let peek = Box::pin(self.complete(peek)).await?;
         Ok(self.seen(request.namespace, peek))
     }
 
@@ -317,9 +320,9 @@ impl Desk<'_> {
     }
 
     async fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
-        Box::pin(self.drive(self.in_force.engine.give_back(request, now))).await?;
+        Box::pin(self.complete(self.in_force.engine.give_back(request, now))).await?;
         let peek = self.in_force.engine.peek(&request.cost(Cost::ONE), now);
-        Ok(self.within(request.namespace, Box::pin(self.drive(peek)).await?.limits))
+        Ok(self.within(request.namespace, Box::pin(self.complete(peek)).await?.limits))
     }
 
     async fn book_own(
@@ -352,7 +355,7 @@ impl Desk<'_> {
         self.note_reports(&self.in_force.metrics, &asked, &[report], now);
     }
 
-    /// What `cost` would meet under a limit that came with the request.
+    /// The outcome that `cost` would have under a limit that came with the request.
     async fn look_at_own(
         &self,
         domain: &str,
@@ -372,7 +375,7 @@ impl Desk<'_> {
         Ok(own_outcome(domain, line, &status, now))
     }
 
-    /// Asks one limit that came with the request.
+    /// Charges one limit that came with the request.
     async fn carry_own(
         &self,
         domain: &str,
@@ -385,7 +388,7 @@ impl Desk<'_> {
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
         let carried = self.in_force.engine.carry(domain, &limits, charging, now);
-        Ok(Box::pin(self.drive(carried)).await?.limits[0])
+        Ok(Box::pin(self.complete(carried)).await?.limits[0])
     }
 
     async fn give_back_own(
@@ -400,17 +403,7 @@ impl Desk<'_> {
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
         let refunded = self.in_force.engine.refund_carried(domain, &limits[0], now);
-        Ok(Outcome::Within(vec![own_left(&Box::pin(self.drive(refunded)).await?)]))
-    }
-
-    /// Decides a request, however long that takes.
-    async fn decide(&self, request: &Request<'_>, now: Timestamp) -> Result<Decision, Fault> {
-        match self.in_force.engine.admit(request, now) {
-            Ok(Step::Decided(decision)) => Ok(decision),
-            Ok(Step::Ask(pending)) => Ok(Box::pin(self.carry(pending)).await),
-            Err(EngineError::KeyTooLong(_)) => Ok(Decision::Refuse(uncountable(request))),
-            Err(error) => Err(engine_fault(&error, now)),
-        }
+        Ok(Outcome::Within(vec![own_left(&Box::pin(self.complete(refunded)).await?)]))
     }
 
     fn note_refused(
@@ -419,18 +412,16 @@ impl Desk<'_> {
         refusal: Refusal<'static>,
         now: Timestamp,
     ) -> Option<Outcome> {
-        match self.note(&decisions::Asked::borrowed(request, Protocol::Rls), Decision::Refuse(refusal), now) {
-            Noted::Refused(refusal) => Some(Outcome::Over(Box::new(refusal))),
-            Noted::Admitted(..) => None,
-        }
+        let asked = decisions::Asked::borrowed(request, Protocol::Rls);
+        self.note_refusal(&self.in_force.metrics, &asked, &refusal, now);
+        Some(Outcome::Over(Box::new(refusal)))
     }
 
-    /// Ends permits that were given together.
-    async fn let_go(&self, permits: Permits, end: End, now: Timestamp) {
-        let settled = self.in_force.engine.settle_all(permits, end, now);
-        if !settled.batches.is_empty() {
-            Box::pin(self.finish_all(settled)).await;
-        }
+    /// Settles the permit of questions that were admitted together. After an error of the store its
+    /// part stays charged: less is admitted, never more.
+    async fn let_go(&self, permit: Permit, end: End, now: Timestamp) {
+        let settled = self.in_force.engine.settle(permit, end, now);
+        let _ = self.finish(settled).await;
     }
 
     /// The limits that enforce, of those that a request met.
@@ -441,7 +432,7 @@ impl Desk<'_> {
     }
 }
 
-/// What somebody must be granted for it.
+/// The verb that a caller needs for it.
 fn verb(hits: Hits) -> Verb {
     match hits {
         Hits::Ask(_) | Hits::Look => Verb::Check,
@@ -468,7 +459,7 @@ fn request<'a>(domain: &'a str, line: &'a Line<'_>, cost: Cost) -> Request<'a> {
     }
 }
 
-/// A limit that came with the request: what it counts by is every key and value of its descriptor.
+/// A limit that came with the request. It counts by every key and value of its descriptor.
 fn own_limit<'a>(line: &'a Line<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimit<'a> {
     let parts = line.attributes.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
     let fixed = Fixed::new(limit.requests_per_unit.into(), limit.window, WindowStart::Epoch);
@@ -480,7 +471,7 @@ fn own_limit<'a>(line: &'a Line<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimi
 }
 
 /// The refusal of a request whose key is too long for the store of a quota. An error would let it
-/// pass, since that is what Envoy does with errors unless it is told otherwise.
+/// pass: Envoy admits a request on errors by default.
 fn uncountable(request: &Request<'_>) -> Refusal<'static> {
     let violated = Violated {
         name: Cow::Borrowed("key-length"),

@@ -1,7 +1,8 @@
-//! One request from its head to the head of its answer: which route, on whose account, whether it
-//! may go ahead, and what became of it.
+//! One request from its head to the head of its answer: its route, its attributes, its admission,
+//! and its upstream or refusal.
 
 use core::net::IpAddr;
+use core::time::Duration;
 use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
@@ -11,6 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
+use tidegate_engine::LimitReport;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
@@ -26,21 +28,33 @@ use super::path::PlainPath;
 use super::rejection::Rejection;
 use super::routes::Route;
 use super::visit::{Ending, Held, Told, UnderWay, Visit};
-use super::waiting::{Willing, decide_in_time};
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
-use crate::decide::{Noted, decide_apart};
+use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
 use crate::door::check_head;
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
 
-/// Why a request is answered here and not by an upstream.
+/// The error of a request that cannot be decided or forwarded.
 pub(super) enum Unforwarded {
     Fault(Fault),
     Rejection(Rejection),
-    Reply(Reply),
+}
+
+/// The next step for a request that was read without error.
+enum Begun {
+    /// It goes to an upstream.
+    Forward(Box<UpstreamRequest>),
+    /// It is refused with this answer.
+    Refused(Reply),
+}
+
+/// The same before its body is set up.
+enum Admission<'r> {
+    Admitted(&'r Route, Origin),
+    Refused(Reply),
 }
 
 impl From<Fault> for Unforwarded {
@@ -62,8 +76,8 @@ pub(crate) struct Peer {
     pub(crate) address: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
-    /// Whether it is known to be whoever has that address. Where a balancer names nobody, what the
-    /// connection says of others counts for nothing: it may come from anybody behind that balancer.
+    /// Whether the address is the peer's own. Behind a load balancer that names no client it is not,
+    /// and forwarding headers are then ignored: any client of the balancer may have sent them.
     pub(crate) is_named: bool,
 }
 
@@ -84,13 +98,13 @@ pub(crate) async fn answer(
         client: None,
         status: 0,
         decision: "none",
-        waited: core::time::Duration::ZERO,
+        waited: Duration::ZERO,
         upstream: None,
         until: None,
         is_wanted: routes.config.access_log,
     };
     let mut visit = Visit::new(UnderWay::new(Arc::clone(line)), Arc::clone(&routes.other), told);
-    // Costs nothing unless somebody collects spans.
+    // Costs nothing unless spans are collected.
     let span = tracing::debug_span!(
         target: "tidegate::proxy",
         "proxied",
@@ -103,20 +117,23 @@ pub(crate) async fn answer(
     span.record("route", visit.counts.route());
     span.record("decision", visit.told.decision);
     let mut answer = match begun {
-        Ok(errand) => forward(daemon, visit, errand, &span).instrument(span.clone()).await,
-        Err(unforwarded) => {
-            let reply = reply_to(daemon, unforwarded);
-            visit.told.status = reply.status().as_u16();
-            visit.end(Ending::Whole);
-            whole(reply)
-        }
+        Ok(Begun::Forward(errand)) => forward(daemon, visit, *errand, &span).instrument(span.clone()).await,
+        Ok(Begun::Refused(reply)) => answered(visit, reply),
+        Err(unforwarded) => answered(visit, reply_to(daemon, unforwarded)),
     };
     span.record("status", answer.status().as_u16());
-    // Relaxed: a caller that misses it is told with its next answer, or when the grace is over.
+    // Relaxed: a caller that misses it gets it with its next answer, or when the grace is over.
     if is_http1 && !daemon.is_ready.load(core::sync::atomic::Ordering::Relaxed) {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
+}
+
+/// Ends a request with an answer of the daemon's own.
+fn answered(mut visit: Visit, reply: Reply) -> Response<AnswerBody> {
+    visit.told.status = reply.status().as_u16();
+    visit.end(Ending::Whole);
+    whole(reply)
 }
 
 pub(super) fn whole(reply: Reply) -> Response<AnswerBody> {
@@ -141,7 +158,6 @@ pub(super) fn reply_to(daemon: &Daemon, unforwarded: Unforwarded) -> Reply {
             }
             reply
         }
-        Unforwarded::Reply(reply) => reply,
     }
 }
 
@@ -152,19 +168,27 @@ async fn begin(
     peer: Peer,
     request: Request<Incoming>,
     visit: &mut Visit,
-) -> Result<UpstreamRequest, Unforwarded> {
+) -> Result<Begun, Unforwarded> {
     let (mut head, incoming) = request.into_parts();
-    // Who waits to be told to send a body has sent none, and telling it would be an answer.
+    // A caller that expects 100-continue has sent no body yet, and reading one would ask for it.
     let sends_anyway = !head.headers.contains_key(EXPECT);
     let upload = RequestBody::new(incoming);
+    let discard = |upload: RequestBody| {
+        if sends_anyway {
+            upload.discard(daemon.config.bounds.linger);
+        }
+    };
     match admit(daemon, in_force, peer, &mut head, &upload, visit).await {
-        Ok((route, sender)) => {
-            Ok(UpstreamRequest::new(daemon, route, head, sender, upload, &in_force.routes.headers))
+        Ok(Admission::Admitted(route, origin)) => {
+            let errand = UpstreamRequest::new(daemon, route, head, origin, upload, &in_force.routes.headers);
+            Ok(Begun::Forward(Box::new(errand)))
+        }
+        Ok(Admission::Refused(reply)) => {
+            discard(upload);
+            Ok(Begun::Refused(reply))
         }
         Err(unforwarded) => {
-            if sends_anyway {
-                upload.discard(daemon.config.bounds.linger);
-            }
+            discard(upload);
             Err(unforwarded)
         }
     }
@@ -179,7 +203,7 @@ async fn admit<'r>(
     head: &mut Parts,
     upload: &RequestBody,
     visit: &mut Visit,
-) -> Result<(&'r Route, Origin), Unforwarded> {
+) -> Result<Admission<'r>, Unforwarded> {
     let config = &in_force.routes.config;
     let is_trusted = peer.is_named && config.client_address.is_trusted_peer(peer.address);
     let client = if is_trusted {
@@ -214,20 +238,24 @@ async fn admit<'r>(
             _ => None,
         };
         let context = Context { client, host, path: &path, claims: claims.as_ref() };
-        decide(daemon, in_force, route, namespace, head, &context, upload, visit).await?;
+        let request = RoutedRequest { route, namespace, head, context, upload };
+        if let Some(reply) = decide(daemon, in_force, &request, visit).await?.admit(visit) {
+            return Ok(Admission::Refused(reply));
+        }
+        visit.upload = visit.measured.map(|_| upload.share());
     }
     if path.is_rewritten() {
         readdress(head, path.forwarded())?;
     }
-    Ok((route, Origin { peer, is_trusted }))
+    Ok(Admission::Admitted(route, Origin { peer, is_trusted }))
 }
 
-/// Who sent a request, as the next server is told.
+/// The sender of a request, for the headers that are forwarded.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     /// The other end of the connection.
     pub(super) peer: Peer,
-    /// Whether it is a proxy whose word counts.
+    /// Whether it is a trusted proxy.
     pub(super) is_trusted: bool,
 }
 
@@ -247,25 +275,68 @@ fn malformed(detail: &str) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
 }
 
-/// Asks the engine on behalf of a request. What is admitted is held by `visit`.
-#[expect(clippy::too_many_arguments, reason = "what a decision rests on, each known to one place only")]
+/// A request whose route is known.
+struct RoutedRequest<'a> {
+    route: &'a Route,
+    namespace: &'a str,
+    head: &'a Parts,
+    context: Context<'a>,
+    upload: &'a RequestBody,
+}
+
+/// The decision about a request, and how long it took.
+struct Decided {
+    verdict: RouteVerdict,
+    /// How long it has waited for its turn.
+    waited: Duration,
+    /// When its caller stops waiting, if it says so.
+    until: Option<Instant>,
+    /// Bytes of body that weigh one unit, and the units of every request, where the body's length
+    /// is not known.
+    measured: Option<(u64, u64)>,
+}
+
+enum RouteVerdict {
+    Admitted(Held, Vec<LimitReport>),
+    Refused(Reply),
+}
+
+impl Decided {
+    /// Hands an admission over to `visit`, or returns the answer of a refusal.
+    fn admit(self, visit: &mut Visit) -> Option<Reply> {
+        visit.told.until = self.until;
+        visit.told.waited = self.waited;
+        match self.verdict {
+            RouteVerdict::Admitted(held, limits) => {
+                visit.held = Some(held);
+                visit.limits = limits;
+                visit.measured = self.measured;
+                visit.told.decision = "admit";
+                None
+            }
+            RouteVerdict::Refused(reply) => {
+                visit.told.decision = "refuse";
+                Some(reply)
+            }
+        }
+    }
+}
+
+/// Decides a request by the engine.
 async fn decide(
     daemon: &Arc<Daemon>,
     in_force: &Arc<InForce>,
-    route: &Route,
-    namespace: &str,
-    head: &Parts,
-    context: &Context<'_>,
-    upload: &RequestBody,
-    visit: &mut Visit,
-) -> Result<(), Unforwarded> {
-    let config = &route.config;
-    let extracted = config.attributes.extract(head, context)?;
+    routed: &RoutedRequest<'_>,
+    visit: &Visit,
+) -> Result<Decided, Unforwarded> {
+    let (config, head) = (&routed.route.config, routed.head);
+    let extracted = config.attributes.extract(head, &routed.context)?;
     let pairs: SmallVec<[(&str, &str); 8]> =
         extracted.iter().map(|(name, value)| (*name, &**value)).collect();
     let read_at = daemon.clock.now();
-    let mut request = tidegate_engine::Request::new(namespace, Attributes::new(&pairs))
-        .cost(cost_of(route, upload, visit))
+    let (cost, measured) = cost_of(routed);
+    let mut request = tidegate_engine::Request::new(routed.namespace, Attributes::new(&pairs))
+        .cost(cost)
         .class(config.class.read(&head.headers)?);
     let tenant = config.attributes.tenant();
     request.tenant =
@@ -275,49 +346,42 @@ async fn decide(
         tracing::debug!(header = %ignored, "a wait that cannot be read was ignored");
     }
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
-    visit.told.until = wait.within.map(|within| visit.told.started + within.min(FAR));
-    let decision = if config.wait.is_zero() {
-        decide_apart(daemon, in_force, &request).await?
+    let until = wait.within.map(|within| visit.told.started + within.min(FAR));
+    let desk = Desk { daemon, in_force };
+    request.resource = Some(&config.upstream);
+    let (decision, waited) = if config.wait.is_zero() {
+        (desk.decide(&request).await, Duration::ZERO)
     } else {
-        let latest = read_at.saturating_add(config.wait);
-        let until = request.deadline.map_or(latest, |deadline| deadline.min(latest));
-        let willing = Willing { until, head_bytes: head_bytes(head) };
+        request.may_wait_until = Some(read_at.saturating_add(config.wait));
+        request.waiting_bytes = head_bytes(head);
         let line = visit.under_way.line();
         let _held = line.hold();
-        let decision = decide_in_time(daemon, in_force, &request, willing).await?;
-        visit.told.waited = visit.told.started.elapsed();
-        decision
+        (desk.decide(&request).await, visit.told.started.elapsed())
     };
-    // From here on the permit is given back on any way out.
-    let desk = Desk { daemon, in_force };
-    match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
+    let decision = decision.map_err(|error| engine_fault(&error, daemon.clock.now()))?;
+    // From here on every exit gives the permit back.
+    let verdict = match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
-            visit.held = Some(Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit));
-            visit.told.decision = "admit";
-            visit.limits = limits;
-            Ok(())
+            let held = Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit);
+            RouteVerdict::Admitted(held, limits)
         }
-        Noted::Refused(refusal) => {
-            visit.told.decision = "refuse";
-            Err(Unforwarded::Reply(refused(desk, route, head, &refusal)))
-        }
-    }
+        Noted::Refused(refusal) => RouteVerdict::Refused(refused(desk, routed.route, head, &refusal)),
+    };
+    Ok(Decided { verdict, waited, until, measured })
 }
 
 /// Long enough to be no bound, and short enough to be added to an instant.
-const FAR: core::time::Duration = core::time::Duration::from_hours(24 * 365);
+const FAR: Duration = Duration::from_hours(24 * 365);
 
-/// What a request weighs as far as that is known, and what remains to be measured.
-fn cost_of(route: &Route, upload: &RequestBody, visit: &mut Visit) -> Cost {
-    let cost = &route.config.cost;
-    let Some(unit) = cost.body_bytes else { return cost.units };
-    if let Some(length) = upload.length() {
+/// The cost of a request as far as it is known, and how the rest is to be measured.
+fn cost_of(routed: &RoutedRequest<'_>) -> (Cost, Option<(u64, u64)>) {
+    let cost = &routed.route.config.cost;
+    let Some(unit) = cost.body_bytes else { return (cost.units, None) };
+    if let Some(length) = routed.upload.length() {
         let units = cost.units.units().saturating_add(length.div_ceil(unit.get()));
-        return Cost::new(units).unwrap_or(cost.units);
+        return (Cost::new(units).unwrap_or(cost.units), None);
     }
-    visit.measured = Some((unit.get(), cost.units.units()));
-    visit.upload = Some(upload.share());
-    cost.units
+    (cost.units, Some((unit.get(), cost.units.units())))
 }
 
 fn head_bytes(head: &Parts) -> usize {
@@ -351,7 +415,7 @@ fn refused(desk: Desk<'_>, route: &Route, head: &Parts, refusal: &Refusal<'_>) -
     with_vary(reply)
 }
 
-/// The body follows from who asks, and must not be given to anybody else.
+/// The body depends on the caller, so caches must not reuse it.
 fn with_vary(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     reply.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

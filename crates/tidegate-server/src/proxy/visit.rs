@@ -1,9 +1,8 @@
-//! One request on its way through the proxy: what it holds, and how that is given back, whatever
-//! becomes of it.
+//! The context of one proxied request: its hold, its counters and its access log record.
 //!
-//! A visit lives as long as anything of the request does: while it is decided, while an upstream
-//! works on it, and in the body of the answer until that has ended or nobody wants it any more.
-//! Dropping it gives back what is lent, so nothing has to be remembered on any way out.
+//! The context lives as long as the request: while it is decided, while an upstream works on it, and
+//! in the body of the answer until that has ended or is dropped. Dropping the context settles the
+//! hold, so no exit has to.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -11,12 +10,11 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use tidegate::Timestamp;
-use tidegate_engine::{LimitReport, Outcome, Permit};
+use tidegate_engine::{Completion, LimitReport, Outcome, Permit};
 use tokio::time::Instant;
 
 use super::body::RequestBody;
 use super::counts::RouteCounts;
-use super::waiting::Counters;
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::in_force::InForce;
@@ -32,7 +30,7 @@ pub(crate) enum Ending {
     Broken,
     /// It took too long.
     Late,
-    /// Nobody wanted it any more.
+    /// The client went away.
     Abandoned,
 }
 
@@ -49,7 +47,7 @@ impl Ending {
     }
 }
 
-/// A request that is under way on its connection, until this is dropped.
+/// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay(Arc<ConnectionActivity>);
 
@@ -73,14 +71,12 @@ impl Drop for UnderWay {
     }
 }
 
-/// A permit of a request, settled when this goes.
+/// The permit of a request, settled when this is dropped.
 pub(crate) struct Held {
     daemon: Arc<Daemon>,
     in_force: Arc<InForce>,
     namespace: Box<str>,
     admitted_at: Timestamp,
-    /// For requests that wait for the same counters.
-    counters: Counters,
     permit: Option<Permit>,
 }
 
@@ -93,38 +89,15 @@ impl Held {
     ) -> Self {
         daemon.proxy.in_flight.fetch_add(1, Ordering::Relaxed);
         let admitted_at = permit.admitted_at();
-        let counters = daemon.proxy.waiting.counters_of(request, &in_force);
         let namespace = request.namespace.into();
-        Self { daemon, in_force, namespace, admitted_at, counters, permit: Some(permit) }
+        Self { daemon, in_force, namespace, admitted_at, permit: Some(permit) }
     }
 
     /// Settles the permit; the second time nothing happens.
-    pub(crate) fn settle(&mut self, outcome: Outcome) {
+    pub(crate) fn settle(&mut self, completion: impl Into<Completion>) {
         let Some(permit) = self.permit.take() else { return };
         self.daemon.proxy.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let lends = permit.must_be_settled();
-        let settled = self.in_force.engine.settle(permit, outcome, self.daemon.clock.now());
-        if settled.batch.is_some() {
-            self.tell_store(settled, lends, outcome);
-        } else if lends || outcome == Outcome::Cancelled {
-            self.daemon.proxy.waiting.gave_back(&self.counters, outcome == Outcome::Cancelled);
-        }
-    }
-
-    /// The store hears of it apart from the request, which may be gone.
-    fn tell_store(&self, settled: tidegate_engine::Settled, lends: bool, outcome: Outcome) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (daemon, in_force) = (Arc::clone(&self.daemon), Arc::clone(&self.in_force));
-        let counters = self.counters.clone();
-        let is_all = outcome == Outcome::Cancelled;
-        runtime.spawn(async move {
-            // An error leaves the charge, or the permit until it expires: less is admitted, never
-            // more.
-            let _ = Desk { daemon: &daemon, in_force: &in_force }.finish(settled).await;
-            if lends || is_all {
-                daemon.proxy.waiting.gave_back(&counters, is_all);
-            }
-        });
+        self.daemon.driver.settle(permit, completion);
     }
 }
 
@@ -134,26 +107,26 @@ impl Drop for Held {
     }
 }
 
-/// What one request holds.
+/// The context of one request.
 pub(crate) struct Visit {
-    /// Counted as under way on its connection until all of it has gone.
+    /// Counted as active on its connection until all of it is dropped.
     pub(crate) under_way: UnderWay,
     pub(crate) held: Option<Held>,
     pub(crate) counts: Arc<RouteCounts>,
     pub(crate) told: Told,
-    /// The body of the request, where what it truly cost depends on it.
+    /// The body of the request, if the true cost depends on its length.
     pub(crate) upload: Option<RequestBody>,
-    /// What it truly cost, if the upstream said so.
+    /// The true cost, if the upstream reported one.
     pub(crate) true_cost: Option<u64>,
     /// Bytes of body that weigh one unit, and the units of every request, where the body's length
     /// was not known.
     pub(crate) measured: Option<(u64, u64)>,
-    /// What the limits have left.
+    /// The reports of the limits.
     pub(crate) limits: Vec<LimitReport>,
     ended: Option<Ending>,
 }
 
-/// What is told of a request when it has ended.
+/// The line of the access log about one request.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) started: Instant,
@@ -185,7 +158,7 @@ impl Visit {
         }
     }
 
-    /// Writes what the limits have left.
+    /// Writes the allowances of the limits.
     pub(crate) fn write_limits(&self, headers: &mut HeaderMap) {
         let Some(held) = &self.held else { return };
         let desk = Desk { daemon: &held.daemon, in_force: &held.in_force };
@@ -194,30 +167,31 @@ impl Visit {
         limit_headers(headers, allowances(&enforced, held.admitted_at), older);
     }
 
-    /// Settles what is held; the first ending counts.
+    /// Settles the hold; the first ending counts.
     pub(crate) fn end(&mut self, ending: Ending) {
         if self.ended.is_some() {
             return;
         }
         self.ended = Some(ending);
-        let outcome = self.outcome(ending);
+        let completion = self.completion(ending);
         if let Some(held) = &mut self.held {
-            held.settle(outcome);
+            held.settle(completion);
         }
         if ending != Ending::Whole {
             self.counts.ended_early(ending.as_str());
         }
     }
 
-    fn outcome(&self, ending: Ending) -> Outcome {
+    fn completion(&self, ending: Ending) -> Completion {
         if let Some(units) = self.true_cost {
-            return Outcome::Cost(units);
+            return Completion::of_cost(units);
         }
         if let Some((bytes, units)) = self.measured {
             let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
-            return Outcome::Cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
+            return Completion::of_cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
         }
-        if ending == Ending::Whole && self.told.status < 500 { Outcome::Succeeded } else { Outcome::Failed }
+        let is_success = ending == Ending::Whole && self.told.status < 500;
+        if is_success { Outcome::Succeeded.into() } else { Outcome::Failed.into() }
     }
 }
 
@@ -226,7 +200,7 @@ impl Drop for Visit {
         self.end(Ending::Abandoned);
         let told = &mut self.told;
         if told.status == 0 {
-            // Nobody was there to be answered; the number is the one that others use for it.
+            // The client was gone before it was answered; nginx uses this status for it.
             told.status = 499;
         }
         self.counts.answered(told.status);

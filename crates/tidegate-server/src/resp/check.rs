@@ -1,5 +1,4 @@
-//! `TG.CHECK` and `TG.RELEASE`: the limits of the policy, asked over RESP; and what errors look
-//! like.
+//! `TG.CHECK` and `TG.RELEASE`: the limits of the policy over RESP, and the replies of errors.
 
 use std::borrow::Cow;
 
@@ -20,23 +19,22 @@ use crate::decisions::Asked;
 use crate::operations::{allowances, request};
 use crate::protocol::Protocol;
 
-/// How much of a name is shown to whoever sent it, in bytes.
+/// How many bytes of a name an error shows.
 const SHOWN_BYTES: usize = 64;
 
-/// Writes what could not be taken, and what to do about it.
+/// Writes a fault with its fix.
 pub(super) fn write_fault(fault: &Fault, replies: &mut Replies<'_>) {
     match &fault.fix {
-        // A namespace or a limit is looked up by people elsewhere; the sentence already says what
-        // it is.
+        // The detail already names the namespace or limit; a URL would not help a Redis client.
         Some(fix) => replies.error("ERR", format_args!("{}; {fix}", fault.detail)),
         None => replies.error("ERR", &fault.detail),
     }
 }
 
-/// What a check asks, read from its arguments.
+/// The arguments of a check.
 struct Check<'a> {
     namespace: &'a str,
-    /// `None` only looks.
+    /// `None` for a peek.
     cost: Option<Cost>,
     attributes: Pairs<'a>,
 }
@@ -82,7 +80,7 @@ fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
 }
 
 impl Desk<'_> {
-    /// Answers `TG.CHECK`; whether the store was asked, which takes time.
+    /// Answers `TG.CHECK`; whether the store was called, which takes time.
     pub(super) async fn check_over_resp(
         &self,
         arguments: &[Cow<'_, [u8]>],
@@ -97,7 +95,7 @@ impl Desk<'_> {
         if check.cost.is_none() {
             let (peek, was_asked) = match engine.peek(&request, now) {
                 Ok(Progress::Done(peek)) => (peek, false),
-                begun => (Box::pin(self.drive(begun)).await?, true),
+                begun => (Box::pin(self.complete(begun)).await?, true),
             };
             match &peek.refusal {
                 Some(refusal) => write_refusal(refusal, now, replies),
@@ -107,7 +105,9 @@ impl Desk<'_> {
         }
         let (decision, mut was_asked) = match engine.admit(&request, now) {
             Ok(Step::Decided(decision)) => (decision, false),
-            Ok(Step::Ask(pending)) => (Box::pin(self.carry(pending)).await, true),
+            Ok(Step::Ask(pending)) => {
+                (Box::pin(self.daemon.driver.drive(pending).decided()).await.decision, true)
+            }
             Err(error) => return Err(engine_fault(&error, now)),
         };
         let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, now) {
@@ -125,7 +125,7 @@ impl Desk<'_> {
                 Progress::Done(id) => id,
                 asking @ Progress::Ask(_) => {
                     was_asked = true;
-                    Box::pin(self.drive(Ok(asking))).await?
+                    Box::pin(self.complete(Ok(asking))).await?
                 }
             });
         }

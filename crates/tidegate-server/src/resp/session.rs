@@ -235,7 +235,7 @@ impl Session {
                         cost: 0,
                     };
                     let begun = desk.in_force.engine.reset_carried(NAMESPACE, &limit, *now);
-                    forgotten += i64::from(Box::pin(desk.drive(begun)).await?);
+                    forgotten += i64::from(Box::pin(desk.complete(begun)).await?);
                 }
                 *now = desk.daemon.clock.now();
                 let first = String::from_utf8_lossy(&arguments[1]);

@@ -1,9 +1,9 @@
 //! `CL.THROTTLE` and `TG.THROTTLE`: a bucket whose numbers arrive with the command.
 //!
 //! The reply is redis-cell's: whether it is refused, how much the bucket holds, how much is left,
-//! when to come back and when it will be full. What that leaves open or gets wrong is decided here:
-//! numbers that mean nothing are errors, keys are any bytes, and waits are rounded up, so that
-//! waiting as told is enough.
+//! when to come back and when it will be full. It differs where redis-cell
+//! is unclear or wrong: meaningless numbers are errors, keys are any bytes, and waits are rounded
+//! up, so that a retry after the wait is admitted.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -28,10 +28,10 @@ use crate::protocol::Protocol;
 /// so has its own.
 pub(crate) const NAMESPACE: &str = "resp";
 
-/// What such a limit is called in logs and metrics.
+/// The name of such a limit in logs and metrics.
 pub(super) const LIMIT: &str = "CL.THROTTLE";
 
-/// The attribute that its key is, in logs.
+/// The attribute that holds its key, in logs.
 const KEY: &str = "key";
 
 /// The longest period of a command, in seconds: 31 days. Every caller chooses its own numbers, and
@@ -171,7 +171,7 @@ impl Desk<'_> {
         };
         let (carried, was_asked) = match progress {
             Ok(Progress::Done(carried)) => (Ok(carried), false),
-            Ok(asking) => (Box::pin(self.drive(Ok(asking))).await, true),
+            Ok(asking) => (Box::pin(self.complete(Ok(asking))).await, true),
             Err(error) => (Err(engine_fault(&error, now)), false),
         };
         let after = self.daemon.clock.now();
@@ -195,7 +195,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Counts the decisions of a run, and writes them down where that is wanted.
+    /// Counts the decisions of a run, and logs them if decisions are logged.
     fn note_throttled(&self, run: &Run<'_>, statuses: &[CarriedStatus], now: Timestamp) {
         let metrics = &self.daemon.metrics;
         let throttled = metrics.resp.throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
@@ -253,7 +253,7 @@ fn reply(asking: &Asking<'_>, status: &CarriedStatus, now: Timestamp, replies: &
     let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let retry = match status.verdict {
         Verdict::Admit | Verdict::Never { .. } => -1,
-        // Never 0: who was refused does not come back at once.
+        // Never 0: a refused caller must not retry at once.
         Verdict::Wait { until } => integer(up(until.saturating_since(now)).max(1)),
     };
     replies.array(5);
@@ -264,7 +264,7 @@ fn reply(asking: &Asking<'_>, status: &CarriedStatus, now: Timestamp, replies: &
     replies.integer(integer(up(status.reset_at.saturating_since(now))));
 }
 
-/// Buckets to forget a key by: which numbers it had does not matter, but a store keeps quotas.
+/// A bucket to reset a key by. Its numbers do not matter, but a store keeps quotas apart.
 pub(super) fn any_bucket() -> Algorithm {
     let numbers = Numbers { max_burst: 0, count: 1, period: 24 * 60 * 60 };
     bucket(numbers).expect("one a day is a bucket")

@@ -89,3 +89,20 @@ async fn a_permit_comes_as_a_header() {
     let released = client.post("/v1/release", &format!(r#"{{"permit":"{permit}"}}"#)).await;
     assert_eq!(released.status, 200);
 }
+
+#[tokio::test]
+async fn an_authorized_request_takes_no_place_in_flight() {
+    let world = World::in_flight(1, config()).await;
+    let mut client = world.client().await;
+    for user in ["ada", "bob", "cyd"] {
+        let admitted = client.get(&format!("/v1/authorize?namespace=api&user={user}")).await;
+        assert_eq!((admitted.status, admitted.header("x-tidegate-permit")), (200, None), "{user}");
+    }
+    // A check has a permit to settle, so it keeps its place until then.
+    let checked = world.check(r#"{"user":"dan"}"#).await;
+    let permit = checked.json()["permit"].as_str().unwrap().to_owned();
+    assert_eq!(world.check(r#"{"user":"eve"}"#).await.status, 503);
+    assert_eq!(client.get("/v1/authorize?namespace=api&user=eve").await.status, 503);
+    assert_eq!(world.post("/v1/release", &format!(r#"{{"permit":"{permit}"}}"#)).await.status, 200);
+    assert_eq!(client.get("/v1/authorize?namespace=api&user=eve").await.status, 200);
+}

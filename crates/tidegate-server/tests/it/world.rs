@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, WindowStart};
 use tidegate::limit::Missing;
 use tidegate::{Algorithm, Limit, Rate, Timestamp};
-use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig};
+use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};
 use tidegate_store::{DynStore, MemoryConfig, MemoryStore};
 
@@ -65,11 +66,15 @@ pub(crate) fn memory_store(clock: &Arc<ManualClock>) -> Arc<dyn DynStore> {
 }
 
 fn engine(namespaces: impl IntoIterator<Item = NamespaceConfig>, asks_store: bool) -> Arc<Engine> {
+    Arc::new(builder(namespaces, asks_store).build().unwrap())
+}
+
+fn builder(namespaces: impl IntoIterator<Item = NamespaceConfig>, asks_store: bool) -> EngineBuilder {
     let mut config = EngineConfig::seeded([1, 2, 3, 4]);
     config.table.bytes = 4 << 20;
     config.permits_max = 8;
     config.asks_store = asks_store;
-    Arc::new(Engine::builder(config).namespaces(namespaces).build().unwrap())
+    Engine::builder(config).namespaces(namespaces)
 }
 
 impl World {
@@ -85,6 +90,15 @@ impl World {
         let clock = Arc::new(ManualClock::new(START));
         let store = memory_store(&clock);
         Self::start(engine(namespaces, false), config, clock, store).await
+    }
+
+    /// At most `in_flight_max` requests are in flight.
+    pub(crate) async fn in_flight(in_flight_max: u64, config: ServerConfig) -> Self {
+        let clock = Arc::new(ManualClock::new(START));
+        let store = memory_store(&clock);
+        let overload = Overload::new(OverloadConfig { in_flight_max, seed: 5 }).unwrap();
+        let engine = builder([api()], false).overload(overload).build().unwrap();
+        Self::start(Arc::new(engine), config, clock, store).await
     }
 
     /// Exact limits are decided by `store`.

@@ -1,0 +1,168 @@
+//! The daemon's part in the store calls of the driver: failures are counted, changes of shared
+//! settings are announced, heartbeats travel with lease asks, and undos go past the circuit
+//! breaker.
+
+use core::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use tidegate_driver::store_call::UNDO_HORIZON;
+use tidegate_driver::{StoreHooks, Undoing};
+use tidegate_engine::LeaseBatch;
+use tidegate_store::{Batch, Outcome, StoreError};
+
+use crate::daemon::Daemon;
+use crate::shared_store::SharedStore;
+
+/// The hooks of a daemon in its driver.
+pub(crate) struct DaemonHooks {
+    /// Weak, since the daemon has the driver.
+    daemon: Weak<Daemon>,
+    shared: Option<Arc<SharedStore>>,
+}
+
+impl DaemonHooks {
+    pub(crate) fn new(daemon: Weak<Daemon>, shared: Option<Arc<SharedStore>>) -> Self {
+        Self { daemon, shared }
+    }
+}
+
+impl StoreHooks for DaemonHooks {
+    fn replace(&self, batch: &Batch) -> Option<Batch> {
+        self.daemon.upgrade()?.telling(batch)
+    }
+
+    fn call_failed(&self, error: &StoreError) {
+        if let Some(daemon) = self.daemon.upgrade() {
+            daemon.metrics.shared().store_failures.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::debug!(target: "tidegate::store", %error, "the store did not answer");
+    }
+
+    fn add_to_renewal(&self, asks: &mut LeaseBatch) -> bool {
+        self.daemon.upgrade().is_some_and(|daemon| daemon.ride(asks))
+    }
+
+    fn renewal_answered(&self, outcomes: &[Outcome]) {
+        let Some(daemon) = self.daemon.upgrade() else { return };
+        if let Some(members) = &daemon.members {
+            members.heard(outcomes, daemon.clock.now());
+        }
+    }
+
+    fn undo<'a>(&'a self, batch: &'a Batch) -> Option<Undoing<'a>> {
+        let shared = self.shared.as_ref()?;
+        Some(Box::pin(shared.undo(batch)))
+    }
+
+    fn undo_horizon(&self) -> Duration {
+        self.shared.as_ref().map_or(UNDO_HORIZON, |shared| shared.undo_horizon())
+    }
+
+    fn undo_failed(&self) {
+        if let Some(shared) = &self.shared {
+            shared.undo_failed();
+        }
+        tracing::debug!(target: "tidegate::store", "a batch was not undone; its charge drains by itself");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tidegate::algorithm::{Fixed, WindowStart};
+    use tidegate::{Algorithm, Cost};
+    use tidegate_driver::Driver;
+    use tidegate_engine::{Engine, EngineConfig};
+    use tidegate_store::{Key, Kind, Operation, RequestId, Store as _};
+
+    use super::*;
+
+    /// The first pause after an undo that failed.
+    const PAUSE_MIN: Duration = Duration::from_millis(200);
+
+    fn batch(kind: Kind) -> Batch {
+        let quota = Fixed::new(10, Duration::from_hours(24), WindowStart::Epoch).unwrap();
+        let key = Key::new("api", b"quota", b"ada").unwrap();
+        Batch::each(RequestId(7), [Operation::new(key, Algorithm::Fixed(quota), kind)])
+    }
+
+    /// A driver whose undos go to this store, and nothing else.
+    fn driver(shared: &Arc<SharedStore>) -> Driver {
+        let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).build().unwrap();
+        let hooks = DaemonHooks::new(Weak::new(), Some(Arc::clone(shared)));
+        Driver::new(engine).hooks(Arc::new(hooks) as Arc<dyn StoreHooks>)
+    }
+
+    #[tokio::test]
+    async fn more_batches_than_may_wait_are_counted_and_not_undone() {
+        // Nothing listens there, so that every undo waits for its next attempt.
+        let shared = Arc::new(SharedStore::at("redis://127.0.0.1:9").unwrap());
+        let driver = driver(&shared).undos_max(2);
+        for _ in 0..5 {
+            driver.undo(batch(Kind::Undo { batch: RequestId(1) }));
+        }
+        assert_eq!((shared.stats().undo_failed, shared.stats().undone), (3, 0));
+    }
+
+    /// A Redis that is killed when dropped.
+    struct Redis(std::process::Child);
+
+    impl Drop for Redis {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn redis(port: u16) -> Option<Redis> {
+        let mut command = std::process::Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        command.current_dir(std::env::temp_dir()).stdout(std::process::Stdio::null());
+        command.spawn().ok().map(Redis)
+    }
+
+    /// Waits until `holds`, and not for ever.
+    async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let since = Instant::now();
+        while !holds().await {
+            assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing() {
+        let name = "an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing";
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let shared = Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap());
+        let driver = driver(&shared);
+        // The store is away when the undo begins.
+        driver.undo(batch(Kind::Undo { batch: RequestId(1) }));
+        tokio::time::sleep(PAUSE_MIN).await;
+        assert_eq!((shared.stats().undone, shared.stats().undo_failed), (0, 0));
+        let Some(_redis) = redis(port) else {
+            return println!("skipped: {name}: redis-server is not installed");
+        };
+        until("it is undone", async || shared.stats().undone == 1).await;
+        // The batch arrives only now.
+        let store = crate::shared_store::SharedStoreHandle(shared);
+        let late = Batch { id: RequestId(1), ..batch(Kind::Check { cost: Cost::ONE }) };
+        until("the store refuses the batch", async || {
+            matches!(store.run(&late).await, Err(tidegate_store::StoreError::IdReused { .. }))
+        })
+        .await;
+        let other = Batch { id: RequestId(2), ..late };
+        assert_eq!(store.run(&other).await.unwrap().outcomes[0].used, 1);
+    }
+}
