@@ -74,5 +74,3 @@ numbers! {
     /// The operation of a ledger.
     LEDGER_RESET: u8 = 15;
 }
-
-pub(crate) use lua_numbers;

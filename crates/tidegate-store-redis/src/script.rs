@@ -3,8 +3,6 @@
 
 use redis::Script;
 
-use crate::call_format::lua_numbers;
-
 /// All of it.
 const TEXT: &str = concat!(
     lua_numbers!(),
