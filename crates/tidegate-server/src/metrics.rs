@@ -441,7 +441,7 @@ impl Collector for DaemonCollector {
         let now = clock.now();
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
-        let status = changes.status().clone();
+        let reloads = changes.status().clone();
         let shared = &self.shared;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut gauges = vec![
@@ -455,7 +455,7 @@ impl Collector for DaemonCollector {
             ("tidegate_buffered_bytes", connections.buffers().held() as u64),
             ("tidegate_policy_version", in_force.version.number),
             ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
-            ("tidegate_policy_last_reload_successful", u64::from(status.error().is_none())),
+            ("tidegate_policy_last_reload_successful", u64::from(reloads.error().is_none())),
             ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
         ];
         let mut counters = vec![
@@ -470,8 +470,8 @@ impl Collector for DaemonCollector {
             ("tidegate_store_failures", read(&shared.store_failures)),
             ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
             ("tidegate_clock_steps", read(&shared.clock_steps)),
-            ("tidegate_policy_reloads", status.succeeded),
-            ("tidegate_policy_reload_failures", status.failed),
+            ("tidegate_policy_reloads", reloads.succeeded),
+            ("tidegate_policy_reload_failures", reloads.failed),
         ];
         if in_force.config.proxy.is_some() {
             let out = |upstream: &Upstream| upstream.config.servers.len().saturating_sub(upstream.well());

@@ -65,11 +65,9 @@ impl Deadline {
             let mut values = headers.get_all(name).iter();
             let Some(value) = values.next() else { continue };
             let parse = if *name == GRPC_TIMEOUT { grpc_timeout::parse } else { milliseconds };
-            let within = parse(value.as_bytes()).filter(|_| values.next().is_none());
-            match (within, self.unreadable) {
-                (Some(within), _) => {
-                    wait.within = Some(wait.within.map_or(within, |known| known.min(within)))
-                }
+            let one = parse(value.as_bytes()).filter(|_| values.next().is_none());
+            match (one, self.unreadable) {
+                (Some(one), _) => wait.within = Some(wait.within.map_or(one, |known| known.min(one))),
                 (None, Unreadable::Ignore) => wait.ignored = Some(name.clone()),
                 (None, Unreadable::Reject) => return Err(unreadable(name, value.as_bytes())),
             }
