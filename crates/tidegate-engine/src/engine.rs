@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::Capacity;
-use tidegate_overload::{Overload, RoomBounds};
+use tidegate_overload::{Cursor, Overload, ResourceId, RoomBounds, Signal};
 use tidegate_store::{Batch, NoteChange};
 
 pub use explanation::Explained;
@@ -225,11 +225,39 @@ pub(crate) struct Shared {
 }
 
 /// Something the engine should know of that is not a request.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Event {
-    /// How hard pressed the system is: 1.0 is as much as it should bear.
+pub enum Event<'a> {
+    /// The pressure on all resources: 1.0 is as much as they should bear.
     Pressure(f64),
+    /// The pressure on one resource.
+    Signal {
+        /// Its name.
+        resource: &'a str,
+        /// 1.0 is as much as it should bear.
+        pressure: f64,
+    },
+    /// An operator's pin of an admission cursor.
+    Pin {
+        /// The resource; `None` is the default resource.
+        resource: Option<&'a str>,
+        /// The position from 0, which is open; `None` removes the pin.
+        level: Option<u16>,
+        /// The end of the pin.
+        until: Timestamp,
+    },
+    /// A partition of a table has moved to another node.
+    Placement {
+        /// The table.
+        table: &'a str,
+        /// The partition, counted from 0.
+        partition: u32,
+        /// The node on which it lies now.
+        node: &'a str,
+    },
+    /// Work that was done without being asked for, as a log tells it: its cost is charged to the
+    /// limits that this member decides, whether or not there is room.
+    ObservedUsage(crate::Request<'a>),
 }
 
 /// What a tick did, and when the next one is due.
@@ -317,14 +345,42 @@ impl Engine {
             .map_or(String::new(), |capacity| format!("{:?}", capacity.fingerprint()))
     }
 
-    /// Takes in something that is not a request.
-    pub fn event(&self, event: Event, now: Timestamp) {
-        match (event, &self.shared.overload) {
-            (Event::Pressure(pressure), Some(overload)) => {
-                overload.overload.event(tidegate_overload::Signal::on_all(pressure), now);
+    /// Takes in something that is not a request. An error changes nothing.
+    pub fn event(&self, event: Event<'_>, now: Timestamp) -> Result<(), EngineError> {
+        match event {
+            Event::Pressure(pressure) => {
+                if let Some(overload) = self.overload() {
+                    overload.event(Signal::on_all(pressure), now);
+                }
             }
-            (Event::Pressure(_), None) => {}
+            Event::Signal { resource, pressure } => {
+                let (overload, resource) = self.known_resource(Some(resource))?;
+                overload.event(Signal { resource: Some(resource), pressure }, now);
+            }
+            Event::Pin { resource, level, until } => {
+                let (overload, resource) = self.known_resource(resource)?;
+                overload.pin(resource, level.map(Cursor::at), until, now);
+            }
+            Event::Placement { table, partition, node } => {
+                let capacity = self.shared.capacity.as_ref();
+                let capacity = capacity.ok_or_else(|| unknown_table("", table))?;
+                capacity.place(table, partition, node, now)?;
+            }
+            Event::ObservedUsage(request) => {
+                let gate = self.gate(request.namespace)?;
+                gate.report(request.attributes, request.cost, now)?;
+            }
         }
+        Ok(())
+    }
+
+    /// A resource of the overload plane by its name; `None` is the default resource.
+    fn known_resource(&self, name: Option<&str>) -> Result<(&Overload, ResourceId), EngineError> {
+        let known = self.overload().and_then(|overload| {
+            let mut resources = overload.resources();
+            Some((overload, resources.find(|(_, known)| *known == name)?.0))
+        });
+        known.ok_or_else(|| EngineError::UnknownResource(name.unwrap_or("").chars().take(128).collect()))
     }
 
     /// Lets kept permits expire, leases renew, and the control loops run. To be called when

@@ -61,6 +61,9 @@ pub enum EngineError {
         /// The table.
         table: String,
     },
+    /// No such resource.
+    #[error("resource \"{0}\" does not exist; use one that the overload plane was built with")]
+    UnknownResource(String),
     /// An access that the capacity plane cannot place.
     #[error(transparent)]
     Access(#[from] CapacityError),

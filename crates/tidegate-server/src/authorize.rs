@@ -23,7 +23,8 @@ use crate::config::AuthorizeHeaders;
 use crate::daemon::Desk;
 use crate::decide::{Begun, Keep, Style, Terms};
 use crate::operations::request;
-use crate::parameters::{decoded, malformed};
+use crate::parameters::{decoded_leniently, malformed};
+use crate::query::parameters;
 use crate::reply::Reply;
 
 /// A gateway subrequest, read from query and headers.
@@ -88,9 +89,9 @@ impl<'a> Subrequest<'a> {
             attributes.push(Text(attribute.into()), Text(text.into())).map_err(malformed)?;
         }
         let mut from_query = Pairs::default();
-        for part in query.split('&').filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let (name, value) = (decoded(name)?, decoded(value)?);
+        for parameter in parameters(query) {
+            let (name, value) = parameter.raw();
+            let (name, value) = (decoded_leniently(name)?, decoded_leniently(value)?);
             let twice = || malformed(format_args!("duplicate \"{name}\" in the query")).fix("send it once");
             match &*name {
                 "namespace" if namespace.is_some() => return Err(twice()),

@@ -128,9 +128,10 @@ pub(crate) fn malformed(detail: impl core::fmt::Display) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
 }
 
-/// Decodes a name or a value of a query, as [`query::decoded`] does.
-pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
-    query::decoded(part).map_err(unreadable)
+/// Decodes a name or a value that a gateway wrote into a query. A stray `%` is kept as it is: not
+/// every gateway escapes values, and rejecting one would refuse the request of its caller.
+pub(crate) fn decoded_leniently(part: &str) -> Result<Cow<'_, str>, Fault> {
+    query::unescaped(part).ok_or(QueryError::NotUtf8).map_err(unreadable)
 }
 
 fn unreadable(error: QueryError) -> Fault {

@@ -66,7 +66,7 @@ pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, QueryError> {
 }
 
 /// Decodes as far as `%` has two digits; `None` if the result is not UTF-8.
-fn unescaped(part: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn unescaped(part: &str) -> Option<Cow<'_, str>> {
     if part.contains('+') {
         let spaced = part.replace('+', " ");
         return Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned().into());

@@ -1,7 +1,7 @@
 //! Explaining what the limits of a namespace are to a request, those that a store decides among
 //! them.
 
-use tidegate::Timestamp;
+use tidegate::{Refusal, Timestamp};
 use tidegate::gate::{Explanation, Level, Outlook, Standing};
 use tidegate::limit::OnStoreFailure;
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
@@ -21,29 +21,35 @@ use crate::request::{OwnedPairs, Request};
 pub struct Explained {
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<Explanation>,
+    /// The refusals that the request would get now from the planes beside the limits, in the order
+    /// of the planes: its deadline or the admission cursor, then its table or a missing place.
+    pub planes: Vec<Refusal<'static>>,
     /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not
     /// needed. What they say is then what [`OnStoreFailure`] makes of it.
     pub store_failure: Option<String>,
 }
 
 impl Explained {
-    /// Whether the limits would admit the request now.
+    /// Whether the request would be admitted now.
     pub fn is_admitted(&self) -> bool {
-        !self.limits.iter().any(Explanation::refuses)
+        self.planes.is_empty() && !self.limits.iter().any(Explanation::refuses)
     }
 }
 
 impl Engine {
     /// What each limit of the request's namespace is to it, and why, changing nothing.
     ///
-    /// Limits only: what the capacity and overload planes would say is not part of it. Limits that
-    /// a store decides are looked at there, by the same operation as [`Engine::peek`] uses.
+    /// The other planes say only what they would refuse the request with. Limits that a store
+    /// decides are looked at there, by the same operation as [`Engine::peek`] uses.
     pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<Explained>, EngineError> {
         let gate = self.gate(request.namespace)?;
+        self.check_table(request)?;
+        let beside = self.look_beside(gate, request, now)?;
+        let planes: Vec<_> = beside.before.into_iter().chain(beside.after).collect();
         let exact = gate.remote_limits(request.attributes, now);
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
-            return Ok(Progress::Done(Explained { limits, store_failure: None }));
+            return Ok(Progress::Done(Explained { limits, planes, store_failure: None }));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
         let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
@@ -72,7 +78,7 @@ impl Engine {
                     counting.level = level;
                 }
             }
-            Ok(Progress::Done(Explained { limits, store_failure }))
+            Ok(Progress::Done(Explained { limits, planes, store_failure }))
         }))
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate::gate::ExactLimit;
 use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
+use tidegate_overload::Shed;
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 
 use super::Engine;
 use super::exact_limit::{exact_name, refuses, reports};
-use super::refusal::{denied_by_store, store_failed};
+use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, throttled_by};
 use super::store_silence::{decided_here, denied_alone, refusing_without};
 use crate::error::EngineError;
 use crate::limit_report::LimitReport;
@@ -21,21 +22,22 @@ use crate::request::{OwnedPairs, Request};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeekReport {
-    /// The refusal it would get by its limits, if any: that of the local ones before that of the
-    /// exact ones.
+    /// The refusal it would get, if any: the first in the order of the planes. A request that may
+    /// wait would wait for some of these instead.
     pub refusal: Option<Refusal<'static>>,
     /// What its limits have left: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
 }
 
 impl Engine {
-    /// What the limits would answer, changing nothing.
+    /// What the planes would answer, changing nothing.
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, EngineError> {
         let (gate, exact) = self.looked_at(request, now)?;
         if exact.is_empty() {
-            return Ok(Progress::Done(look(gate, request.attributes, request.cost, now)));
+            let beside = self.look_beside(gate, request, now)?;
+            return Ok(Progress::Done(beside.around(look(gate, request.attributes, request.cost, now))));
         }
-        let looks = vec![self.look_of(gate, request, &exact)?];
+        let looks = vec![self.look_of(gate, request, &exact, now)?];
         let first = |mut reports: Vec<PeekReport>| reports.swap_remove(0);
         Ok(self.look_on(looks, Vec::with_capacity(1), Box::new(first), now))
     }
@@ -50,7 +52,7 @@ impl Engine {
         let mut looks = Vec::with_capacity(requests.len());
         for request in requests {
             let (gate, exact) = self.looked_at(request, now)?;
-            looks.push(self.look_of(gate, request, &exact)?);
+            looks.push(self.look_of(gate, request, &exact, now)?);
         }
         Ok(self.look_on(looks, Vec::with_capacity(requests.len()), Box::new(|reports| reports), now))
     }
@@ -70,14 +72,40 @@ impl Engine {
         gate: &Arc<Gate>,
         request: &Request<'_>,
         exact: &[ExactLimit<'_>],
+        now: Timestamp,
     ) -> Result<Look, EngineError> {
         Ok(Look {
+            beside: self.look_beside(gate, request, now)?,
             gate: Arc::clone(gate),
             operations: self.operations_of(gate, exact, |_| Some(Kind::Peek { cost: request.cost }))?,
             exact: exact.iter().map(exact_name).collect(),
             attributes: OwnedPairs::of(request.attributes),
             cost: request.cost,
         })
+    }
+
+    /// The refusals of the planes before and after the local limits, as they are now.
+    pub(super) fn look_beside(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Beside, EngineError> {
+        let mut beside = Beside::default();
+        if request.deadline.is_some_and(|deadline| deadline <= now) {
+            beside.before = Some(past_deadline(request.namespace));
+        }
+        if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
+            let status = capacity.peek(access, now)?;
+            beside.after = status.throttled.map(|throttled| throttled_by(gate, &throttled));
+        }
+        if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
+            let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);
+            let shed = || overload.would_shed(resource, request.class, request.tenant, now).map(by);
+            beside.before = beside.before.or_else(shed);
+            beside.after = beside.after.or_else(|| overload.would_lack_place(resource).map(by));
+        }
+        Ok(beside)
     }
 
     /// Looks, from where there are `reports` already: as far as no store needs to be asked, then in
@@ -121,8 +149,25 @@ impl Engine {
     }
 }
 
+/// What the planes beside the limits would refuse a request with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    /// The refusal before the limits: by the deadline, or by the admission cursor.
+    pub(super) before: Option<Refusal<'static>>,
+    /// The refusal after the local limits: by the capacity plane, or for want of a place.
+    pub(super) after: Option<Refusal<'static>>,
+}
+
+impl Beside {
+    /// The report of the local limits, with the refusal that comes first.
+    fn around(self, report: PeekReport) -> PeekReport {
+        PeekReport { refusal: self.before.or(report.refusal).or(self.after), ..report }
+    }
+}
+
 /// A look at the limits of a request, some of which a store decides.
 struct Look {
+    beside: Beside,
     gate: Arc<Gate>,
     attributes: OwnedPairs,
     cost: Cost,
@@ -134,7 +179,8 @@ struct Look {
 impl Look {
     /// What the limits say that are decided here.
     fn here(&self, now: Timestamp) -> PeekReport {
-        self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now))
+        let limits = self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now));
+        self.beside.clone().around(limits)
     }
 
     /// What the exact limits say as well, by what the store has answered, or without it.

@@ -282,7 +282,7 @@ fn requests_that_were_refused_together_are_no_demand_on_the_system() {
     }
     // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
     // stay.
-    world.engine.event(Event::Pressure(1.2), world.now());
+    world.engine.event(Event::Pressure(1.2), world.now()).unwrap();
     world.advance(Duration::from_millis(100));
     world.engine.tick(world.now());
     drop(admitted(&world, &[critical]));

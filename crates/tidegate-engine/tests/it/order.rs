@@ -56,7 +56,7 @@ fn position_1_the_admission_cursor_sheds_before_anything_is_charged() {
     let world = World::new(Room::WIDE);
     for step in 0..20 {
         drop(world.engine.admit(&request(), world.now()));
-        world.engine.event(Event::Pressure(3.0), world.now());
+        world.engine.event(Event::Pressure(3.0), world.now()).unwrap();
         world.advance(Duration::from_millis(100));
         world.engine.tick(world.now());
         let _ = step;
@@ -187,7 +187,7 @@ fn a_denied_request_is_no_demand_on_the_system() {
     }
     // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
     // stay.
-    world.engine.event(Event::Pressure(1.2), world.now());
+    world.engine.event(Event::Pressure(1.2), world.now()).unwrap();
     world.advance(Duration::from_millis(100));
     world.engine.tick(world.now());
     drop(admitted(world.decide(&critical)));
