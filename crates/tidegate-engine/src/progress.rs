@@ -27,29 +27,51 @@ impl<T> Progress<T> {
         }
     }
 
+    /// The same operation, with `end` applied to its result. Dropped before, `end` is dropped, too.
+    pub(crate) fn finally(
+        self,
+        engine: &Engine,
+        now: Timestamp,
+        end: impl FnOnce(&Engine, T, Timestamp) -> T + Send + 'static,
+    ) -> Self
+    where
+        T: 'static,
+    {
+        match self {
+            Self::Done(value) => Self::Done(end(engine, value, now)),
+            Self::Ask(asking) => {
+                let Asking { batch, then } = *asking;
+                Self::ask(batch, move |step, batch| {
+                    let (engine, now) = (step.engine, step.now);
+                    Ok(then(step, batch)?.finally(engine, now, end))
+                })
+            }
+        }
+    }
+
     pub(crate) fn ask(
         batch: Batch,
-        then: impl FnOnce(Step<'_>, Batch) -> Result<Self, EngineError> + Send + 'static,
+        then: impl FnOnce(StoreStep<'_>, Batch) -> Result<Self, EngineError> + Send + 'static,
     ) -> Self {
         Self::Ask(Box::new(Asking { batch, then: Box::new(then) }))
     }
 }
 
 /// The answer of a store, and whom it was asked for.
-pub(crate) struct Step<'e> {
+pub(crate) struct StoreStep<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) answer: Result<Answer, StoreError>,
     pub(crate) now: Timestamp,
 }
 
-type Then<T> = Box<dyn FnOnce(Step<'_>, Batch) -> Result<Progress<T>, EngineError> + Send>;
+type Continuation<T> = Box<dyn FnOnce(StoreStep<'_>, Batch) -> Result<Progress<T>, EngineError> + Send>;
 
 /// An operation that waits for the store. Dropping it leaves it undone here; what the store made of
 /// the batch stands.
 #[must_use = "an operation that asks is not done"]
 pub struct Asking<T> {
     batch: Batch,
-    then: Then<T>,
+    then: Continuation<T>,
 }
 
 impl<T> Asking<T> {
@@ -66,7 +88,7 @@ impl<T> Asking<T> {
         answer: Result<Answer, StoreError>,
         now: Timestamp,
     ) -> Result<Progress<T>, EngineError> {
-        (self.then)(Step { engine, answer, now }, self.batch)
+        (self.then)(StoreStep { engine, answer, now }, self.batch)
     }
 }
 

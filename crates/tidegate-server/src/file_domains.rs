@@ -125,7 +125,7 @@ impl Desk<'_> {
                 Ask::Carry { charging, limits } => {
                     let hashes = Hashes::of(&limits);
                     let limits = hashes.within(limits);
-                    let carried = engine.carry(domain, &limits, charging, now);
+                    let carried = engine.carry(&Request::new(domain, &[]), &limits, charging, now);
                     Box::pin(self.complete(carried)).await?.limits
                 }
                 Ask::GiveBack { limits } => {

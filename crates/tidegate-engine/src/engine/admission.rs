@@ -140,9 +140,6 @@ impl Engine {
             }
         };
         let mut holds = Holds::new(home, limits);
-        if holds.limits.must_be_settled() {
-            self.lend(gate, &mut holds);
-        }
         let passage = self.pass(gate, request, resource, &located, waited, now, &mut holds);
         let question = match passage {
             Ok(Passage::Passed) if gate.has_elsewhere() => self.question(at, gate, request, &located, now),
@@ -158,7 +155,12 @@ impl Engine {
             Err(error) => Err(error),
         };
         match question {
-            Ok(question) => Ok(passed(gate, holds, question, offered)),
+            Ok(question) => {
+                if holds.limits.must_be_settled() {
+                    self.lend(gate, &mut holds);
+                }
+                Ok(passed(gate, holds, question, offered))
+            }
             Err(error) => {
                 self.return_holds(holds, now);
                 self.decided(None, offered, request, OfferOutcome::Failed, now);
@@ -199,7 +201,7 @@ impl Engine {
             match capacity.admit(access, now)? {
                 Admission::Admit(units) => holds.units = Some(units),
                 Admission::Throttle(throttled) => {
-                    return Ok(Passage::Refused(Box::new(throttled_by(gate, &throttled))));
+                    return Ok(Passage::Refused(Box::new(throttled_by(gate.namespace(), &throttled))));
                 }
             }
         }

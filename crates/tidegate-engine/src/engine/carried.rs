@@ -5,16 +5,24 @@
 //! first only after the limits that are decided here were found to admit, and these are charged
 //! when it has answered.
 
+use core::time::Duration;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::Verdict;
-use tidegate::{Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Timestamp};
+use tidegate::{Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp};
+use tidegate_capacity::{Admission, UnitsHold};
+use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
-use super::Engine;
+use super::admission::outcome_of;
+use super::refusal::{shed_by, throttled_by};
+use super::{Engine, Shared};
+use crate::demand::Demand;
 use crate::error::EngineError;
-use crate::progress::{Progress, Step};
+use crate::progress::{Progress, StoreStep};
+use crate::request::Request;
 
 /// Carried limits that outlive their caller's borrow.
 struct Owned {
@@ -51,17 +59,88 @@ impl Owned {
             .iter()
             .filter_map(|one| if one.is_remote { there.next() } else { here.next() })
             .collect();
-        Carried { is_admitted: statuses.iter().all(|one| one.verdict == Verdict::Admit), limits: statuses }
+        Carried {
+            is_admitted: statuses.iter().all(|one| one.verdict == Verdict::Admit),
+            limits: statuses,
+            refusal: None,
+        }
     }
 }
 
 impl Engine {
-    /// Charges limits that arrived with a request, as `charging` says. The namespace need not be
-    /// one of the policy's, and of one that is, the limits are not looked at.
+    /// Charges limits that arrived with a request, as `charging` says, after the other planes have
+    /// admitted the request: the admission cursor of its resource, and the capacity of its table.
+    /// Nothing reports the end of its work, so it takes no place in flight. The namespace need not
+    /// be one of the policy's, and of one that is, the limits are not looked at.
     ///
-    /// An error means that nothing was charged, except one of the store, whose outcome may be
-    /// unknown.
+    /// [`Charging::Always`] is for work that is done already, and a cost of 0 only looks: neither
+    /// asks the other planes. An error means that nothing was charged, except one of the store,
+    /// whose outcome may be unknown.
     pub fn carry(
+        &self,
+        request: &Request<'_>,
+        limits: &[CarriedLimit<'_>],
+        charging: Charging,
+        now: Timestamp,
+    ) -> Result<Progress<Carried>, EngineError> {
+        self.check_table(request)?;
+        let asks_planes = self.shared.overload.is_some() || request.access.is_some();
+        if !asks_planes || charging == Charging::Always || limits.iter().all(|limit| limit.cost == 0) {
+            return self.carry_limits(request.namespace, limits, charging, now);
+        }
+        let cost = limits.iter().fold(0_u64, |sum, limit| sum.saturating_add(limit.cost));
+        let request = request.cost(Cost::new(cost).unwrap_or(Cost::ONE));
+        let resource = self.resource_of(&request);
+        let offered = if request.attempt == 0 { resource } else { None };
+        let shed = self.overload().zip(resource).and_then(|(overload, resource)| {
+            let is_first = offered.is_some();
+            overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
+        });
+        let mut hold = CarriedHold {
+            shared: Arc::clone(&self.shared),
+            demand: self.demand(offered, &request, now),
+            units: None,
+            taken_at: now,
+        };
+        let refusal = match shed {
+            Some(shed) => Some(shed_by(request.namespace, &shed, request.class)),
+            None => match (&self.shared.capacity, &request.access) {
+                (Some(capacity), Some(access)) => match capacity.admit(access, now)? {
+                    Admission::Admit(units) => {
+                        hold.units = Some(units);
+                        None
+                    }
+                    Admission::Throttle(throttled) => Some(throttled_by(request.namespace, &throttled)),
+                },
+                _ => None,
+            },
+        };
+        if let Some(refusal) = refusal {
+            let looks: Vec<_> =
+                limits.iter().map(|limit| CarriedLimit { cost: 0, ..limit.clone() }).collect();
+            let looked = self.carry_limits(request.namespace, &looks, Charging::AllOrNone, now)?;
+            return Ok(looked.finally(self, now, move |_, carried, now| {
+                hold.decide(outcome_of(&refusal));
+                refused_by_plane(carried, refusal, now)
+            }));
+        }
+        let begun = self.carry_limits(request.namespace, limits, charging, now)?;
+        Ok(begun.finally(self, now, move |_, carried, _| {
+            if carried.limits.iter().any(|status| status.verdict == Verdict::Admit)
+                && charging == Charging::Each
+                || carried.is_admitted
+            {
+                hold.units = None;
+                hold.decide(OfferOutcome::Admitted);
+            } else {
+                hold.decide(OfferOutcome::Denied);
+            }
+            carried
+        }))
+    }
+
+    /// [`Engine::carry`] without the other planes.
+    fn carry_limits(
         &self,
         namespace: &str,
         limits: &[CarriedLimit<'_>],
@@ -174,6 +253,43 @@ impl Engine {
     }
 }
 
+/// What a request with carried limits holds in the other planes until it is decided. Dropped
+/// before, everything is returned.
+struct CarriedHold {
+    shared: Arc<Shared>,
+    demand: Option<Box<Demand>>,
+    units: Option<UnitsHold>,
+    taken_at: Timestamp,
+}
+
+impl CarriedHold {
+    fn decide(mut self, outcome: OfferOutcome) {
+        if let Some(demand) = self.demand.take() {
+            demand.decide(outcome);
+        }
+    }
+}
+
+impl Drop for CarriedHold {
+    fn drop(&mut self) {
+        if let (Some(units), Some(capacity)) = (self.units.take(), &self.shared.capacity) {
+            capacity.give_back(units, self.taken_at);
+        }
+    }
+}
+
+/// The answer of limits that were only looked at because another plane refuses.
+fn refused_by_plane(mut carried: Carried, refusal: Refusal<'static>, now: Timestamp) -> Carried {
+    let until = match refusal.retry() {
+        Retry::At(at) => at,
+        _ => now.saturating_add(refusal.retry_hint.unwrap_or(Duration::from_secs(1))),
+    };
+    for status in &mut carried.limits {
+        status.verdict = Verdict::Wait { until };
+    }
+    Carried { is_admitted: false, refusal: Some(Box::new(refusal)), ..carried }
+}
+
 fn owned_limit(limit: &CarriedLimit<'_>, is_remote: bool) -> OwnedLimit {
     OwnedLimit {
         key: limit.key.iter().map(|part| part.to_vec()).collect(),
@@ -187,7 +303,7 @@ fn owned_limit(limit: &CarriedLimit<'_>, is_remote: bool) -> OwnedLimit {
 /// and if they refuse by now, has the store take back what it charged.
 fn carry_all(
     owned: &Owned,
-    step: Step<'_>,
+    step: StoreStep<'_>,
     batch: &Batch,
     looked: Carried,
 ) -> Result<Progress<Carried>, EngineError> {

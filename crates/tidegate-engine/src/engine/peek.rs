@@ -97,7 +97,7 @@ impl Engine {
         }
         if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
             let status = capacity.peek(access, now)?;
-            beside.after = status.throttled.map(|throttled| throttled_by(gate, &throttled));
+            beside.after = status.throttled.map(|throttled| throttled_by(gate.namespace(), &throttled));
         }
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);

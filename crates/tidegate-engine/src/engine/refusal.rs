@@ -66,7 +66,10 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal<'st
     refusal
 }
 
-pub(super) fn throttled_by(gate: &Gate, throttled: &tidegate_capacity::Throttled<'_>) -> Refusal<'static> {
+pub(super) fn throttled_by(
+    namespace: &str,
+    throttled: &tidegate_capacity::Throttled<'_>,
+) -> Refusal<'static> {
     let violated = Violated {
         name: Cow::Owned(throttled.table.to_owned()),
         reason: throttled.reason,
@@ -77,7 +80,7 @@ pub(super) fn throttled_by(gate: &Gate, throttled: &tidegate_capacity::Throttled
     };
     let partition = Cow::Owned(throttled.partition.to_string());
     let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("partition"), partition)];
-    Refusal::new(gate.namespace().to_owned(), scope, violated)
+    Refusal::new(namespace.to_owned(), scope, violated)
 }
 
 pub(super) fn denied_by_store(

@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 use tidegate::{Algorithm, Cost, Gate, Timestamp};
-use tidegate_overload::Obstacle;
 use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use super::Engine;
@@ -23,7 +22,7 @@ impl Engine {
         let completion = completion.into();
         if completion.outcome == Outcome::Cancelled {
             let mut permit = permit;
-            let loans = permit.holds_mut().filter_map(|holds| holds.loan.take()).collect();
+            let loans = permit.holds_mut().filter_map(|holds| self.loan_of_all(holds)).collect();
             let batches = if permit.rest.is_empty() {
                 self.take_back(permit.first, now).into_iter().collect()
             } else {
@@ -78,6 +77,18 @@ impl Engine {
         operations
     }
 
+    /// The loan of a request that is cancelled: all of its charges are returned, not only permits.
+    fn loan_of_all(&self, holds: &mut Holds) -> Option<Box<Loan>> {
+        if self.shared.room.count() == 0 {
+            return holds.loan.take();
+        }
+        let leased = holds.leased.iter().map(|charge| charge.about.number);
+        let keys: SmallVec<[u64; 2]> = holds.limits.keys().chain(leased).collect();
+        let mut loan = holds.loan.take().unwrap_or_else(|| self.loan(SmallVec::new()));
+        loan.keys.extend(keys);
+        Some(loan)
+    }
+
     /// A loan of these concurrency limits.
     #[cold]
     pub(super) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Box<Loan> {
@@ -96,12 +107,6 @@ impl Engine {
     /// be sent.
     pub(super) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
         let Holds { limits, leased, units, place, stored, loan, .. } = holds;
-        let room = &self.shared.room;
-        let counters: SmallVec<[u64; 4]> = if room.count() > 0 {
-            limits.keys().chain(leased.iter().map(|charge| charge.about.number)).collect()
-        } else {
-            SmallVec::new()
-        };
         let mut batch = None;
         if let Some(stored) = stored {
             batch = stored.batch.map(|batch| match stored.shared {
@@ -124,7 +129,6 @@ impl Engine {
         }
         limits.take_back(&self.shared.table, now);
         drop(loan);
-        counters.into_iter().for_each(|key| room.returned(Obstacle::Counter(key)));
         batch.filter(|batch| !batch.operations.is_empty())
     }
 

@@ -5,6 +5,7 @@
 mod answers;
 mod batch;
 mod carried;
+mod events;
 mod exact;
 mod explanation;
 mod leases;

@@ -259,8 +259,15 @@ impl Desk<'_> {
             questions.iter().map(|(_, line, limit, cost)| own_limit(line, limit, cost.units())).collect();
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
-        let carried = self.in_force.engine.carry(domain, &limits, Charging::AllOrNone, now);
+        let asked = Request::new(domain, &[]);
+        let carried = self.in_force.engine.carry(&asked, &limits, Charging::AllOrNone, now);
         let carried = Box::pin(self.complete(carried)).await?;
+        if let Some(refusal) = &carried.refusal {
+            for (at, line, _, cost) in &questions {
+                outcomes[*at] = self.note_refused(&request(domain, line, *cost), (**refusal).clone(), now);
+            }
+            return Ok(false);
+        }
         for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
             match own_outcome(domain, line, status, now) {
                 Outcome::Over(refusal) => {
@@ -387,7 +394,7 @@ impl Desk<'_> {
         let limits = vec![own_limit(line, limit, units)];
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
-        let carried = self.in_force.engine.carry(domain, &limits, charging, now);
+        let carried = self.in_force.engine.carry(&Request::new(domain, &[]), &limits, charging, now);
         Ok(Box::pin(self.complete(carried)).await?.limits[0])
     }
 

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use tidegate::algorithm::{Bucket, Verdict};
 use tidegate::refusal::{ScopeValues, Violated};
 use tidegate::{
-    Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Rate, Reason, Refusal, Retry, Timestamp,
+    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Rate, Reason, Refusal, Retry, Timestamp,
 };
 use tidegate_engine::{Progress, Request};
 use tidegate_wire::resp::Replies;
@@ -167,7 +167,7 @@ impl Desk<'_> {
                     cost: asking.quantity,
                 })
                 .collect();
-            self.in_force.engine.carry(NAMESPACE, &limits, Charging::Each, now)
+            self.in_force.engine.carry(&Request::new(NAMESPACE, &[]), &limits, Charging::Each, now)
         };
         let (carried, was_asked) = match progress {
             Ok(Progress::Done(carried)) => (Ok(carried), false),
@@ -183,7 +183,7 @@ impl Desk<'_> {
                     reply(asking, status, now, replies);
                     self.daemon.metrics.shared().decision_duration.observe(took);
                 }
-                self.note_throttled(run, &carried.limits, now);
+                self.note_throttled(run, &carried, now);
                 Ok(was_asked)
             }
             Err(fault) => {
@@ -196,11 +196,11 @@ impl Desk<'_> {
     }
 
     /// Counts the decisions of a run, and logs them if decisions are logged.
-    fn note_throttled(&self, run: &Run<'_>, statuses: &[CarriedStatus], now: Timestamp) {
+    fn note_throttled(&self, run: &Run<'_>, carried: &Carried, now: Timestamp) {
         let metrics = &self.daemon.metrics;
         let throttled = metrics.resp.throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
         let mut admitted = 0;
-        for (asking, status) in run.iter().zip(statuses) {
+        for (asking, status) in run.iter().zip(&carried.limits) {
             if status.verdict == Verdict::Admit {
                 admitted += 1;
                 if self.daemon.decisions.as_ref().is_none_or(|decisions| !decisions.admissions) {
@@ -211,16 +211,19 @@ impl Desk<'_> {
             let pairs = [(KEY, &*key)];
             let cost = Cost::new(asking.quantity).unwrap_or_default();
             let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost), Protocol::Resp);
-            let Some(refusal) = refusal(asking, status, &key) else {
+            let note_refused = |refusal: &Refusal<'_>| {
+                throttled.refused(refusal.reason(), Protocol::Resp);
+                self.note_refused_key(refusal, Protocol::Resp, now);
                 if let Some(decisions) = &self.daemon.decisions {
-                    decisions.admitted(&asked, &[], now, Duration::ZERO);
+                    decisions.refused(&asked, refusal, now, Duration::ZERO);
                 }
-                continue;
             };
-            throttled.refused(refusal.reason(), Protocol::Resp);
-            self.note_refused_key(&refusal, Protocol::Resp, now);
-            if let Some(decisions) = &self.daemon.decisions {
-                decisions.refused(&asked, &refusal, now, Duration::ZERO);
+            if let Some(by_plane) = &carried.refusal {
+                note_refused(by_plane);
+            } else if let Some(refusal) = refusal(asking, status, &key) {
+                note_refused(&refusal);
+            } else if let Some(decisions) = &self.daemon.decisions {
+                decisions.admitted(&asked, &[], now, Duration::ZERO);
             }
         }
         throttled.admitted(admitted, Protocol::Resp);

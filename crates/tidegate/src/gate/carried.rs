@@ -16,6 +16,7 @@ use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
 use crate::permits::PermitsHandle;
+use crate::refusal::Refusal;
 use crate::ring::RingHandle;
 use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
 use crate::time::Timestamp;
@@ -72,6 +73,8 @@ pub struct Carried {
     pub is_admitted: bool,
     /// The status of each limit, in their order.
     pub limits: SmallVec<[CarriedStatus; 1]>,
+    /// The refusal by another plane; then no limit was charged, and each says when to come back.
+    pub refusal: Option<Box<Refusal<'static>>>,
 }
 
 /// A reason why a carried limit cannot be used.
@@ -196,7 +199,7 @@ impl KeyTable {
             }
         }
         let limits = lines.iter().map(|line| self.carried_status(line, now)).collect();
-        Ok(Carried { is_admitted, limits })
+        Ok(Carried { is_admitted, limits, refusal: None })
     }
 
     /// The answer of [`KeyTable::carry`] for all or none of them, without changing anything.
@@ -215,7 +218,7 @@ impl KeyTable {
             is_admitted &= line.is_admitted();
             statuses.push(self.carried_status(&line, now));
         }
-        Ok(Carried { is_admitted, limits: statuses })
+        Ok(Carried { is_admitted, limits: statuses, refusal: None })
     }
 
     /// Gives the cost of a carried limit back, never more than is used, and returns its new status.

@@ -1,0 +1,106 @@
+//! What the engine takes in that is not a request, and what all planes say of one.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use tidegate::algorithm::Verdict;
+use tidegate::{CarriedLimit, Charging, Class, Reason};
+use tidegate_engine::{Decision, EngineError, Event, Progress, Request, Step};
+
+use crate::world::{NOW, Room, USER, World, bucket, request};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn reason_of(world: &World, request: &Request<'_>) -> Option<Reason> {
+    match world.decide(request) {
+        Decision::Admit(_) => None,
+        Decision::Refuse(refused) => Some(refused.reason()),
+    }
+}
+
+#[test]
+fn a_pin_sheds_until_its_end_and_a_look_and_an_explanation_say_so() {
+    let world = World::new(Room::WIDE);
+    let pin = |level, until| Event::Pin { resource: None, level, until };
+    world.engine.event(pin(Some(u16::MAX), NOW.saturating_add(MINUTE)), NOW).unwrap();
+    assert_eq!(reason_of(&world, &request()), Some(Reason::OverloadShed));
+    let peek = world.carry(world.engine.peek(&request(), NOW)).unwrap();
+    assert_eq!(peek.refusal.map(|refusal| refusal.name().to_owned()).as_deref(), Some("admission_cursor"));
+    let explained = world.carry(world.engine.explain(&request(), NOW)).unwrap();
+    assert!(!explained.is_admitted());
+    assert_eq!(explained.planes[0].reason(), Reason::OverloadShed);
+    assert_eq!(reason_of(&world, &request().class(Class::CriticalPlus)), None);
+    world.advance(MINUTE);
+    world.engine.tick(world.now());
+    assert_eq!(reason_of(&world, &request()), None, "the pin has ended");
+}
+
+#[test]
+fn an_unknown_resource_or_partition_is_an_error_that_names_it() {
+    let world = World::new(Room::WIDE);
+    let signal = Event::Signal { resource: "checkout", pressure: 2.0 };
+    let error = world.engine.event(signal, NOW).unwrap_err();
+    assert!(matches!(&error, EngineError::UnknownResource(name) if name == "checkout"), "{error}");
+    let placement = Event::Placement { table: "no such table", partition: 0, node: "n1" };
+    assert!(matches!(world.engine.event(placement, NOW), Err(EngineError::Access(_))));
+}
+
+#[test]
+fn observed_usage_is_charged_whether_or_not_there_is_room() {
+    let world = World::with_limits([tidegate::Limit::new("rate", bucket(3, MINUTE)).key(["user"])]);
+    let observed = Request::new("api", &USER).cost(tidegate::Cost::new(3).unwrap());
+    world.engine.event(Event::ObservedUsage(observed), NOW).unwrap();
+    assert_eq!(world.left(), [("rate".to_owned(), 0)]);
+    assert_eq!(reason_of(&world, &Request::new("api", &USER)), Some(Reason::RateExceeded));
+}
+
+#[test]
+fn a_place_that_is_missing_is_what_a_look_says_and_it_takes_none() {
+    let world = World::new(Room { in_flight: 1, ..Room::WIDE });
+    let held = world.decide(&request());
+    let peek = world.carry(world.engine.peek(&request(), NOW)).unwrap();
+    assert_eq!(peek.refusal.map(|refusal| refusal.name().to_owned()).as_deref(), Some("in_flight"));
+    drop(held);
+    let peek = || world.carry(world.engine.peek(&request(), NOW)).unwrap().refusal;
+    assert_eq!((peek(), peek()), (None, None));
+}
+
+#[test]
+fn limits_that_arrive_with_a_request_see_the_cursor_and_are_not_charged_when_it_sheds() {
+    let world = World::new(Room::WIDE);
+    let (algorithm, key) = (bucket(5, MINUTE), [&b"k"[..]]);
+    let carry = |cost| {
+        let limit = CarriedLimit { key: Cow::Borrowed(&key[..]), algorithm: Cow::Borrowed(&algorithm), cost };
+        let begun = world.engine.carry(&Request::new("any", &[]), &[limit], Charging::Each, world.now());
+        let Progress::Done(carried) = begun.unwrap() else { panic!("decided here") };
+        carried
+    };
+    assert_eq!((carry(2).is_admitted, carry(0).limits[0].used), (true, 2));
+    let pin = Event::Pin { resource: None, level: Some(u16::MAX), until: NOW.saturating_add(MINUTE) };
+    world.engine.event(pin, NOW).unwrap();
+    let shed = carry(1);
+    assert_eq!(shed.refusal.as_ref().map(|refusal| refusal.reason()), Some(Reason::OverloadShed));
+    let Verdict::Wait { until } = shed.limits[0].verdict else { panic!("{shed:?}") };
+    assert!(!shed.is_admitted && until > NOW, "a caller is told when to come back");
+    assert_eq!(carry(0).limits[0].used, 2, "nothing is charged, and a look is not shed");
+}
+
+#[test]
+fn a_request_that_may_wait_begins_anew_when_a_place_is_returned() {
+    let world = World::new(Room { in_flight: 1, ..Room::WIDE });
+    let held = world.decide(&request());
+    let patient = request().may_wait_until(NOW.saturating_add(MINUTE));
+    let Step::Ask(pending) = world.engine.admit(&patient, NOW).unwrap() else { panic!("it waits") };
+    let tidegate_engine::Wants::Turn(turn) = pending.wants() else { panic!("for its turn") };
+    assert!(!turn.is_called());
+    drop(held);
+    assert!(turn.is_called());
+    assert_eq!(world.engine.waiting(), 1);
+    let mut step = world.engine.resume(pending, tidegate_engine::Answered::Turn, NOW);
+    while let Step::Ask(pending) = step {
+        let answer = world.ask(pending.batch().expect("only the store is left to be asked"));
+        step = world.engine.resume(pending, answer, NOW);
+    }
+    assert!(matches!(step, Step::Decided(Decision::Admit(_))));
+    assert_eq!(world.engine.waiting(), 0);
+}
