@@ -4,6 +4,7 @@ use core::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub(crate) use tidegate::hex::encode as hex;
 use tidegate::{Cost, Timestamp};
 use tidegate_store::{HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation};
 
@@ -50,20 +51,9 @@ pub(crate) fn value<T: DeserializeOwned>(kind: NoteKind, note: &Note) -> Result<
     serde_json::from_slice(&note.value).map_err(|error| NoteError::new(kind, error))
 }
 
-/// Bytes as text.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use core::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// What [`hex`] wrote.
+/// The bytes that [`hex`] encoded.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    pairs.iter().map(|[high, low]| Some((digit(*high)? << 4 | digit(*low)?) as u8)).collect()
+    tidegate::hex::decode(text.as_bytes())
 }
 
 /// A permit kept for a caller that settles later: what the store holds for it.

@@ -1,4 +1,4 @@
-//! Accepting connections of one listener, as many as it has places for.
+//! The accept loop of one listener, which admits as many connections as the listener has slots.
 
 use core::time::Duration;
 use std::fs;
@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::ServerConfig;
-use crate::connections::{ListenerId, Place, Places};
+use crate::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use crate::daemon::Daemon;
-use crate::door::{Serves, Speaks};
-use crate::listener::{Listener, Preambles, Stream};
+use crate::door::{ListenerProtocol, ListenerRole};
+use crate::listener::{AcceptedStream, Listener, Preambles};
 use crate::log_interval::EveryTenSeconds;
 use crate::proxy::Peer;
 use crate::server::{names_shown, serve, shake_hands};
@@ -47,8 +47,8 @@ pub(crate) fn connections_max(config: &ServerConfig) -> usize {
     room
 }
 
-/// The soft limit of open files as `/proc/self/limits` has it; `None` where there is none, or
-/// nothing to read it from.
+/// The soft limit of open files in the text of `/proc/self/limits`; `None` if the text has no such
+/// row or says `unlimited`.
 fn open_files_max(limits: &str) -> Option<usize> {
     let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     row.split_whitespace().next()?.parse().ok()
@@ -58,10 +58,10 @@ fn open_files_max(limits: &str) -> Option<usize> {
 pub(crate) struct Acceptor {
     pub(crate) daemon: Arc<Daemon>,
     pub(crate) listener: Listener,
-    pub(crate) serves: Serves,
+    pub(crate) serves: ListenerRole,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) id: ListenerId,
-    pub(crate) places: Places,
+    pub(crate) places: ConnectionSlots,
     /// The line that says that the listener is full.
     pub(crate) paused: EveryTenSeconds,
     /// The line that says that a connection could not be accepted.
@@ -69,9 +69,10 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts until told to stop.
+    /// Accepts connections until `stop` is set.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
-        let is_introduced = self.serves.speaks == Speaks::Proxy && self.daemon.config.proxy_protocol;
+        let is_introduced =
+            self.serves.speaks == ListenerProtocol::Proxy && self.daemon.config.proxy_protocol;
         let preambles = is_introduced.then(|| Arc::new(Preambles::default()));
         loop {
             let accepted = tokio::select! {
@@ -104,9 +105,9 @@ impl Acceptor {
         }
     }
 
-    /// A place for the connection that was just accepted. While there is none, idle connections are
-    /// closed to make room.
-    async fn place(&self) -> Place {
+    /// A slot for the connection that was just accepted. While all slots are taken, idle
+    /// connections are closed to free one.
+    async fn place(&self) -> ConnectionSlot {
         if let Some(place) = self.places.try_take() {
             return place;
         }
@@ -124,8 +125,8 @@ impl Acceptor {
                     evicted = evicted.connections,
                     peer = peer.map(tracing::field::display),
                     held,
-                    "the listener has as many connections as it may; idle ones are closed to make room, first those of the \
-                     peer with the most, and new ones wait in the kernel's queue"
+                    "connection limit reached; idle connections are closed to make room, first those of the peer with \
+                     the most, and new ones wait in the kernel's queue"
                 );
             }
             if let Ok(place) = tokio::time::timeout(EVICTION_INTERVAL, self.places.take()).await {
@@ -135,7 +136,7 @@ impl Acceptor {
     }
 
     /// Serves a connection in a task of its own.
-    fn spawn(&self, mut stream: Stream, place: Place, preambles: Option<Arc<Preambles>>) {
+    fn spawn(&self, mut stream: AcceptedStream, place: ConnectionSlot, preambles: Option<Arc<Preambles>>) {
         self.daemon.metrics.shared().connections_accepted.fetch_add(1, Ordering::Relaxed);
         let mut peer = Peer { address: stream.peer(), is_tls: self.tls.is_some(), is_named: true };
         let mut open = self.daemon.connections.accept(peer.address, self.id, place.is_shared);
@@ -151,15 +152,19 @@ impl Acceptor {
             // In boxes, so that a connection takes the memory of its own kind and not that of the
             // largest.
             match (stream, tls) {
-                (Stream::Tcp(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
-                (Stream::Unix(stream), None) => Box::pin(serve(daemon, serves, peer, stream, open)).await,
-                (Stream::Tcp(stream), Some(tls)) => {
+                (AcceptedStream::Tcp(stream), None) => {
+                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
+                }
+                (AcceptedStream::Unix(stream), None) => {
+                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
+                }
+                (AcceptedStream::Tcp(stream), Some(tls)) => {
                     if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
                         open.names = names_shown(&stream);
                         Box::pin(serve(daemon, serves, peer, stream, open)).await;
                     }
                 }
-                (Stream::Unix(stream), Some(tls)) => {
+                (AcceptedStream::Unix(stream), Some(tls)) => {
                     if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
                         open.names = names_shown(&stream);
                         Box::pin(serve(daemon, serves, peer, stream, open)).await;

@@ -1,4 +1,4 @@
-//! What operators look at: metrics, health, the limits there are, the keys that are refused most.
+//! The pages for operators: metrics, health, limits, members, and the keys that are refused most.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -32,12 +32,12 @@ use crate::resp;
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LimitsAnswer {
-    /// Which policy is in force, and what came of the last reload.
+    /// The policy in force, and the result of the last reload.
     policy: PolicyAnswer,
     /// All namespaces, in the order of the policy.
     namespaces: Vec<NamespaceAnswer>,
     /// The domains of envoyproxy/ratelimit's files that no namespace hides, in alphabetical order;
-    /// absent if there are none.
+    /// absent without such domains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     domains: Vec<DomainAnswer>,
     /// Numbers of single keys set while running. They win over those of the policy.
@@ -63,7 +63,7 @@ struct RuleAnswer {
     entries: Vec<(String, Option<String>)>,
     /// Its limits in words; empty if it lets everything through.
     limits: Vec<String>,
-    /// `enforce`, or `shadow` if it only says what it would refuse.
+    /// `enforce`, or `shadow` if it only reports the requests that it would refuse.
     #[schema(value_type = String, example = "enforce")]
     mode: &'static str,
 }
@@ -114,7 +114,7 @@ pub(crate) struct LimitDescription {
     /// `enforce` or `shadow`.
     #[schema(value_type = String)]
     mode: &'static str,
-    /// What happens to a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
+    /// The treatment of a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
     #[schema(value_type = String)]
     missing: &'static str,
     /// How many keys have numbers of their own.
@@ -128,7 +128,7 @@ pub(crate) const TOP_KEYS: Accepted = Accepted {
     repeated: &["key"],
 };
 
-/// How many keys `/v1/keys/top` lists unless told otherwise, and at most.
+/// The default and the largest number of keys that `/v1/keys/top` lists.
 const TOP_KEYS_DEFAULT: usize = 20;
 const TOP_KEYS_MAX: usize = 1000;
 
@@ -195,14 +195,14 @@ impl Desk<'_> {
 
     fn policy(&self) -> PolicyAnswer {
         let version = &self.in_force.version;
-        let told = self.daemon.changes.told().clone();
+        let status = self.daemon.changes.status().clone();
         PolicyAnswer {
             version: version.number,
             fingerprint: version.fingerprint.clone(),
             since: version.since.to_whole_millis().to_string(),
             age_ms: millis_up(self.daemon.clock.now().saturating_since(version.since)),
-            last_error: told.error().cloned(),
-            restart_needed: told.restart_needed,
+            last_error: status.error().cloned(),
+            restart_needed: status.restart_needed,
         }
     }
 
@@ -239,7 +239,7 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &top))
     }
 
-    /// Whether a selection that has found nothing names a namespace and a limit that there are.
+    /// Checks, for a selection without results, that its namespace and its limit exist.
     pub(crate) fn check_selection(&self, namespace: &str, limit: Option<&str>) -> Result<(), Fault> {
         let limits: Option<Vec<String>> = match self.in_force.engine.limits(namespace) {
             Ok(limits) => Some(limits.map(|limit| limit.name.clone()).collect()),
@@ -267,13 +267,13 @@ impl Desk<'_> {
         }
     }
 
-    /// The members that share the store, and what each has been lent.
+    /// The members that share the store, and the leases of each.
     pub(crate) async fn leases(&self) -> Result<Reply, Fault> {
         let Some(members) = &self.daemon.members else {
-            let detail = "this daemon shares no store with others, so that nothing is leased";
+            let detail = "this daemon shares no store with others, so nothing is leased";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix("use `store: { kind: redis }`"));
         };
-        // Without the store it is what was seen last.
+        // While the store does not answer, the page shows the members seen last.
         let _ = self.daemon.see_members().await;
         let answer = members.answer(&self.in_force.engine, self.daemon.clock.now());
         Ok(reply::json(StatusCode::OK, &answer))
@@ -282,7 +282,7 @@ impl Desk<'_> {
     /// The limits of the files of envoyproxy/ratelimit, a line for each.
     pub(crate) fn rlconfig(&self) -> Result<Reply, Fault> {
         let Some(files) = &self.in_force.config.envoy_ratelimit else {
-            let detail = "the policy has no `envoy_ratelimit`, so that there are no files to show";
+            let detail = "the policy has no `envoy_ratelimit`, so there are no files to show";
             let fix = "name them under `envoy_ratelimit.path`; limits of namespaces are at /v1/limits";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix(fix));
         };

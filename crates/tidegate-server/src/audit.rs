@@ -1,5 +1,4 @@
-//! Lines for `tidegate::audit` about what callers do with their grants, and about callers without
-//! one.
+//! Lines for `tidegate::audit` about operations of callers with grants, and about failed logins.
 //!
 //! A flood of them must not become a flood of lines: each grant, and each peer without one, has
 //! lines of its own, so that no caller takes the lines of another. The next line of the same kind
@@ -38,7 +37,7 @@ const PEERS_MAX: usize = 16;
 /// The longest key in a line, in bytes; a longer one is cut.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// What was written lately.
+/// Counts of the lines that were written in the current [`SPAN`].
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     grants: Mutex<HashMap<String, GrantLines>>,
@@ -62,10 +61,10 @@ struct PeerLines {
     suppressed: u64,
 }
 
-/// An operation that changes what others may do.
+/// An operation that affects other callers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'a> {
-    /// What it is.
+    /// The kind of operation.
     pub(crate) verb: Verb,
     /// The namespace of the keys.
     pub(crate) namespace: &'a str,
@@ -73,7 +72,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) limit: Option<&'a str>,
     /// The attributes that make the key, with their values.
     pub(crate) attributes: &'a [(&'a str, &'a str)],
-    /// What came of it, in words.
+    /// The result, in words.
     pub(crate) outcome: &'a str,
 }
 
@@ -179,7 +178,8 @@ fn span(now: Timestamp) -> u64 {
     now.as_nanos() / SPAN.as_nanos() as u64 + 1
 }
 
-/// What one customer of a network has: an IPv4 address, or the first 64 bits of an IPv6 address.
+/// The part of an address that one customer of a network has: all of an IPv4 address, the first 64
+/// bits of an IPv6 address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -1,9 +1,9 @@
-//! Who may ask what: tokens and certificates, and what each permits.
+//! Authorization of callers: tokens and certificates, and the operations that each permits.
 //!
 //! A token is known by its SHA-256 only, whether the policy has the token or the hash: the hashes
 //! in memory or in a file are of no use to their reader. A token is random and long, so no slower
-//! hash is needed. An empty one is nobody's, whatever hash the policy has. A caller with several
-//! grants may do what any of them permits.
+//! hash is needed. An empty token authenticates no caller, even if the policy has its hash. A
+//! caller with several grants has the permissions of all of them.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -15,12 +15,13 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use ring::digest::{SHA256, digest};
 use smallvec::SmallVec;
+use tidegate::hex;
 use tidegate_policy::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::config::ServerConfig;
-use crate::renewed::{Look, Renewed, Source};
+use crate::file_backed::{FileBacked, Refresh, Source};
 
 /// The header of a token that wins over `Authorization`, which gateways pass on from their own
 /// clients.
@@ -34,10 +35,10 @@ const HASH: &str = "sha256:";
 /// The SHA-256 of a token.
 type Hash = [u8; 32];
 
-/// The grants that somebody has, by their places in the policy.
-type Places = SmallVec<[u16; 2]>;
+/// The grants of a caller, by their indexes in the policy.
+type GrantIndexes = SmallVec<[u16; 2]>;
 
-/// Why grants cannot be used.
+/// An error in grants or in their files of tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorizationError {
@@ -49,11 +50,11 @@ pub enum AuthorizationError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A line of a file with tokens holds none. The line is not shown.
+    /// A line of a file with tokens holds no token. The message does not show the line.
     #[error(
         "line {line} of {} is no token; write {} to {} printable characters without spaces, or sha256: and 64 hexadecimal digits",
         path.display(), Grant::TOKEN_BYTES_MIN, Grant::TOKEN_BYTES_MAX
@@ -83,22 +84,22 @@ pub enum AuthorizationError {
     },
 }
 
-/// What tokens and certificates permit.
+/// The grants of a policy, found by token and by certificate.
 #[derive(Clone)]
-pub struct Authorization(Arc<Granted>);
+pub struct Authorization(Arc<GrantTable>);
 
-struct Granted {
+struct GrantTable {
     grants: Vec<Grant>,
-    tokens: HashMap<Hash, Places>,
-    files: Renewed<TokenFiles>,
-    certificates: HashMap<String, Places>,
+    tokens: HashMap<Hash, GrantIndexes>,
+    files: FileBacked<TokenFiles>,
+    certificates: HashMap<String, GrantIndexes>,
 }
 
 impl Authorization {
-    /// What `grants` permit. Reads the files with tokens.
+    /// Indexes `grants`. Reads the files with tokens.
     pub(crate) fn new(grants: &[Grant]) -> Result<Self, AuthorizationError> {
         let (mut tokens, mut certificates) =
-            (HashMap::<Hash, Places>::new(), HashMap::<String, Places>::new());
+            (HashMap::<Hash, GrantIndexes>::new(), HashMap::<String, GrantIndexes>::new());
         let mut files = Vec::new();
         for (place, grant) in grants.iter().enumerate() {
             let place = place as u16;
@@ -116,27 +117,31 @@ impl Authorization {
                 _ => {}
             }
         }
-        let files = Renewed::open(TokenFiles(files))?;
-        Ok(Self(Arc::new(Granted { grants: grants.to_vec(), tokens, files, certificates })))
+        let files = FileBacked::open(TokenFiles(files))?;
+        Ok(Self(Arc::new(GrantTable { grants: grants.to_vec(), tokens, files, certificates })))
     }
 
-    /// Files of tokens that are taken up when they change.
-    pub(crate) fn watched(&self) -> Option<Arc<dyn Look>> {
+    /// The files of tokens to reload when they change, if there are any.
+    pub(crate) fn watched(&self) -> Option<Arc<dyn Refresh>> {
         let has_files = !self.0.files.source().0.is_empty();
-        has_files.then(|| Arc::new(Watched(self.clone())) as Arc<dyn Look>)
+        has_files.then(|| Arc::new(TokenFilesRefresh(self.clone())) as Arc<dyn Refresh>)
     }
 
-    /// Whoever shows this token, and these names in a certificate. An error is a token that nobody
-    /// has, or nothing shown.
-    pub(crate) fn caller(&self, names: &[String], token: Option<&[u8]>) -> Result<Caller, Unknown> {
-        let token = token.map(|token| shown_hash(token).ok_or(Unknown::Token)).transpose()?;
+    /// The caller that presents this token, and a certificate with these names. Returns an error
+    /// for an unknown token, and for a request without credentials.
+    pub(crate) fn caller(
+        &self,
+        names: &[String],
+        token: Option<&[u8]>,
+    ) -> Result<Caller, AuthenticationError> {
+        let token = token.map(|token| shown_hash(token).ok_or(AuthenticationError::Token)).transpose()?;
         self.caller_of(names, token)
     }
 
     /// As [`Authorization::caller`], by the hash of the token.
-    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, Unknown> {
+    fn caller_of(&self, names: &[String], token: Option<Hash>) -> Result<Caller, AuthenticationError> {
         let granted = &*self.0;
-        let mut places = Places::new();
+        let mut places = GrantIndexes::new();
         for name in names {
             places.extend(granted.certificates.get(name).into_iter().flatten().copied());
         }
@@ -145,11 +150,15 @@ impl Authorization {
             places.extend(granted.tokens.get(&hash).into_iter().flatten().copied());
             places.extend(granted.files.get().get(&hash).into_iter().flatten().copied());
             if places.len() == before {
-                return Err(Unknown::Token);
+                return Err(AuthenticationError::Token);
             }
         }
         if places.is_empty() {
-            return Err(if names.is_empty() { Unknown::Nothing } else { Unknown::Certificate });
+            return Err(if names.is_empty() {
+                AuthenticationError::Nothing
+            } else {
+                AuthenticationError::Certificate
+            });
         }
         Ok(Caller(Some((self.clone(), places))))
     }
@@ -161,32 +170,32 @@ impl fmt::Debug for Authorization {
     }
 }
 
-/// [`Renewed::look`] of the files of an authorization.
-struct Watched(Authorization);
+/// [`FileBacked::look`] of the files of an authorization.
+struct TokenFilesRefresh(Authorization);
 
-impl Look for Watched {
+impl Refresh for TokenFilesRefresh {
     fn look(&self) {
         self.0.0.files.look();
     }
 }
 
-/// Nobody that is known.
+/// A failed authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unknown {
-    /// Nothing was shown.
+pub(crate) enum AuthenticationError {
+    /// The request has no credentials.
     Nothing,
-    /// A token that is none.
+    /// The token is unknown.
     Token,
-    /// A certificate that nothing is granted to.
+    /// The certificate has no grant.
     Certificate,
 }
 
-impl Unknown {
-    /// What the sender is told. What was shown is not repeated.
+impl AuthenticationError {
+    /// The fault for the sender, without the credentials.
     pub(crate) fn fault(self) -> Fault {
         let (detail, fix) = match self {
             Self::Nothing => (
-                "this listener asks who comes, and the request shows nothing",
+                "authentication required: the request has no credentials",
                 "send `Authorization: Bearer TOKEN`, or `Tidegate-Token: TOKEN` from a gateway, or a client certificate",
             ),
             Self::Token => ("the token is not one of the policy's", "see `authorization` of the policy"),
@@ -199,16 +208,16 @@ impl Unknown {
     }
 }
 
-/// What is shown over a connection once for all that follows. Who that is, is asked anew after
-/// every reload.
+/// The credentials of a connection, presented once for all requests that follow. The caller behind
+/// them is looked up again after every reload.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct Credentials {
     /// The names in the client's certificate.
     names: Arc<[String]>,
     token: Option<Token>,
 }
 
-/// What is kept of a token.
+/// A token, kept as its hash only.
 struct Token(Hash);
 
 impl fmt::Debug for Token {
@@ -217,20 +226,24 @@ impl fmt::Debug for Token {
     }
 }
 
-impl Shown {
+impl Credentials {
     pub(crate) fn new(names: &Arc<[String]>) -> Self {
         Self { names: Arc::clone(names), token: None }
     }
 
-    /// Who that is now.
-    pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, Unknown> {
+    /// The caller with these credentials under the policy in force.
+    pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, AuthenticationError> {
         let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
         authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
     }
 
-    /// Takes a token; one that nobody has changes nothing.
-    pub(crate) fn take(&mut self, token: &[u8], authorization: &Authorization) -> Result<Caller, Unknown> {
-        let hash = shown_hash(token).ok_or(Unknown::Token)?;
+    /// Replaces the token. An unknown token is an error and changes nothing.
+    pub(crate) fn take(
+        &mut self,
+        token: &[u8],
+        authorization: &Authorization,
+    ) -> Result<Caller, AuthenticationError> {
+        let hash = shown_hash(token).ok_or(AuthenticationError::Token)?;
         let caller = authorization.caller_of(&self.names, Some(hash))?;
         self.token = Some(Token(hash));
         Ok(caller)
@@ -242,22 +255,22 @@ impl Shown {
     }
 }
 
-/// Somebody who asks.
+/// The caller of a request, with its grants.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(Option<(Authorization, Places)>);
+pub(crate) struct Caller(Option<(Authorization, GrantIndexes)>);
 
 impl Caller {
-    /// Whoever comes, where nobody is asked who they are.
+    /// Any caller of a daemon without authorization. Such a caller may do everything.
     pub(crate) const ANYONE: Self = Self(None);
 
-    /// Whoever sends these headers over a connection whose certificate has these names.
+    /// The caller that sends these headers over a connection whose certificate has these names.
     pub(crate) fn of(config: &ServerConfig, names: &[String], headers: &HeaderMap) -> Result<Self, Fault> {
         let Some(authorization) = &config.authorization else { return Ok(Self::ANYONE) };
-        authorization.caller(names, token_in(headers)).map_err(Unknown::fault)
+        authorization.caller(names, token_in(headers)).map_err(AuthenticationError::fault)
     }
 
-    /// The name of the grant by which it may do `verb` in `namespace`, for the log; `None` where
-    /// nobody is asked.
+    /// The name of the grant that permits `verb` in `namespace`, for the log; `None` without
+    /// authorization.
     pub(crate) fn grant(&self, verb: Verb, namespace: &str) -> Option<&str> {
         let (authorization, places) = self.0.as_ref()?;
         let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
@@ -272,7 +285,7 @@ impl Caller {
         found.map(|grant| grant.name.as_str())
     }
 
-    /// Whether it may do `verb` in `namespace`.
+    /// Checks that the caller may do `verb` in `namespace`.
     pub(crate) fn may(&self, verb: Verb, namespace: &str) -> Result<(), Fault> {
         self.find(|grant| permits(grant, verb, namespace)).map_err(|names| {
             let shown = shortened(namespace, SHOWN_BYTES_MAX);
@@ -281,7 +294,7 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `verb` somewhere, where it is not known where.
+    /// Checks that the caller may do `verb` in some namespace, for operations that do not name one.
     pub(crate) fn may_somewhere(&self, verb: Verb) -> Result<(), Fault> {
         self.find(|grant| grant.verbs.has(verb)).map_err(|names| {
             let detail = format_args!("{names} may not {}", verb.as_str());
@@ -289,7 +302,8 @@ impl Caller {
         })
     }
 
-    /// Whether it may do `verb` everywhere, as what concerns all namespaces takes.
+    /// Checks that the caller may do `verb` in every namespace, for operations that concern all of
+    /// them.
     pub(crate) fn may_everywhere(&self, verb: Verb) -> Result<(), Fault> {
         let is_permitted = |grant: &Grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All;
         self.find(is_permitted).map_err(|names| {
@@ -298,7 +312,8 @@ impl Caller {
         })
     }
 
-    /// Whether one of its grants is so; otherwise who it is.
+    /// Whether one of the grants satisfies the predicate; otherwise the name of the caller for a
+    /// message.
     fn find(&self, is_so: impl Fn(&Grant) -> bool) -> Result<(), String> {
         let Some((authorization, places)) = &self.0 else { return Ok(()) };
         let grants = || places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
@@ -334,24 +349,17 @@ fn hash(token: &[u8]) -> Hash {
     hash
 }
 
-/// The hash of a token that a caller shows; `None` if it is empty or too long to be one, so that it
-/// is nobody's also where a policy has its hash. One that is shorter than
-/// [`Grant::TOKEN_BYTES_MIN`] is its owner's choice: only its hash is known.
+/// The hash of a presented token. Returns `None` for an empty or too long token, which is then
+/// unknown even if a policy has its hash. A token shorter than [`Grant::TOKEN_BYTES_MIN`] is
+/// accepted: the policy may have been given its hash only, which does not show the length.
 fn shown_hash(token: &[u8]) -> Option<Hash> {
     (1..=Grant::TOKEN_BYTES_MAX).contains(&token.len()).then(|| hash(token))
 }
 
-/// The hash of a token as it is written: as it is, or already hashed. `None` if it is neither.
+/// The hash of a token in a policy or a file: either the token itself, or `sha256:` and its hash.
 fn hash_of(text: &[u8]) -> Option<Hash> {
     if let Some(digits) = text.strip_prefix(HASH.as_bytes()) {
-        let mut hash = Hash::default();
-        if digits.len() != 2 * hash.len() {
-            return None;
-        }
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        return Some(hash);
+        return hex::decode(digits)?.try_into().ok();
     }
     let is_token = (Grant::TOKEN_BYTES_MIN..=Grant::TOKEN_BYTES_MAX).contains(&text.len())
         && text.iter().all(u8::is_ascii_graphic);
@@ -364,13 +372,8 @@ pub fn new_token() -> (String, String) {
     let mut random = [0; 32];
     getrandom::fill(&mut random).expect("the operating system gives random numbers");
     let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random);
-    let mut hash_text = String::from(HASH);
-    for byte in hash(token.as_bytes()) {
-        use core::fmt::Write as _;
-        // Writing to a string does not fail.
-        let _ = write!(hash_text, "{byte:02x}");
-    }
-    (token, hash_text)
+    let hash = format!("{HASH}{}", hex::encode(&hash(token.as_bytes())));
+    (token, hash)
 }
 
 /// Files with tokens, each with the place of its grant.
@@ -378,7 +381,7 @@ pub fn new_token() -> (String, String) {
 struct TokenFiles(Vec<(PathBuf, u16)>);
 
 impl Source for TokenFiles {
-    type Made = Arc<HashMap<Hash, Places>>;
+    type Made = Arc<HashMap<Hash, GrantIndexes>>;
     type Error = AuthorizationError;
 
     const WHAT: &'static str = "tokens";
@@ -392,7 +395,7 @@ impl Source for TokenFiles {
     }
 
     fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, AuthorizationError> {
-        let mut tokens = HashMap::<Hash, Places>::new();
+        let mut tokens = HashMap::<Hash, GrantIndexes>::new();
         for ((path, place), text) in self.0.iter().zip(texts) {
             let mut is_empty = true;
             for (line, text) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -463,9 +466,9 @@ mod tests {
         assert!(ada.may_somewhere(Verb::Check).is_ok() && ada.may_somewhere(Verb::Change).is_err());
         assert!(ada.may_everywhere(Verb::Check).is_err());
         for (token, unknown) in [
-            (Some(&b"ada-has-a-long-toker"[..]), Unknown::Token),
-            (Some(b""), Unknown::Token),
-            (None, Unknown::Nothing),
+            (Some(&b"ada-has-a-long-toker"[..]), AuthenticationError::Token),
+            (Some(b""), AuthenticationError::Token),
+            (None, AuthenticationError::Nothing),
         ] {
             assert_eq!(authorization.caller(&[], token).unwrap_err(), unknown);
         }
@@ -488,9 +491,13 @@ mod tests {
         let by_certificate = authorization.caller(&names, None).unwrap();
         assert!(by_certificate.may(Verb::Check, "api").is_err());
         let unknown = authorization.caller(&names[1..], None).unwrap_err();
-        assert_eq!(unknown, Unknown::Certificate);
-        // A token that is none is not made good by a certificate: somebody meant it.
-        assert_eq!(authorization.caller(&names, Some(b"no token at all")).unwrap_err(), Unknown::Token);
+        assert_eq!(unknown, AuthenticationError::Certificate);
+        // A valid certificate does not outweigh an unknown token: the caller meant to use that
+        // token.
+        assert_eq!(
+            authorization.caller(&names, Some(b"no token at all")).unwrap_err(),
+            AuthenticationError::Token
+        );
     }
 
     #[test]
@@ -502,10 +509,10 @@ mod tests {
         for token in [ADA, token.as_bytes()] {
             assert!(authorization.caller(&[], Some(token)).unwrap().may(Verb::Check, "api").is_ok());
         }
-        assert_eq!(authorization.caller(&[], Some(hash.as_bytes())).unwrap_err(), Unknown::Token);
+        assert_eq!(authorization.caller(&[], Some(hash.as_bytes())).unwrap_err(), AuthenticationError::Token);
         fs::write(&file.0, &token).unwrap();
         authorization.watched().unwrap().look();
-        assert_eq!(authorization.caller(&[], Some(ADA)).unwrap_err(), Unknown::Token);
+        assert_eq!(authorization.caller(&[], Some(ADA)).unwrap_err(), AuthenticationError::Token);
         assert!(authorization.caller(&[], Some(token.as_bytes())).is_ok());
         fs::write(&file.0, "short").unwrap();
         authorization.watched().unwrap().look();
@@ -582,5 +589,7 @@ mod tests {
         let caller = authorization.caller(&[], Some(one.as_bytes())).unwrap();
         assert!(!format!("{authorization:?}{caller:?}").contains(&one));
         assert_eq!(hash_of(b"sha256:zz"), None);
+        let signs = format!("sha256:{}", "+f".repeat(32));
+        assert_eq!(hash_of(signs.as_bytes()), None, "a sign is no hexadecimal digit");
     }
 }

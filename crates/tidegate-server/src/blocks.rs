@@ -16,7 +16,7 @@ use crate::reply::{self, Reply};
 pub(crate) const BLOCKS: Accepted =
     Accepted { route: "/v1/blocks", once: &["namespace", "limit", "n"], repeated: &["key"] };
 
-/// How many blocks are listed unless told otherwise, and at most.
+/// The default and the largest number of listed blocks.
 const BLOCKS_DEFAULT: usize = 100;
 const BLOCKS_MAX: usize = 1000;
 

@@ -1,4 +1,4 @@
-//! Reading the body of a request, within its bounds.
+//! The reader of request bodies, within their bounds.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tidegate::display::HumanDuration;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::bounds::Bounds;
-use crate::connections::{Buffered, Line, STREAM_BYTES};
+use crate::connections::{Buffered, ConnectionActivity, STREAM_BYTES};
 
-/// What a header is charged beside its name and value.
+/// The bytes that are charged for a header beside its name and value.
 const HEADER_BYTES: usize = 64;
 
 /// Reads the body of one request.
@@ -24,21 +24,26 @@ const HEADER_BYTES: usize = 64;
 pub(crate) struct BodyReader<'a> {
     pub(crate) incoming: Incoming,
     bounds: &'a Bounds,
-    line: &'a Arc<Line>,
+    line: &'a Arc<ConnectionActivity>,
     headers: &'a HeaderMap,
     version: Version,
 }
 
 impl<'a> BodyReader<'a> {
     /// The body `incoming` of the request `head`, which came over `line`.
-    pub(crate) fn new(head: &'a Parts, incoming: Incoming, bounds: &'a Bounds, line: &'a Arc<Line>) -> Self {
+    pub(crate) fn new(
+        head: &'a Parts,
+        incoming: Incoming,
+        bounds: &'a Bounds,
+        line: &'a Arc<ConnectionActivity>,
+    ) -> Self {
         Self { incoming, bounds, line, headers: &head.headers, version: head.version }
     }
 
     /// Reads a whole body, or says why not.
     ///
-    /// A body that is larger than the bound, or too slow, is answered at once; what is left of it
-    /// is discarded for a while, so that a sender that writes everything before it reads still gets
+    /// A body that is larger than the bound, or too slow, is answered at once; the rest of it is
+    /// discarded for a while, so that a sender that writes everything before it reads still gets
     /// the answer.
     pub(crate) async fn read(self) -> Result<Bytes, Fault> {
         let max = self.bounds.body_bytes;
@@ -51,7 +56,7 @@ impl<'a> BodyReader<'a> {
             self.discard();
             return Err(too_large(max));
         }
-        let mut collected = Collected::default();
+        let mut collected = CollectedBody::default();
         // Small bodies arrive with the headers. Only those that do not cost a timer, and are
         // charged to the budget for slow peers.
         let mut outcome = collected.take_ready(&mut self.incoming, max);
@@ -63,15 +68,15 @@ impl<'a> BodyReader<'a> {
         }
         let fault = match outcome {
             Some(Ok(())) => return Ok(collected.into_bytes()),
-            Some(Err(Incomplete::Broken(error))) => {
+            Some(Err(BodyReadError::Broken(error))) => {
                 return Err(Fault::new(
                     FaultCode::MalformedBody,
                     format_args!("the body broke off: {error}"),
                 ));
             }
-            Some(Err(Incomplete::TooLarge)) => too_large(max),
-            Some(Err(Incomplete::NoRoom)) => {
-                let detail = "the daemon holds as much of unfinished bodies as it may";
+            Some(Err(BodyReadError::TooLarge)) => too_large(max),
+            Some(Err(BodyReadError::NoRoom)) => {
+                let detail = "the daemon's memory for unfinished bodies is full";
                 Fault::new(FaultCode::BodyMemoryFull, detail)
                     .retry_after(1)
                     .fix("send the headers when the body is ready")
@@ -86,13 +91,13 @@ impl<'a> BodyReader<'a> {
         Err(fault)
     }
 
-    /// Discards what is left of the body, so that a sender that writes all of it before it reads
-    /// still gets the answer.
+    /// Discards the rest of the body, so that a sender that writes all of it before it reads still
+    /// gets the answer.
     pub(crate) fn discard(self) {
         discard(self.incoming, self.version, self.bounds.linger);
     }
 
-    /// What the head of the request takes, about; it is kept until the body is read.
+    /// The approximate size of the request's head, which is kept until the body is read.
     fn head_bytes(&self) -> usize {
         let bytes = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             name.as_str().len() + value.len() + HEADER_BYTES
@@ -101,26 +106,26 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-enum Incomplete {
+enum BodyReadError {
     TooLarge,
     NoRoom,
     Broken(hyper::Error),
 }
 
-/// What has come of a body. Usually it is one piece, which is taken as it is.
+/// The part of a body that has arrived. Usually this is one piece, which is not copied.
 #[derive(Debug, Default)]
-struct Collected {
+struct CollectedBody {
     first: Bytes,
     joined: BytesMut,
 }
 
-impl Collected {
+impl CollectedBody {
     fn len(&self) -> usize {
         self.first.len().max(self.joined.len())
     }
 
-    /// Takes what has arrived already; `None` if that is not all.
-    fn take_ready(&mut self, body: &mut Incoming, max: usize) -> Option<Result<(), Incomplete>> {
+    /// Takes the frames that have arrived already; `None` if the body is not complete.
+    fn take_ready(&mut self, body: &mut Incoming, max: usize) -> Option<Result<(), BodyReadError>> {
         loop {
             let frame = body.frame().now_or_never()?;
             match self.take(frame, max) {
@@ -131,16 +136,17 @@ impl Collected {
         }
     }
 
-    /// Waits for the rest, while `held` bytes beside what has come are held in `buffered`.
+    /// Waits for the rest. `buffered` is charged for the bytes that have arrived, and `held` bytes
+    /// more.
     async fn wait(
         &mut self,
         body: &mut Incoming,
         max: usize,
         held: usize,
         buffered: &mut Buffered,
-    ) -> Result<(), Incomplete> {
+    ) -> Result<(), BodyReadError> {
         loop {
-            buffered.resize(held + self.len()).map_err(|_| Incomplete::NoRoom)?;
+            buffered.resize(held + self.len()).map_err(|_| BodyReadError::NoRoom)?;
             let frame = body.frame().await;
             if !self.take(frame, max)? || body.is_end_stream() {
                 return Ok(());
@@ -156,11 +162,11 @@ impl Collected {
         &mut self,
         frame: Option<Result<http_body::Frame<Bytes>, hyper::Error>>,
         max: usize,
-    ) -> Result<bool, Incomplete> {
+    ) -> Result<bool, BodyReadError> {
         let Some(frame) = frame else { return Ok(false) };
-        let Ok(data) = frame.map_err(Incomplete::Broken)?.into_data() else { return Ok(true) };
+        let Ok(data) = frame.map_err(BodyReadError::Broken)?.into_data() else { return Ok(true) };
         if self.len().saturating_add(data.len()) > max {
-            return Err(Incomplete::TooLarge);
+            return Err(BodyReadError::TooLarge);
         }
         if self.first.is_empty() {
             self.first = data;

@@ -1,8 +1,8 @@
-//! The bounds of what strangers may send, hold open and wait for.
+//! The bounds of requests, connections, buffers and waits of callers.
 
 use core::time::Duration;
 
-/// Every bound of a listener, with its default. What happens at each is said beside it.
+/// Every bound of a listener, with its default and the reaction at the bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bounds {
@@ -52,13 +52,13 @@ pub struct Bounds {
     /// How long requests in flight are waited for when the daemon stops. Default 30 s. After it
     /// they are cut off, which is logged.
     pub drain: Duration,
-    /// How long, of that time, a connection that is open when the daemon is told to end may still
-    /// send a request: it is answered and told to close. A connection without a request is closed
+    /// How long, of that time, a connection that is open when the daemon begins to drain may still
+    /// send a request: it is answered and then closed. A connection without a request is closed
     /// when this is over. Default 500 ms; zero closes idle connections at once, and a request on
     /// its way to one of them is lost.
     pub drain_grace: Duration,
-    /// How long a permit is kept when what it lends does not expire by itself. Default 1 min. After
-    /// it the permit is dropped, which gives back what it lent.
+    /// How long a permit is kept when its holds do not expire by themselves. Default 1 min. After
+    /// it the permit is dropped, which returns its holds.
     pub permit_expiry: Duration,
     /// How long one call to the store may take. Default 50 ms. After it the request is decided
     /// without the store, as the policy says.

@@ -1,8 +1,8 @@
 //! Listeners without authorization, and the pages that a browser on the same machine shows.
 //!
-//! Whoever reaches such a listener may do everything, and a browser reaches loopback for any page
-//! it shows. Two ways are closed here. A page of another site that sends a request says so in
-//! `Origin` or `Sec-Fetch-Site`. A page whose host name is made to resolve to 127.0.0.1 (DNS
+//! Every program that reaches such a listener may do everything, and a browser reaches loopback for
+//! any page it shows. This module closes two ways. A page of another site that sends a request says
+//! so in `Origin` or `Sec-Fetch-Site`. A page whose host name is made to resolve to 127.0.0.1 (DNS
 //! rebinding) is of the same site as far as the browser can see, but its requests name its own
 //! host, which is not a name of this machine.
 //!
@@ -69,7 +69,7 @@ pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Fault> {
 /// Rejects a request to a listener on loopback that names a host on the internet.
 ///
 /// An address, `localhost`, a name below it, and a name without a dot are accepted. A name without
-/// a dot cannot be registered by a stranger, and is what gateways call an upstream.
+/// a dot cannot be registered by a stranger, and gateways use such names for upstreams.
 pub(crate) fn check_rebinding(head: &Parts) -> Result<(), Fault> {
     let header = head.headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
     let header = header.and_then(|host| host.parse::<Authority>().ok());
@@ -95,8 +95,7 @@ fn is_loopback(host: &str) -> bool {
         || address_of(host).is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a stranger's name server cannot be what made this host resolve to an address of this
-/// machine.
+/// Whether no foreign name server can have made this host resolve to an address of this machine.
 fn is_of_this_machine(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     is_loopback(host) || !host.contains('.') || address_of(host).is_some()

@@ -1,4 +1,4 @@
-//! Changing what is in force while requests go on: another policy, other overrides.
+//! Changes of the policy and the overrides in force while requests go on.
 //!
 //! One change at a time. A change is made ready aside, written to the store if it must outlive the
 //! process, and then put in force by exchanging one pointer: a request sees all of it or nothing.
@@ -21,13 +21,13 @@ use crate::from_policy::{self, ConfigError};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::quota_store::{self, NoStore};
 
-/// The turn to change something, and what came of earlier changes.
+/// The lock for changes of the policy and the overrides, and the results of earlier ones.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// Who holds it may change what is in force.
+    /// Held while the policy or an override is changed.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    told: Mutex<Told>,
-    /// Somebody wants the policy file read now.
+    status: Mutex<ReloadStatus>,
+    /// Notified to have the policy file read at once.
     pub(crate) asked: Notify,
 }
 
@@ -63,9 +63,9 @@ fn unprotected_listener<'a>(
     })
 }
 
-/// What came of reloads.
+/// Counts and errors of reloads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReloadStatus {
     /// Policies that were taken over since the start, the first not among them.
     pub(crate) succeeded: u64,
     /// Policies that were not.
@@ -83,7 +83,7 @@ pub(crate) struct Told {
 pub(crate) struct LastError {
     /// When, as RFC 3339.
     pub(crate) at: String,
-    /// What was wrong: every problem, a line each.
+    /// Every problem, one a line.
     pub(crate) problems: String,
 }
 
@@ -117,22 +117,22 @@ pub enum ReloadError {
         /// The address that it is open on.
         address: Address,
     },
-    /// What must outlive the process could not be written.
-    #[error("what was renamed could not be stored: {0}")]
+    /// A note that must outlive the process could not be written to the store.
+    #[error("renamed limits could not be stored: {0}")]
     Store(#[from] StoreError),
 }
 
 /// Why expired overrides stay.
 #[derive(Debug, thiserror::Error)]
-enum Undropped {
+enum OverrideExpiryError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl Told {
-    /// What is wrong now, if anything is: with the policy, or with the files that it names.
+impl ReloadStatus {
+    /// The current error of the policy, or of the files that it names.
     pub(crate) fn error(&self) -> Option<&LastError> {
         self.last_error.as_ref().or(self.files_error.as_ref())
     }
@@ -142,34 +142,35 @@ impl Changes {
     /// The files of envoyproxy/ratelimit were looked at: whether they were taken over anew, or why
     /// they were not.
     pub(crate) fn files_looked_at(&self, result: Result<bool, &str>, now: Timestamp) {
-        let mut told = self.told();
+        let mut status = self.status();
         match result {
             Ok(changed) => {
-                told.succeeded += u64::from(changed);
-                told.files_error = None;
+                status.succeeded += u64::from(changed);
+                status.files_error = None;
             }
             Err(problems) => {
-                told.failed += 1;
-                told.files_error =
+                status.failed += 1;
+                status.files_error =
                     Some(LastError { at: now.to_whole_millis().to_string(), problems: problems.to_owned() });
             }
         }
     }
 
-    pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
+    pub(crate) fn status(&self) -> MutexGuard<'_, ReloadStatus> {
         // Every change of it is one assignment after another: a panic elsewhere leaves it readable.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes").field("told", &*self.told()).finish_non_exhaustive()
+        f.debug_struct("Changes").field("status", &*self.status()).finish_non_exhaustive()
     }
 }
 
 impl Daemon {
-    /// Takes `new` over in place of `old`, or says why not. Answers what becomes of the counters.
+    /// Replaces `old` by `new`, or returns an error. The result reports the treatment of the
+    /// counters.
     pub(crate) async fn take_over(
         &self,
         old: &Policy,
@@ -201,23 +202,24 @@ impl Daemon {
         }
         let comparison = tidegate_policy::compare(old, new);
         let restart = comparison.settings.iter().filter(|setting| setting.needs_restart);
-        let mut told = self.changes.told();
-        told.succeeded += 1;
-        (told.last_error, told.files_error) = (None, None);
-        told.restart_needed = restart.map(|setting| setting.path).collect();
+        let mut status = self.changes.status();
+        status.succeeded += 1;
+        (status.last_error, status.files_error) = (None, None);
+        status.restart_needed = restart.map(|setting| setting.path).collect();
         Ok(comparison)
     }
 
     /// Notes that a policy was not taken over.
     pub(crate) fn reload_failed(&self, error: &ReloadError) {
         let at = self.clock.now().to_whole_millis().to_string();
-        let mut told = self.changes.told();
-        told.failed += 1;
-        told.last_error = Some(LastError { at, problems: error.to_string() });
+        let mut status = self.changes.status();
+        status.failed += 1;
+        status.last_error = Some(LastError { at, problems: error.to_string() });
     }
 
     /// Makes another engine out of the one in force and puts it in its place, under the same
-    /// policy. What `change` wants noted is stored before anybody is decided by it.
+    /// policy. The notes that `change` returns are stored before the first decision by the new
+    /// engine.
     pub(crate) async fn change_engine<E: From<StoreError>>(
         &self,
         change: impl FnOnce(&Engine, Timestamp) -> Result<(Engine, Vec<NoteChange>), E>,
@@ -237,10 +239,10 @@ impl Daemon {
         let dropped = self.change_engine(|engine, now| {
             let (engine, gone) = engine.without_expired(now)?;
             expired = gone;
-            Ok::<_, Undropped>((engine, Vec::new()))
+            Ok::<_, OverrideExpiryError>((engine, Vec::new()))
         });
         if let Err(error) = dropped.await {
-            tracing::error!(%error, "expired overrides could not be taken out");
+            tracing::error!(%error, "expired overrides could not be removed");
         }
         for one in expired {
             tracing::info!(

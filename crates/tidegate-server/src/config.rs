@@ -1,4 +1,4 @@
-//! What a daemon is told when it starts.
+//! The configuration of a daemon.
 
 use std::collections::HashMap;
 
@@ -44,11 +44,11 @@ pub struct ServerConfig {
     /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no.
     /// Then each must, and come from a peer that `proxying` trusts; others are closed.
     pub proxy_protocol: bool,
-    /// Which requests are passed on, where to and on what terms. Default none.
+    /// The reverse proxy: its routes and upstreams. Default none.
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
     pub keeps_proxying: bool,
-    /// Who may ask what. Default none: whoever reaches a listener may do everything.
+    /// The grants of callers. Default none: every client that reaches a listener may do everything.
     pub authorization: Option<Authorization>,
     /// The bounds of every listener.
     pub bounds: Bounds,
@@ -118,11 +118,11 @@ impl Statuses {
     }
 }
 
-/// The headers of a gateway subrequest that are attributes, and of what name.
+/// The headers of a gateway subrequest that are attributes, each with the name of its attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizeHeaders(Vec<(HeaderName, String)>);
 
-/// A header name that is none.
+/// An invalid header name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not the name of a header; use letters, digits and hyphens")]
 pub struct NotAHeader(pub String);

@@ -1,8 +1,8 @@
-//! The open connections of a listener: how many, which are idle, and how they are told to end.
+//! The open connections of a listener: their number, the idle ones, and how they are closed.
 //!
 //! A connection notes when bytes arrive and when requests begin and end, as plain counters. A sweep
-//! a few times a second looks at all of them and ends those that are over a bound; so no request
-//! pays for a timer of its own.
+//! a few times a second checks all of them and closes those that exceed a bound; so no request pays
+//! for a timer of its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -27,40 +27,39 @@ mod buffered;
 mod flow;
 mod linger;
 mod peers;
-mod places;
-mod together;
+mod slots;
+mod stream_set;
 mod unfinished_head;
 
 pub(crate) use buffered::{BufferBudget, Buffered, NoRoom, STREAM_BYTES};
-pub(crate) use flow::{Flowing, Streams};
+pub(crate) use flow::{BodyProgressGuard, Streams};
 use linger::Linger;
 pub(crate) use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
-pub(crate) use places::{Place, Places};
-pub(crate) use together::Together;
+pub(crate) use slots::{ConnectionSlot, ConnectionSlots};
+pub(crate) use stream_set::StreamSet;
 use unfinished_head::UnfinishedHead;
 
-/// What part of its connections a full listener closes at once to make room, if they are idle: one
-/// in so many.
+/// A full listener closes one in so many of its connections at once to make room, if they are idle.
 const EVICTED_PART: usize = 32;
 
-/// What every HTTP/2 connection begins with.
+/// The first bytes of every HTTP/2 connection.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// All open connections of a daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     next: AtomicU64,
-    open: Mutex<Open>,
-    /// Told when the last one closes.
+    open: Mutex<ConnectionRegistry>,
+    /// Notified when the last one closes.
     empty: Notify,
     buffers: Arc<BufferBudget>,
 }
 
 /// The connections that are open, and their peers.
 #[derive(Debug, Default)]
-struct Open {
-    connections: HashMap<u64, Watched>,
+struct ConnectionRegistry {
+    connections: HashMap<u64, WatchedConnection>,
     /// Peers with a connection, and how many each has.
     peers: HashMap<PeerKey, (Arc<PeerUse>, usize)>,
 }
@@ -70,13 +69,13 @@ struct Open {
 pub(crate) struct ListenerId {
     /// Different for each listener of a daemon.
     pub(crate) index: usize,
-    /// What it is called in the policy: `http`, `admin`, `proxy`, `grpc` or `resp`.
+    /// Its name in the policy: `http`, `admin`, `proxy`, `grpc` or `resp`.
     pub(crate) name: &'static str,
 }
 
 /// The connections that were closed to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub(crate) struct Eviction {
     pub(crate) connections: usize,
     /// The peer with the most connections at that listener, and how many those were.
     pub(crate) largest: Option<(PeerKey, usize)>,
@@ -84,8 +83,8 @@ pub(crate) struct Evicted {
 
 /// One connection as the sweep sees it.
 #[derive(Debug)]
-struct Watched {
-    line: Arc<Line>,
+struct WatchedConnection {
+    line: Arc<ConnectionActivity>,
     listener: ListenerId,
     peer: PeerKey,
     /// Whether its place is one that other listeners could have.
@@ -96,16 +95,16 @@ struct Watched {
     idle_since: Instant,
     /// Since when bytes have come that are not yet a request.
     head_since: Option<Instant>,
-    /// Since when its client has taken nothing of what is to be written, and how often it had gone
+    /// Since when its client has taken none of the bytes to be written, and how often it had gone
     /// on by then.
     stuck_since: Option<(Instant, u64)>,
     /// When it was asked to end.
     asked: Option<Instant>,
 }
 
-/// What a connection and the sweep know of each other.
+/// The state that a connection shares with the sweep.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionActivity {
     reads: AtomicU64,
     reads_at_finish: AtomicU64,
     started: AtomicU64,
@@ -120,8 +119,9 @@ pub(crate) struct Line {
     /// Whether it reads no more of a head until there is room for it.
     waits_for_room: AtomicBool,
     /// Answers that are on their way.
-    flows: flow::Flows,
-    /// What is held for all connections, for those of this peer, and for this connection.
+    flows: flow::OpenBodies,
+    /// The bytes that are held for all connections, for those of this peer, and for this
+    /// connection.
     budget: Arc<BufferBudget>,
     peer: Arc<PeerUse>,
     /// Where it comes from; `None` for a Unix socket.
@@ -131,13 +131,13 @@ pub(crate) struct Line {
     waker: Mutex<Option<Waker>>,
 }
 
-/// What a connection is told.
+/// The command of the sweep, or of the drain, to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Order {
+pub(crate) enum ConnectionCommand {
     /// Go on.
     Serve = 0,
-    /// Answer what was read, take nothing more, close.
+    /// Answer the requests that were read, read no more, close.
     Finish = 1,
     /// Close at once.
     Close = 2,
@@ -145,14 +145,14 @@ pub(crate) enum Order {
 
 // All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made
 // visible by the mutex of the waker.
-impl Line {
+impl ConnectionActivity {
     /// Where the connection comes from; `None` for a Unix socket.
     pub(crate) fn peer_address(&self) -> Option<IpAddr> {
         self.peer_address
     }
 
-    /// A request waits in line until the guard is dropped: meanwhile the sweep sees whether its
-    /// client is still there, which nobody who does not read can.
+    /// Marks a request as waiting in the queue until the guard is dropped. Nothing is read from its
+    /// connection meanwhile, so the sweep checks whether the client is still there.
     pub(crate) fn hold(&self) -> HeldRequest<'_> {
         self.held.fetch_add(1, Ordering::Relaxed);
         HeldRequest(self)
@@ -193,8 +193,8 @@ impl Line {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is there beside the last request is the beginning of the next, whose bytes do not have
-    /// for ever to come.
+    /// Bytes already buffered after the last request belong to the next one; its read timeout
+    /// starts now.
     pub(crate) fn has_begun_another(&self) {
         self.reads_at_finish.store(self.reads.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
@@ -203,7 +203,7 @@ impl Line {
         self.started.load(Ordering::Relaxed).saturating_sub(self.finished.load(Ordering::Relaxed))
     }
 
-    fn tell(&self, order: Order) {
+    fn command(&self, order: ConnectionCommand) {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         self.order.fetch_max(order as u8, Ordering::Relaxed);
         if let Some(waker) = waker.take() {
@@ -211,17 +211,17 @@ impl Line {
         }
     }
 
-    /// Returns when the connection is told to end.
-    pub(crate) async fn told(&self) {
+    /// Returns when the connection has been commanded to end.
+    pub(crate) async fn until_commanded(&self) {
         // Registered each time: an order uses the waker up.
         std::future::poll_fn(|cx| match self.order(cx, &mut false) {
-            Order::Serve => Poll::Pending,
-            Order::Finish | Order::Close => Poll::Ready(()),
+            ConnectionCommand::Serve => Poll::Pending,
+            ConnectionCommand::Finish | ConnectionCommand::Close => Poll::Ready(()),
         })
         .await;
     }
 
-    /// How long its client may take nothing of what is to be written. On HTTP/2 each answer has a
+    /// How long its client may take none of the bytes to be written. On HTTP/2 each answer has a
     /// bound of its own.
     fn patience(&self, bounds: &Bounds) -> Duration {
         let own = if self.is_http2.load(Ordering::Relaxed) { None } else { self.flows.patience() };
@@ -233,22 +233,22 @@ impl Line {
     /// The waker is left only when `is_registered` is false or the order has changed since, so that
     /// the usual call is one load.
     #[inline]
-    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> Order {
+    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> ConnectionCommand {
         if !*is_registered {
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             *is_registered = true;
         }
         match self.order.load(Ordering::Relaxed) {
-            0 => Order::Serve,
-            1 => Order::Finish,
-            _ => Order::Close,
+            0 => ConnectionCommand::Serve,
+            1 => ConnectionCommand::Finish,
+            _ => ConnectionCommand::Close,
         }
     }
 }
 
 /// A request that waits in line.
 #[derive(Debug)]
-pub(crate) struct HeldRequest<'a>(&'a Line);
+pub(crate) struct HeldRequest<'a>(&'a ConnectionActivity);
 
 impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {
@@ -256,9 +256,9 @@ impl Drop for HeldRequest<'_> {
     }
 }
 
-/// A stream of which it can be told without reading that nothing more will come.
-pub(crate) trait Hearing {
-    /// Whether the other end has said its last, unread bytes aside.
+/// A stream that detects the end of its input without reading.
+pub(crate) trait PeerShutdown {
+    /// Whether the other end has ended its output, apart from unread bytes.
     fn has_ended(&self) -> bool;
 }
 
@@ -269,26 +269,26 @@ fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
     matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
 }
 
-impl Hearing for TcpStream {
+impl PeerShutdown for TcpStream {
     fn has_ended(&self) -> bool {
         is_read_closed(self.ready(Interest::PRIORITY))
     }
 }
 
-impl Hearing for UnixStream {
+impl PeerShutdown for UnixStream {
     fn has_ended(&self) -> bool {
         is_read_closed(self.ready(Interest::PRIORITY))
     }
 }
 
-impl<S: Hearing> Hearing for TlsStream<S> {
+impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
     fn has_ended(&self) -> bool {
         self.get_ref().0.has_ended()
     }
 }
 
 /// A side of a tunnel, whose end is read.
-impl Hearing for TokioIo<Upgraded> {
+impl PeerShutdown for TokioIo<Upgraded> {
     fn has_ended(&self) -> bool {
         false
     }
@@ -299,7 +299,7 @@ impl Hearing for TokioIo<Upgraded> {
 pub(crate) struct OpenConnection {
     connections: Arc<Connections>,
     id: u64,
-    pub(crate) line: Arc<Line>,
+    pub(crate) line: Arc<ConnectionActivity>,
     /// The names in the certificate that its client showed; none without one.
     pub(crate) names: Arc<[String]>,
 }
@@ -322,7 +322,7 @@ impl Drop for OpenConnection {
 }
 
 impl Connections {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, ConnectionRegistry> {
         // Nothing that holds the lock panics between two changes that belong together.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -345,13 +345,13 @@ impl Connections {
         let mut open = self.open();
         let (shared_use, count) = open.peers.entry(peer).or_default();
         *count += 1;
-        let line = Arc::new(Line {
+        let line = Arc::new(ConnectionActivity {
             budget: Arc::clone(&self.buffers),
             peer: Arc::clone(shared_use),
             peer_address,
-            ..Line::default()
+            ..ConnectionActivity::default()
         });
-        let watched = Watched {
+        let watched = WatchedConnection {
             line: Arc::clone(&line),
             listener,
             peer,
@@ -391,9 +391,9 @@ impl Connections {
     }
 
     /// Tells all connections.
-    pub(crate) fn tell_all(&self, order: Order) {
+    pub(crate) fn tell_all(&self, order: ConnectionCommand) {
         for watched in self.open().connections.values() {
-            watched.line.tell(order);
+            watched.line.command(order);
         }
     }
 
@@ -403,7 +403,7 @@ impl Connections {
         open.connections.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
     }
 
-    /// What connections hold of the budget for slow peers.
+    /// The budget for slow peers.
     pub(crate) fn buffers(&self) -> &BufferBudget {
         &self.buffers
     }
@@ -423,7 +423,7 @@ impl Connections {
     /// Those of the peer with the most connections go first. A connection with a request is never
     /// closed here. With `are_shared`, connections of other listeners that have a place of the
     /// shared pool are looked at too.
-    pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Evicted {
+    pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Eviction {
         let mut open = self.open();
         let mut counts: HashMap<PeerKey, usize> = HashMap::new();
         let mut idle = Vec::new();
@@ -450,11 +450,15 @@ impl Connections {
             if let Some(watched) = open.connections.get_mut(&one.id) {
                 // A peer that has asked something learns it from the protocol; another has nothing
                 // to lose.
-                watched.line.tell(if one.has_served { Order::Finish } else { Order::Close });
+                watched.line.command(if one.has_served {
+                    ConnectionCommand::Finish
+                } else {
+                    ConnectionCommand::Close
+                });
                 watched.asked = Some(now);
             }
         }
-        Evicted { connections: chosen.len(), largest }
+        Eviction { connections: chosen.len(), largest }
     }
 
     /// How often to sweep so that a bound is overrun by a quarter at most.
@@ -464,7 +468,7 @@ impl Connections {
     }
 }
 
-impl Watched {
+impl WatchedConnection {
     /// Whether the client has taken nothing for as long as the answer or, without one, a connection
     /// may be idle.
     fn is_stuck(&mut self, now: Instant, bounds: &Bounds) -> bool {
@@ -481,14 +485,14 @@ impl Watched {
         now.duration_since(since) >= self.line.patience(bounds)
     }
 
-    /// Looks at one connection; whether it was told to end.
+    /// Checks one connection. Returns whether it was commanded to end.
     fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
         if self.line.held.load(Ordering::Relaxed) > 0 || self.line.waits_for_room.load(Ordering::Relaxed) {
             self.line.poke();
         }
         if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
             self.line.flows.end();
-            self.line.tell(Order::Close);
+            self.line.command(ConnectionCommand::Close);
             return self.asked.replace(now).is_none();
         }
         let line = &self.line;
@@ -501,7 +505,7 @@ impl Watched {
         if let Some(asked) = self.asked {
             // It was asked and is still there: its client does not read, or never ends its headers.
             if now.duration_since(asked) >= bounds.linger {
-                line.tell(Order::Close);
+                line.command(ConnectionCommand::Close);
             }
             return false;
         }
@@ -511,13 +515,13 @@ impl Watched {
         if has_new_bytes && !line.is_http2.load(Ordering::Relaxed) {
             let since = *self.head_since.get_or_insert(now);
             if now.duration_since(since) >= bounds.header_timeout {
-                line.tell(Order::Close);
+                line.command(ConnectionCommand::Close);
                 self.asked = Some(now);
                 return true;
             }
         }
         if now.duration_since(self.idle_since) >= bounds.idle_timeout {
-            line.tell(Order::Finish);
+            line.command(ConnectionCommand::Finish);
             self.asked = Some(now);
             return true;
         }
@@ -531,26 +535,26 @@ impl Watched {
 /// while, so that it gets to read the answer. Without that the kernel would reset the connection
 /// and take the answer with it.
 #[derive(Debug)]
-pub(crate) struct NotingStream<S> {
+pub(crate) struct MonitoredStream<S> {
     stream: S,
-    line: Arc<Line>,
+    line: Arc<ConnectionActivity>,
     /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
     /// it is not spoken.
     preface_read: Option<usize>,
-    /// What has come of a head of HTTP/1 that is not whole; `None` where heads are not read.
+    /// The part of an unfinished HTTP/1 head that has arrived; `None` where heads are not read.
     head: Option<UnfinishedHead>,
     linger: Linger,
 }
 
-impl<S> NotingStream<S> {
+impl<S> MonitoredStream<S> {
     /// A stream of HTTP, of either version.
-    pub(crate) fn http(stream: S, line: Arc<Line>, linger: Duration) -> Self {
+    pub(crate) fn http(stream: S, line: Arc<ConnectionActivity>, linger: Duration) -> Self {
         let head = Some(UnfinishedHead::default());
         Self { stream, line, preface_read: Some(0), head, linger: Linger::new(linger) }
     }
 
     /// A stream of another protocol, which lingers by itself.
-    pub(crate) fn plain(stream: S, line: Arc<Line>) -> Self {
+    pub(crate) fn plain(stream: S, line: Arc<ConnectionActivity>) -> Self {
         Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
     }
 
@@ -575,7 +579,7 @@ impl<S> NotingStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     #[inline]
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -601,7 +605,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for NotingStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> AsyncWrite for NotingStream<S> {
+impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredStream<S> {
     #[inline]
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -650,7 +654,7 @@ mod tests {
         }
     }
 
-    fn order(line: &Line) -> Order {
+    fn order(line: &ConnectionActivity) -> ConnectionCommand {
         line.order(&Context::from_waker(Waker::noop()), &mut false)
     }
 
@@ -661,11 +665,11 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(connections.sweep(after(74), &bounds()), 0);
-        assert_eq!(order(&open.line), Order::Serve);
+        assert_eq!(order(&open.line), ConnectionCommand::Serve);
         assert_eq!(connections.sweep(after(75), &bounds()), 1);
-        assert_eq!(order(&open.line), Order::Finish);
+        assert_eq!(order(&open.line), ConnectionCommand::Finish);
         assert_eq!(connections.sweep(after(77), &bounds()), 0);
-        assert_eq!(order(&open.line), Order::Close);
+        assert_eq!(order(&open.line), ConnectionCommand::Close);
         drop(open);
         assert_eq!(connections.len(), 0);
     }
@@ -682,7 +686,10 @@ mod tests {
             assert_eq!(connections.sweep(after(second), &bounds()), 0);
         }
         assert_eq!(connections.sweep(after(10), &bounds()), 1);
-        assert_eq!((order(&slow.line), order(&busy.line)), (Order::Close, Order::Serve));
+        assert_eq!(
+            (order(&slow.line), order(&busy.line)),
+            (ConnectionCommand::Close, ConnectionCommand::Serve)
+        );
         assert_eq!(connections.in_flight(), 1);
     }
 
@@ -701,7 +708,10 @@ mod tests {
             assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
         }
         assert_eq!(connections.sweep(start + Duration::from_secs(75), &bounds()), 1);
-        assert_eq!((order(&deaf.line), order(&slow.line)), (Order::Close, Order::Serve));
+        assert_eq!(
+            (order(&deaf.line), order(&slow.line)),
+            (ConnectionCommand::Close, ConnectionCommand::Serve)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -713,18 +723,21 @@ mod tests {
         let begin = |open: &OpenConnection| {
             open.line.request_started();
             open.line.wrote(true);
-            Flowing::begin(Arc::clone(&open.line), Duration::from_secs(5), None)
+            BodyProgressGuard::begin(Arc::clone(&open.line), Duration::from_secs(5), None)
         };
-        let (flowing, _other) = (begin(&deaf), begin(&many));
+        let (guard, _other) = (begin(&deaf), begin(&many));
         // Others may be on their way on the same connection, with longer bounds.
         many.line.is_http2.store(true, Ordering::Relaxed);
         assert_eq!(connections.sweep(start, &bounds()), 0);
         assert_eq!(connections.sweep(after(4), &bounds()), 0);
         assert_eq!(connections.sweep(after(5), &bounds()), 1);
-        assert_eq!((order(&deaf.line), order(&many.line)), (Order::Close, Order::Serve));
-        assert!(flowing.is_over());
+        assert_eq!(
+            (order(&deaf.line), order(&many.line)),
+            (ConnectionCommand::Close, ConnectionCommand::Serve)
+        );
+        assert!(guard.is_over());
         assert_eq!(connections.sweep(after(75), &bounds()), 1);
-        assert_eq!(order(&many.line), Order::Close);
+        assert_eq!(order(&many.line), ConnectionCommand::Close);
     }
 
     #[tokio::test(start_paused = true)]
@@ -738,6 +751,6 @@ mod tests {
             open.line.request_finished();
             assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
         }
-        assert_eq!(order(&open.line), Order::Serve);
+        assert_eq!(order(&open.line), ConnectionCommand::Serve);
     }
 }

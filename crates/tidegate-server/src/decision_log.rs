@@ -1,12 +1,12 @@
-//! The decision log: a file with one JSON object a line for each decision, for people and for what
-//! reads it afterwards.
+//! The decision log: a file with one JSON object a line for each decision, for people and for other
+//! programs.
 //!
 //! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of
-//! its own; a line that finds the queue full is dropped and counted. The thread writes what has
-//! come as soon as nothing more comes, and at the latest after [`FLUSH_AFTER`]. Disk in use is
-//! bounded: a file that is full is renamed to `path.1`, the one before it to `path.2`, and the last
-//! is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
-//! opened anew every [`RETRY_AFTER`] until that works.
+//! its own; a line that finds the queue full is dropped and counted. The thread writes pending
+//! lines as soon as it is idle, and at the latest after [`FLUSH_AFTER`]. Disk in use is bounded: a
+//! file that is full is renamed to `path.1`, the one before it to `path.2`, and the last is
+//! removed. A disk that fails costs lines, which are counted, and nothing else; the file is opened
+//! anew every [`RETRY_AFTER`] until that works.
 
 mod file;
 mod line;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use line::Line;
+pub(crate) use line::DecisionRecord;
 
 use file::RotatingFile;
 use writer::Writer;
@@ -41,13 +41,13 @@ pub(crate) const QUEUED_BYTES_MAX: usize = 64 << 20;
 /// How many buffers are kept to be used again.
 const SPARE_MAX: usize = 256;
 
-/// The room in the channel for what is no line.
+/// The room in the channel for messages that are no lines.
 const CONTROL_MAX: usize = 8;
 
 /// Where the log is, and how much of it there may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DecisionLogConfig {
-    /// The file. Its directory must exist. What stands in it is kept and written after.
+    /// The file. Its directory must exist. New lines are appended to an existing file.
     pub(crate) path: PathBuf,
     /// The size at which it is renamed. A line is never split over two files, and never dropped for
     /// its size.
@@ -58,33 +58,34 @@ pub(crate) struct DecisionLogConfig {
     pub(crate) queue: usize,
 }
 
-/// A decision log that is open. Dropping it writes what was handed over, without waiting for it.
+/// An open decision log. Dropping it lets the writer finish the queued lines, without waiting for
+/// it.
 #[derive(Debug)]
 pub(crate) struct DecisionLog {
     sender: SyncSender<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     queue: usize,
     /// Nothing is ever sent: it is disconnected when the writer has ended.
     ended: Mutex<Receiver<()>>,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 #[derive(Debug)]
 enum Message {
     /// A line with its line break.
-    Line(Vec<u8>),
-    /// Look at the flags.
+    DecisionRecord(Vec<u8>),
+    /// Check the flags.
     Wake,
-    /// Say so when all before it is in the file, or lost.
+    /// Reply when all earlier lines are in the file, or lost.
     #[cfg(test)]
     Flush(SyncSender<()>),
 }
 
-/// What both sides know. All numbers are only counted, and nothing is ordered by them; so `Relaxed`
-/// throughout, but for the flags, where `Release` and `Acquire` make what happened before the flag
-/// visible to who sees it.
+/// The state that the callers share with the writer. Counts are `Relaxed`, because nothing is
+/// ordered by them. The flags are set with `Release` and read with `Acquire`, so that the writer
+/// sees everything that happened before.
 #[derive(Debug, Default)]
-struct Shared {
+struct WriterState {
     queued: AtomicUsize,
     queued_bytes: AtomicUsize,
     written: AtomicU64,
@@ -108,7 +109,7 @@ impl DecisionLog {
         let file = RotatingFile::open(path, size_bytes, files)?;
         let (sender, receiver) = sync_channel(queue.saturating_add(CONTROL_MAX));
         let (ending, ended) = sync_channel(1);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterState::default());
         let writer = Writer::new(receiver, Arc::clone(&shared), file);
         std::thread::Builder::new().name("decision-log".to_owned()).spawn(move || {
             writer.run(before_each);
@@ -118,7 +119,7 @@ impl DecisionLog {
     }
 
     /// Hands a line over to be written, or drops it and counts that. Never waits.
-    pub(crate) fn write(&self, line: &Line<'_>) {
+    pub(crate) fn write(&self, line: &DecisionRecord<'_>) {
         let shared = &self.shared;
         let ahead = shared.queued.fetch_add(1, Ordering::Relaxed);
         let has_room = ahead < self.queue
@@ -133,7 +134,7 @@ impl DecisionLog {
         line.append_to(&mut buffer);
         let bytes = buffer.len();
         shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.sender.try_send(Message::Line(buffer)).is_err() {
+        if self.sender.try_send(Message::DecisionRecord(buffer)).is_err() {
             shared.left_queue(bytes);
             shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -154,11 +155,11 @@ impl DecisionLog {
         self.shared.errors.load(Ordering::Relaxed)
     }
 
-    /// Closes the file and opens what is at its path now, as after logrotate has moved it away.
-    /// Does not wait for it.
+    /// Closes the file and opens the one at its path, which logrotate may have replaced. Does not
+    /// wait for it.
     pub(crate) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
-        // Where there is no room the writer is at work, and looks at the flag after the next line.
+        // If the channel is full, the writer is busy and checks the flag after the next line.
         let _ = self.sender.try_send(Message::Wake);
     }
 
@@ -187,10 +188,10 @@ impl DecisionLog {
     }
 }
 
-impl Shared {
+impl WriterState {
     /// An empty buffer, one that was used before if one is at hand.
     fn take_spare(&self) -> Vec<u8> {
-        // Whoever finds the list taken makes a new one rather than wait.
+        // If another thread holds the lock, a new buffer is cheaper than waiting.
         self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! Writing decisions down, if the policy wants a decision log.
+//! The decision log of a daemon, and the parts of a request that its lines need.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tidegate::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
 use tidegate_engine::{LimitReport, Request};
 
-use crate::decision_log::{DecisionLog, Line};
+use crate::decision_log::{DecisionLog, DecisionRecord};
 use crate::metrics::tightest;
 use crate::protocol::Protocol;
 
@@ -18,16 +18,16 @@ pub(crate) struct Decisions {
     pub(crate) admissions: bool,
 }
 
-/// What was asked, as far as it is needed after the decision.
+/// The parts of a request that are needed after its decision.
 pub(crate) struct Asked<'a> {
     pub(crate) namespace: Cow<'a, str>,
-    attributes: Given<'a>,
+    attributes: AskedAttributes<'a>,
     cost: Cost,
     class: Class,
     pub(crate) protocol: Protocol,
 }
 
-enum Given<'a> {
+enum AskedAttributes<'a> {
     Borrowed(Attributes<'a>),
     Owned(Vec<(String, String)>),
 }
@@ -36,19 +36,20 @@ impl<'a> Asked<'a> {
     pub(crate) fn borrowed(request: &Request<'a>, protocol: Protocol) -> Self {
         Self {
             namespace: Cow::Borrowed(request.namespace),
-            attributes: Given::Borrowed(request.attributes),
+            attributes: AskedAttributes::Borrowed(request.attributes),
             cost: request.cost,
             class: request.class,
             protocol,
         }
     }
 
-    /// For a request that waits. Its attributes are copied only if somebody will read them.
+    /// For a request that waits. Its attributes are copied only if the log or the refused keys need
+    /// them.
     pub(crate) fn owned(request: &Request<'_>, protocol: Protocol, with_attributes: bool) -> Asked<'static> {
         let pairs = request.attributes.iter().filter(|_| with_attributes);
         Asked {
             namespace: Cow::Owned(request.namespace.to_owned()),
-            attributes: Given::Owned(
+            attributes: AskedAttributes::Owned(
                 pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             ),
             cost: request.cost,
@@ -58,8 +59,13 @@ impl<'a> Asked<'a> {
     }
 
     /// A line with what every decision has.
-    fn line<'l>(&'l self, pairs: &'l [(&'l str, &'l str)], now: Timestamp, took: Duration) -> Line<'l> {
-        let mut line = Line::new(now, &self.namespace, self.cost.units());
+    fn line<'l>(
+        &'l self,
+        pairs: &'l [(&'l str, &'l str)],
+        now: Timestamp,
+        took: Duration,
+    ) -> DecisionRecord<'l> {
+        let mut line = DecisionRecord::new(now, &self.namespace, self.cost.units());
         line.attributes = Attributes::new(pairs);
         line.class = Some(self.class);
         line.took = Some(took);
@@ -69,8 +75,8 @@ impl<'a> Asked<'a> {
 
     fn pairs(&self) -> Vec<(&str, &str)> {
         match &self.attributes {
-            Given::Borrowed(attributes) => attributes.iter().collect(),
-            Given::Owned(pairs) => {
+            AskedAttributes::Borrowed(attributes) => attributes.iter().collect(),
+            AskedAttributes::Owned(pairs) => {
                 pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
             }
         }

@@ -1,4 +1,4 @@
-//! The HTTP door: from a request to a route, and from its outcome to an answer.
+//! The HTTP door: it dispatches a request to its endpoint, and turns the result into an answer.
 
 use core::fmt::Write;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::body::BodyReader;
 use crate::bounds::Bounds;
 use crate::browser_guard::{check_host, check_rebinding, check_site};
 use crate::config::ServerConfig;
-use crate::connections::Line;
+use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
+use crate::endpoint::{Audience, Endpoint};
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
-use crate::route::{Audience, Route};
 
-/// Whom a listener is for.
+/// The callers and the protocol that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Serves {
+pub(crate) struct ListenerRole {
     pub(crate) callers: bool,
     pub(crate) operators: bool,
-    pub(crate) speaks: Speaks,
+    pub(crate) speaks: ListenerProtocol,
     /// Whether it is on loopback without TLS, where a page in a browser may reach it under a name
     /// of its own.
     pub(crate) is_plain_loopback: bool,
 }
 
-/// What is spoken on a listener.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum ListenerProtocol {
     /// The HTTP API.
     Api,
     /// HTTP that is passed on.
@@ -45,15 +45,24 @@ pub(crate) enum Speaks {
     Resp,
 }
 
-impl Serves {
-    /// What the listener is called in the policy.
+impl ListenerRole {
+    /// The listener for operators only.
+    pub(crate) const OPERATORS: Self =
+        Self { callers: false, operators: true, speaks: ListenerProtocol::Api, is_plain_loopback: false };
+
+    /// A listener for callers only.
+    pub(crate) const fn callers(speaks: ListenerProtocol) -> Self {
+        Self { callers: true, operators: false, speaks, is_plain_loopback: false }
+    }
+
+    /// The name of the listener in the policy.
     pub(crate) const fn name(self) -> &'static str {
         match self.speaks {
-            Speaks::Api if self.callers => "http",
-            Speaks::Api => "admin",
-            Speaks::Proxy => "proxy",
-            Speaks::Grpc => "grpc",
-            Speaks::Resp => "resp",
+            ListenerProtocol::Api if self.callers => "http",
+            ListenerProtocol::Api => "admin",
+            ListenerProtocol::Proxy => "proxy",
+            ListenerProtocol::Grpc => "grpc",
+            ListenerProtocol::Resp => "resp",
         }
     }
 
@@ -71,38 +80,39 @@ impl Serves {
 /// `names` are those in the client's certificate, if it showed one.
 pub(crate) async fn answer(
     daemon: &Daemon,
-    serves: Serves,
-    line: &Arc<Line>,
+    serves: ListenerRole,
+    line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Reply {
     let is_http1 = request.version() < http::Version::HTTP_2;
-    let route = Route::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
+    let route = Endpoint::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
     let mut reply = match dispatch(daemon, serves, route, line, names, request).await {
         Ok(reply) => reply,
-        Err(Unanswered::Fault(fault)) => {
+        Err(EndpointError::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
             reply::fault(&fault)
         }
-        Err(Unanswered::Method(reply)) => {
+        Err(EndpointError::Method(reply)) => {
             daemon.metrics.fault(FaultCode::MethodNotAllowed);
             *reply
         }
     };
     daemon.metrics.answered(route, reply.status().as_u16());
-    // Relaxed: a caller that misses it is told with its next answer, or when the grace is over.
+    // Relaxed: a connection that misses the flag is closed after its next answer, or when the grace
+    // is over.
     if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
         reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply
 }
 
-enum Unanswered {
+enum EndpointError {
     Fault(Fault),
     Method(Box<Reply>),
 }
 
-impl From<Fault> for Unanswered {
+impl From<Fault> for EndpointError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
@@ -110,12 +120,12 @@ impl From<Fault> for Unanswered {
 
 async fn dispatch(
     daemon: &Daemon,
-    serves: Serves,
-    route: Option<Route>,
-    line: &Arc<Line>,
+    serves: ListenerRole,
+    route: Option<Endpoint>,
+    line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
-) -> Result<Reply, Unanswered> {
+) -> Result<Reply, EndpointError> {
     let (head, incoming) = request.into_parts();
     let bounds = &daemon.config.bounds;
     let body = BodyReader::new(&head, incoming, bounds, line);
@@ -124,7 +134,8 @@ async fn dispatch(
     let (route, caller) = match taken(&in_force.config, bounds, serves, route, names, &head) {
         Ok(taken) => taken,
         Err(unanswered) => {
-            if matches!(&unanswered, Unanswered::Fault(fault) if fault.code == FaultCode::Unauthenticated) {
+            if matches!(&unanswered, EndpointError::Fault(fault) if fault.code == FaultCode::Unauthenticated)
+            {
                 let (peer, now) = (line.peer_address(), daemon.clock.now());
                 daemon.audit.failed_request(Protocol::Http, peer, names, &head.headers, now);
             }
@@ -134,25 +145,25 @@ async fn dispatch(
     };
     let caller = &caller;
     let reply = match route {
-        Route::Check => desk.check(caller, &body.read().await?).await?,
-        Route::Report => desk.report(caller, &body.read().await?).await?,
-        Route::Refund => desk.refund(caller, &body.read().await?).await?,
-        Route::Reserve => desk.reserve(caller, &body.read().await?).await?,
-        Route::Settle => desk.settle(caller, &body.read().await?).await?,
-        Route::Release => desk.release(caller, &body.read().await?).await?,
-        Route::Reset => desk.reset(caller, &body.read().await?).await?,
-        Route::Block => desk.block(caller, &body.read().await?).await?,
-        Route::Authorize => {
+        Endpoint::Check => desk.check(caller, &body.read().await?).await?,
+        Endpoint::Report => desk.report(caller, &body.read().await?).await?,
+        Endpoint::Refund => desk.refund(caller, &body.read().await?).await?,
+        Endpoint::Reserve => desk.reserve(caller, &body.read().await?).await?,
+        Endpoint::Settle => desk.settle(caller, &body.read().await?).await?,
+        Endpoint::Release => desk.release(caller, &body.read().await?).await?,
+        Endpoint::Reset => desk.reset(caller, &body.read().await?).await?,
+        Endpoint::Block => desk.block(caller, &body.read().await?).await?,
+        Endpoint::Authorize => {
             // A gateway may send the body of the request it asks about; it is not looked at.
             body.discard();
             desk.authorize(caller, head.uri.query(), &head.headers).await?
         }
-        Route::Json => {
+        Endpoint::Json => {
             let body = body.read_at_most(bounds.grpc_message_bytes).await?;
             // In a box, since it is large and every request would have to carry room for it.
             Box::pin(desk.json(caller, &body)).await?
         }
-        Route::Overrides => {
+        Endpoint::Overrides => {
             let (path, query) = (head.uri.path(), head.uri.query());
             let address = path.strip_prefix(route.path()).unwrap_or("");
             match head.method {
@@ -164,22 +175,22 @@ async fn dispatch(
                 }
             }
         }
-        Route::Limits => desk.limits(head.uri.query())?,
-        Route::Explain => desk.explain(&body.read().await?).await?,
-        Route::AcknowledgeLoss => {
+        Endpoint::Limits => desk.limits(head.uri.query())?,
+        Endpoint::Explain => desk.explain(&body.read().await?).await?,
+        Endpoint::AcknowledgeLoss => {
             caller.may_everywhere(Verb::Change)?;
             body.discard();
             desk.acknowledge_loss(caller).await?
         }
-        Route::Leases => desk.leases().await?,
-        Route::Blocks => desk.blocks(head.uri.query())?,
-        Route::Permits => desk.permits(head.uri.query())?,
-        Route::TopKeys => desk.top_keys(head.uri.query())?,
-        Route::Rlconfig => desk.rlconfig()?,
-        Route::Metrics => desk.metrics_page(),
-        Route::Healthz => desk.health(),
-        Route::Readyz => desk.readiness(),
-        Route::OpenApi => reply::with_body(
+        Endpoint::Leases => desk.leases().await?,
+        Endpoint::Blocks => desk.blocks(head.uri.query())?,
+        Endpoint::Permits => desk.permits(head.uri.query())?,
+        Endpoint::TopKeys => desk.top_keys(head.uri.query())?,
+        Endpoint::Rlconfig => desk.rlconfig()?,
+        Endpoint::Metrics => desk.metrics_page(),
+        Endpoint::Healthz => desk.health(),
+        Endpoint::Readyz => desk.readiness(),
+        Endpoint::OpenApi => reply::with_body(
             StatusCode::OK,
             HeaderValue::from_static("application/json"),
             crate::openapi::document().as_bytes().to_vec(),
@@ -188,20 +199,20 @@ async fn dispatch(
     Ok(reply)
 }
 
-/// The route and the caller of a request, if its head permits to look at its body.
+/// The endpoint and the caller of a request, if its head is accepted.
 fn taken(
     config: &ServerConfig,
     bounds: &Bounds,
-    serves: Serves,
-    route: Option<Route>,
+    serves: ListenerRole,
+    route: Option<Endpoint>,
     names: &[String],
     head: &Parts,
-) -> Result<(Route, Caller), Unanswered> {
+) -> Result<(Endpoint, Caller), EndpointError> {
     check_head(head, bounds)?;
     let route = route.ok_or_else(|| unknown_route(head.uri.path()))?;
     if let Err(allowed) = route.takes(&head.method) {
         let reply = reply::method_not_allowed(&head.method, route.path(), allowed);
-        return Err(Unanswered::Method(Box::new(reply)));
+        return Err(EndpointError::Method(Box::new(reply)));
     }
     if config.authorization.is_none() && !route.takes_any_origin() {
         check_site(&head.headers)?;
@@ -215,7 +226,7 @@ fn taken(
 /// The caller, if it may use this route at all. The operations check for which namespace.
 fn permit(
     config: &ServerConfig,
-    route: Route,
+    route: Endpoint,
     names: &[String],
     headers: &HeaderMap,
 ) -> Result<Caller, Fault> {
@@ -224,9 +235,9 @@ fn permit(
         return Ok(Caller::ANYONE);
     }
     let caller = Caller::of(config, names, headers)?;
-    // Who may change an override of one namespace is seen when it is known which; a change asks for
-    // more than looking.
-    if audience == Audience::Operators && !matches!(route, Route::Overrides | Route::AcknowledgeLoss) {
+    // For overrides the grant is checked once the namespace is known; a change needs a stronger
+    // grant than reading.
+    if audience == Audience::Operators && !matches!(route, Endpoint::Overrides | Endpoint::AcknowledgeLoss) {
         caller.may_everywhere(Verb::Inspect)?;
     }
     Ok(caller)
@@ -249,12 +260,12 @@ pub(crate) fn check_head(head: &Parts, bounds: &Bounds) -> Result<(), Fault> {
 fn unknown_route(path: &str) -> Fault {
     let shown = tidegate_wire::text::shortened(path, 128);
     let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route {shown} on this listener"));
-    if Route::find(path).is_some() {
+    if Endpoint::find(path).is_some() {
         return fault
             .fix("it is served on another listener; see listen.admin and listen.http of the configuration");
     }
     let mut routes = String::from("there are");
-    for route in Route::ALL {
+    for route in Endpoint::ALL {
         let _ = write!(routes, " {}", route.path());
     }
     fault.fix(routes)

@@ -1,5 +1,5 @@
-//! The files of envoyproxy/ratelimit that a daemon answers by: read when a policy is taken over,
-//! and again when one of them is changed, added or removed, as by the swap of a link.
+//! The files of envoyproxy/ratelimit that a daemon decides by. They are read when a policy comes
+//! into force, and again when one of them is changed, added or removed, as by the swap of a link.
 
 use core::fmt;
 use std::fs;
@@ -14,10 +14,10 @@ use tidegate_policy::envoy::{Files, Settings, Text};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
 use crate::changes::Changes;
+use crate::file_backed::Refresh;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::quota_store::{NoStore, quota_of_files};
 use crate::regular_file::open_regular;
-use crate::renewed::Look;
 use tidegate_clock::Clock;
 
 /// The most files that are read from one directory. Above it: an error.
@@ -30,9 +30,9 @@ pub enum EnvoyFilesError {
     /// The directory, or a file in it, cannot be read.
     #[error("envoy_ratelimit.path: {} cannot be read: {source}; name a file or a directory that can", path.display())]
     Unreadable {
-        /// What was to be read.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -46,14 +46,14 @@ pub enum EnvoyFilesError {
 
 /// The files of envoyproxy/ratelimit as they are now.
 #[derive(Clone)]
-pub struct EnvoyFiles(Arc<Followed>);
+pub struct EnvoyFiles(Arc<EnvoyFilesState>);
 
-struct Followed {
+struct EnvoyFilesState {
     path: PathBuf,
     settings: Settings,
     now: ArcSwap<CurrentFiles>,
-    /// What was last said to be wrong; gone when it no longer is.
-    said: Mutex<Option<String>>,
+    /// The error that was logged last; `None` once the files are valid again.
+    logged: Mutex<Option<String>>,
     /// Set if the daemon has no store for quotas: where it would keep them if it were started with
     /// some.
     refuses_quotas: OnceLock<String>,
@@ -75,7 +75,7 @@ impl core::ops::Deref for CurrentFiles {
     }
 }
 
-/// A file of envoyproxy/ratelimit with what is in it.
+/// A file of envoyproxy/ratelimit with its text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EnvoySource {
     name: String,
@@ -94,7 +94,7 @@ impl EnvoySource {
 
     /// The files of the directory `folder` that end in `.yaml` or `.yml`, in the order of their
     /// names, at most 4096. Those that begin with a dot are not read: a `ConfigMap` keeps its
-    /// versions there. An error comes with what could not be read.
+    /// versions there. An error names the file or directory that could not be read.
     pub fn read_folder(folder: &Path) -> Result<Vec<Self>, (PathBuf, io::Error)> {
         let unreadable = |error| (folder.to_owned(), error);
         let listed =
@@ -113,7 +113,7 @@ impl EnvoySource {
         paths.into_iter().map(|path| Self::read(&path).map_err(|error| (path, error))).collect()
     }
 
-    /// What the reader of such files takes.
+    /// The text in the form that the parser of such files accepts.
     pub fn text(&self) -> Text<'_> {
         Text { name: &self.name, bytes: &self.bytes }
     }
@@ -125,11 +125,11 @@ impl EnvoyFiles {
         let path = PathBuf::from(&wanted.path);
         let current = CurrentFiles::read(sources(&path)?, &wanted.settings)?;
         let settings = wanted.settings.clone();
-        Ok(Self(Arc::new(Followed {
+        Ok(Self(Arc::new(EnvoyFilesState {
             path,
             settings,
             now: ArcSwap::from_pointee(current),
-            said: Mutex::default(),
+            logged: Mutex::default(),
             refuses_quotas: OnceLock::new(),
         })))
     }
@@ -143,7 +143,7 @@ impl EnvoyFiles {
     pub(crate) fn replace(&self, before: &Self) {
         let (before, now) = (before.get(), self.get());
         if let Some(series) = before.series.get() {
-            // Nobody has decided by these files yet.
+            // No request has been decided by these files yet.
             let _ = now.series.set(series.replaced_by(now.files.rules()));
         }
     }
@@ -155,15 +155,14 @@ impl EnvoyFiles {
         }
     }
 
-    /// From now on, files that bring a quota are not taken up. `place` is where a daemon that is
+    /// From now on, files that bring a quota are rejected. `place` is where a daemon that is
     /// started anew keeps quotas.
     pub(crate) fn refuse_quotas(&self, place: String) {
         // The same policy names the same place each time.
         let _ = self.0.refuses_quotas.set(place);
     }
 
-    /// Takes them up again if they hold something else; `Ok(true)` if so. An error leaves what
-    /// there was.
+    /// Reloads the files if they have changed; `Ok(true)` if so. An error leaves what there was.
     fn refresh(&self) -> Result<bool, EnvoyFilesError> {
         let sources = sources(&self.0.path)?;
         if self.0.now.load().sources == sources {
@@ -211,36 +210,35 @@ pub(crate) struct FollowedFiles {
 }
 
 impl FollowedFiles {
-    /// Looks at them because somebody asks for it: what is still wrong is said, and counted, once
-    /// more.
+    /// Reads the files on request: an error that persists is logged and counted once more.
     pub(crate) fn look_again(&self) {
-        *self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.files.0.logged.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.look();
     }
 }
 
-impl Look for FollowedFiles {
+impl Refresh for FollowedFiles {
     fn look(&self) {
         let path = self.files.0.path.display();
         let refreshed = self.files.refresh();
         // The lock guards one value: a panic elsewhere leaves it whole.
-        let mut said = self.files.0.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.files.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(changed) => {
                 if changed {
                     tracing::info!(target: "tidegate::reload", %path, "new files of envoy_ratelimit are in force");
-                } else if said.is_some() {
+                } else if logged.is_some() {
                     tracing::info!(target: "tidegate::reload", %path, "the files of envoy_ratelimit are as they were");
                 }
-                *said = None;
+                *logged = None;
                 self.changes.files_looked_at(Ok(changed), self.clock.now());
             }
             Err(error) => {
                 let error = error.to_string();
-                if said.as_ref() != Some(&error) {
+                if logged.as_ref() != Some(&error) {
                     tracing::error!(target: "tidegate::reload", %path, "the files in force stay: {error}");
                     self.changes.files_looked_at(Err(&error), self.clock.now());
-                    *said = Some(error);
+                    *logged = Some(error);
                 }
             }
         }

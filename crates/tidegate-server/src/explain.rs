@@ -1,5 +1,5 @@
-//! Explaining what each limit is to a request: `POST /v1/explain`, and the same of a policy that
-//! nobody runs.
+//! Explanations of a decision, limit by limit: `POST /v1/explain`, and the same for a policy that
+//! no daemon runs.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -56,7 +56,7 @@ impl Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// What each rule of a domain of files is to a request that has attributes, in the order of the
+    /// Explains each rule of a domain of files for a request with attributes, in the order of the
     /// files.
     async fn explain_domain(
         &self,
@@ -119,7 +119,7 @@ fn is_quota(decision: &DescriptorDecision<'_>) -> bool {
     decision.window.is_some_and(|window| window >= Duration::from_hours(1))
 }
 
-/// What a rule that applies is to a request.
+/// Explains a rule that applies to a request.
 fn explain_rule(
     name: &str,
     met: &DescriptorDecision<'_>,
@@ -197,7 +197,7 @@ fn bare(name: &str, is_shadow: bool) -> LimitExplanation {
     }
 }
 
-/// What the limits of a policy would be to a request of so many units now, if nothing had been
+/// Explains the limits of a policy for a request of so many units now, as if nothing had been
 /// charged yet.
 ///
 /// Errors: the namespace does not exist, or the limits make no engine.

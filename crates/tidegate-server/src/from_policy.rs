@@ -20,12 +20,12 @@ use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, St
 use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
-use crate::follow::fingerprint;
 use crate::listener::ListenError;
+use crate::policy_follower::fingerprint;
 use crate::proxy::{ProxyError, proxy_config};
 use crate::quota_store::{self, NoStore, UnusableStore};
-use crate::server::{Beside, Handle, Server, random_seed};
-use crate::shared_store::{Shared, SharedStore, SharedStoreError, kept};
+use crate::server::{DaemonParts, Handle, Server, random_seed};
+use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
 use crate::tls::TlsFiles;
 use tidegate_clock::{Clock, SystemClock};
 
@@ -67,7 +67,7 @@ pub enum StartError {
     Decisions {
         /// Where it is.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -106,7 +106,7 @@ pub async fn serve_on(
     clock: Arc<dyn Clock>,
 ) -> Result<Handle, StartError> {
     let fingerprint = if text.is_empty() { String::new() } else { fingerprint(text) };
-    let mut beside = Beside { fingerprint, decisions: decisions(policy)?, ..Beside::default() };
+    let mut parts = DaemonParts { fingerprint, decisions: decisions(policy)?, ..DaemonParts::default() };
     let time = Arc::clone(&clock);
     let seed = random_seed();
     match &store_kind(policy, &config) {
@@ -119,30 +119,30 @@ pub async fn serve_on(
             store.on_report(log_disk_report);
             warn_if_readable(&store);
             let engine = engine_from(policy, seed, &store, clock.now()).await?;
-            beside.history.restore(&store.notes(NoteKind::Audit).await?);
-            beside.embedded = Some(Arc::clone(&store));
-            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+            parts.history.restore(&store.notes(NoteKind::Audit).await?);
+            parts.embedded = Some(Arc::clone(&store));
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         StoreKind::Redis(redis) => {
             // The store keeps to its deadline; this only catches one that does not.
             config.bounds.store_timeout = redis.deadline * 2 + SHARED_SLACK;
-            let shared = Shared(Arc::new(SharedStore::open(redis)?));
+            let shared = SharedStoreHandle(Arc::new(SharedStore::open(redis)?));
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));
             let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
             // Until the store has reported how many members there are.
             let engine = engine.with_members(redis.members)?.unwrap_or(engine);
-            beside.member = Some(member);
-            beside.shared = Some(Arc::clone(&shared.0));
+            parts.member = Some(member);
+            parts.shared = Some(Arc::clone(&shared.0));
             let store = Arc::new(OnOwnClock::new(shared, move || time.now()));
-            Ok(Server::start_with(config, Arc::new(engine), store, clock, beside).await?)
+            Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         _ => {
             quota_store::check_without_store(policy, config.envoy_ratelimit.as_ref())?;
             let engine = engine(policy, seed)?;
             let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
-            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, beside).await?)
+            Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, parts).await?)
         }
     }
 }
@@ -179,13 +179,13 @@ fn decisions(policy: &Policy) -> Result<Option<Arc<Decisions>>, StartError> {
     Ok(Some(Arc::new(Decisions { log, admissions: wanted.sample == Sample::All })))
 }
 
-/// What the store says of its disk, as lines of the log.
+/// Logs a report of the store about its disk.
 fn log_disk_report(report: DiskReport<'_>) {
     match report {
         DiskReport::Failing(error) => tracing::error!(
             target: "tidegate::store",
             %error,
-            "the store in files cannot write; what it decides is refused until it can: free some space, or see the disk"
+            "the store in files cannot write; its decisions are refused until it can: free disk space, or check the disk"
         ),
         DiskReport::Recovered { failures } => tracing::info!(
             target: "tidegate::store",
@@ -202,7 +202,7 @@ fn log_disk_report(report: DiskReport<'_>) {
     }
 }
 
-/// Says if the clock stands before what was last charged.
+/// Warns if the clock is before the last charge in the store.
 fn tell_of_the_clock(store: &RedbStore, now: Timestamp) {
     if let Some(behind) = store.started_behind() {
         tracing::warn!(
@@ -213,7 +213,7 @@ fn tell_of_the_clock(store: &RedbStore, now: Timestamp) {
     }
 }
 
-/// Warns of a file of the store that everybody on this machine may read.
+/// Warns of a file of the store that other users of this machine may read.
 fn warn_if_readable(store: &RedbStore) {
     if let Some(file) = store.readable_by_others() {
         tracing::warn!(
@@ -230,7 +230,7 @@ pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {
     Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()
 }
 
-/// The engine of a policy, with what a store remembers of earlier ones.
+/// Builds the engine of a policy, with the notes of earlier ones in the store.
 async fn engine_from(
     policy: &Policy,
     seed: [u64; 4],

@@ -1,10 +1,10 @@
-//! The gRPC door: which service a call is for, and what all calls have in common.
+//! The gRPC door: it dispatches calls to services, and applies the bounds that all calls share.
 //!
 //! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their
-//! drain; only the services behind are tonic's. Who calls is known from the head, before any of the
-//! message is kept. A message is read whole and within bounds before its service sees it, so that
-//! no service waits for a caller. Only reflection reads as it goes: it answers from what is in
-//! memory.
+//! drain; only the services behind are tonic's. The caller is authenticated by the head, before any
+//! part of the message is kept. A message is read whole and within bounds before its service sees
+//! it, so that no service waits for a caller. Only reflection reads as it goes: it answers from
+//! what is in memory.
 
 mod counts;
 mod files;
@@ -38,22 +38,22 @@ use crate::authorization::Caller;
 use crate::body::BodyReader;
 use crate::bounds::Bounds;
 use crate::browser_guard::check_site;
-use crate::connections::{Buffered, Line, NoRoom, STREAM_BYTES};
+use crate::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 use crate::daemon::{Daemon, Desk};
 use crate::door::check_head;
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
-use counts::Called;
+use counts::CalledService;
 pub(crate) use counts::GrpcMetrics;
-pub(crate) use health::Health;
+pub(crate) use health::GrpcHealth;
 pub(crate) use key::Hashes;
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-type Reflection = Box<dyn Fn(Request<Incoming>) -> Answering + Send + Sync>;
+type CallFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+type Reflection = Box<dyn Fn(Request<Incoming>) -> CallFuture + Send + Sync>;
 
 /// The services that are not Tidegate's own.
 pub(crate) struct Services {
-    pub(crate) health: Health,
+    pub(crate) health: GrpcHealth,
     /// Each version with the beginning of its paths.
     reflection: [(&'static str, Reflection); 2],
 }
@@ -61,7 +61,7 @@ pub(crate) struct Services {
 impl Services {
     pub(crate) fn new() -> Self {
         Self {
-            health: Health::new(),
+            health: GrpcHealth::new(),
             reflection: [
                 ("/grpc.reflection.v1.ServerReflection/", boxed(reflection_v1())),
                 ("/grpc.reflection.v1alpha.ServerReflection/", boxed(reflection_v1alpha())),
@@ -95,7 +95,7 @@ fn reflection_v1alpha() -> tonic_reflection::server::v1alpha::ServerReflectionSe
 
 fn boxed<S>(service: S) -> Reflection
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = Answering>
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = CallFuture>
         + Clone
         + Send
         + Sync
@@ -107,7 +107,7 @@ where
 /// Answers one call, which came over `line`.
 pub(crate) async fn answer(
     daemon: &Daemon,
-    line: &Arc<Line>,
+    line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Response<Body> {
@@ -132,18 +132,18 @@ pub(crate) async fn answer(
 
 async fn dispatch(
     daemon: &Daemon,
-    line: &Arc<Line>,
+    line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
-) -> (Called, Response<Body>) {
+) -> (CalledService, Response<Body>) {
     let (head, incoming) = request.into_parts();
     let path = head.uri.path();
     let mut reflections = daemon.services.reflection.iter();
     let called = match path {
-        envoy::SHOULD_RATE_LIMIT => Called::RateLimit,
-        path if path.starts_with(health::PATHS) => Called::Health,
-        _ if reflections.any(|(paths, _)| path.starts_with(paths)) => Called::Reflection,
-        _ => Called::Other,
+        envoy::SHOULD_RATE_LIMIT => CalledService::RateLimit,
+        path if path.starts_with(health::PATHS) => CalledService::Health,
+        _ if reflections.any(|(paths, _)| path.starts_with(paths)) => CalledService::Reflection,
+        _ => CalledService::Other,
     };
     let response = match answer_to(daemon, line, names, called, head, incoming).await {
         Ok(response) => response,
@@ -156,9 +156,9 @@ async fn dispatch(
 /// body is kept.
 async fn answer_to(
     daemon: &Daemon,
-    line: &Arc<Line>,
+    line: &Arc<ConnectionActivity>,
     names: &[String],
-    method: Called,
+    method: CalledService,
     parts: Parts,
     incoming: Incoming,
 ) -> Result<Response<Body>, Fault> {
@@ -169,17 +169,17 @@ async fn answer_to(
         check_site(&parts.headers)?;
     }
     match method {
-        Called::RateLimit => {
+        CalledService::RateLimit => {
             let caller = authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let request = read(parts, incoming, bounds, line).await?;
             Ok(should_rate_limit(daemon, &in_force, &caller, request).await)
         }
-        Called::Health => {
+        CalledService::Health => {
             let request = read(parts, incoming, bounds, line).await?;
             let held = hold_stream(line)?;
             Ok(kept_open(daemon.services.health.answer(request).await, held))
         }
-        Called::Reflection => {
+        CalledService::Reflection => {
             authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let held = hold_stream(line)?;
             let reflections = &daemon.services.reflection;
@@ -188,7 +188,7 @@ async fn answer_to(
             let request = Request::from_parts(parts, incoming);
             Ok(kept_open(never_fails(reflection(request).await), held))
         }
-        Called::Other => Err(unknown_method(parts.uri.path())),
+        CalledService::Other => Err(unknown_method(parts.uri.path())),
     }
 }
 
@@ -197,7 +197,7 @@ async fn answer_to(
 fn authenticate(
     daemon: &Daemon,
     in_force: &InForce,
-    line: &Line,
+    line: &ConnectionActivity,
     names: &[String],
     headers: &HeaderMap,
 ) -> Result<Caller, Fault> {
@@ -209,14 +209,14 @@ fn authenticate(
 
 fn unknown_method(path: &str) -> Fault {
     let detail = format!("there is no method {}", tidegate_wire::text::shortened(path, 128));
-    Fault::new(FaultCode::UnknownRoute, detail).fix("ask reflection for those that there are")
+    Fault::new(FaultCode::UnknownRoute, detail).fix("list the methods by reflection")
 }
 
 /// Room for a stream that may stay open: a watch of health, or reflection.
-fn hold_stream(line: &Arc<Line>) -> Result<Buffered, Fault> {
+fn hold_stream(line: &Arc<ConnectionActivity>) -> Result<Buffered, Fault> {
     let mut held = Buffered::of(Arc::clone(line));
     held.resize(STREAM_BYTES).map_err(|NoRoom| {
-        let detail = "the daemon holds as many open streams as it may";
+        let detail = "the daemon's memory for open streams is full";
         Fault::new(FaultCode::BodyMemoryFull, detail).fix("close streams that are not used")
     })?;
     Ok(held)
@@ -267,7 +267,7 @@ async fn read(
     head: Parts,
     incoming: Incoming,
     bounds: &Bounds,
-    line: &Arc<Line>,
+    line: &Arc<ConnectionActivity>,
 ) -> Result<Request<Full<Bytes>>, Fault> {
     let body = BodyReader::new(&head, incoming, bounds, line);
     let message = body.read_at_most(bounds.grpc_message_bytes).await?;
@@ -346,7 +346,7 @@ fn refuse(daemon: &Daemon, fault: &Fault) -> Response<Body> {
     status_of(daemon, fault).into_http()
 }
 
-/// What the sender of a call is told that cannot be answered.
+/// The status for the sender of a call that cannot be answered.
 fn status_of(daemon: &Daemon, fault: &Fault) -> Status {
     daemon.metrics.fault(fault.code);
     let code = match fault.code {

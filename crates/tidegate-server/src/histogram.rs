@@ -1,11 +1,11 @@
-//! A histogram of short spans that many threads write at once: one atomic addition a bucket, no
+//! A histogram of short durations that many threads write at once: one atomic addition each, no
 //! lock.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The upper ends of the buckets in nanoseconds: 1 us to 1 s. What is longer falls in the last,
-/// which has no end.
+/// The upper ends of the buckets in nanoseconds: 1 us to 1 s. Longer durations fall in the last
+/// bucket, which has no end.
 const ENDS_NS: [u64; 15] = [
     1_000,
     2_000,

@@ -13,10 +13,10 @@ use tidegate_engine::Engine;
 
 use crate::authorization::Authorization;
 use crate::config::ServerConfig;
+use crate::file_backed::Refresh;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::proxy::Routes;
 use crate::refusal_log::RefusalLog;
-use crate::renewed::Look;
 
 /// A policy in force.
 pub(crate) struct InForce {
@@ -46,7 +46,7 @@ pub(crate) struct PolicyVersion {
 
 impl InForce {
     /// The secrets and keys that are taken up when they change.
-    pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
+    pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
         let tokens = self.config.authorization.as_ref().and_then(Authorization::watched);
         self.routes.files().into_iter().chain(tokens).collect()
     }

@@ -25,13 +25,13 @@ pub enum ListenError {
     Bind {
         /// The address that was asked for.
         address: Address,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
     /// The path of a Unix socket is taken by something else.
     #[error(
-        "cannot listen on unix:{path}: there is a file that is no socket; remove it, or choose another path"
+        "cannot listen on unix:{path}: there is a file that is not a socket; remove it, or choose another path"
     )]
     NotASocket {
         /// The path.
@@ -62,19 +62,19 @@ pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed it already; there is nothing else to do about it.
+        // The file may have been removed already, so an error is ignored.
         let _ = fs::remove_file(&self.0);
     }
 }
 
 /// An accepted connection.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum AcceptedStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
+impl AcceptedStream {
     /// The address at the other end; none of a Unix socket.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
         match self {
@@ -117,15 +117,15 @@ impl Listener {
     }
 
     /// The next connection. An error concerns that connection or is a shortage that passes.
-    pub(crate) async fn accept(&self) -> io::Result<Stream> {
+    pub(crate) async fn accept(&self) -> io::Result<AcceptedStream> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 // Without it a client that pipelines and waits gets one answer every 40 ms.
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                Ok(AcceptedStream::Tcp(stream))
             }
-            Self::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
+            Self::Unix(listener, _) => Ok(AcceptedStream::Unix(listener.accept().await?.0)),
         }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
     async fn accepted_connections_send_what_they_have_at_once() {
         let (listener, address) = Listener::open(&"127.0.0.1:0".parse().unwrap(), 16).await.unwrap();
         let _client = TcpStream::connect(address.tcp().unwrap()).await.unwrap();
-        let Stream::Tcp(stream) = listener.accept().await.unwrap() else { panic!("a TCP stream") };
+        let AcceptedStream::Tcp(stream) = listener.accept().await.unwrap() else { panic!("a TCP stream") };
         assert!(stream.nodelay().unwrap());
     }
 }

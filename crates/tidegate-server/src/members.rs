@@ -42,7 +42,7 @@ const NAMESPACE: &[u8] = b"\0members";
 /// leases.
 const REMEMBERED: Duration = Duration::from_mins(1);
 
-/// This member, and what it knows of the others.
+/// This member, and its view of the others.
 #[derive(Debug)]
 pub(crate) struct Members {
     /// This run of this member: a number that no other has.
@@ -50,7 +50,7 @@ pub(crate) struct Members {
     address: String,
     since: Timestamp,
     seen: Mutex<BTreeMap<u64, MemberBody>>,
-    beat: Mutex<Beat>,
+    beat: Mutex<HeartbeatReply>,
     /// A shared setting has changed, as far as the last heartbeat showed.
     pub(crate) changed: Notify,
     /// Members that were gone without having left.
@@ -61,7 +61,7 @@ pub(crate) struct Members {
 
 /// The answer to the last heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Beat {
+struct HeartbeatReply {
     at: Timestamp,
     /// How many members hold a place.
     count: u64,
@@ -91,7 +91,7 @@ impl Members {
         }
     }
 
-    fn beat(&self) -> MutexGuard<'_, Beat> {
+    fn beat(&self) -> MutexGuard<'_, HeartbeatReply> {
         // Every change is one assignment.
         self.beat.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +101,7 @@ impl Members {
         now.saturating_since(self.beat().at) >= Self::BEAT_EVERY
     }
 
-    /// Whether it may be said with an ask that goes now.
+    /// Whether it may be sent with an ask that goes now.
     pub(crate) fn may_ride(&self, now: Timestamp) -> bool {
         now.saturating_since(self.beat().at) >= Self::RIDE_AFTER
     }
@@ -118,9 +118,9 @@ impl Members {
     /// Takes in the answer to a heartbeat.
     pub(crate) fn heard(&self, outcomes: &[Outcome], now: Timestamp) {
         let [.., places, changes] = outcomes else { return };
-        let told = Beat { at: now, count: places.used, changes: changes.used };
-        let before = std::mem::replace(&mut *self.beat(), told);
-        if (before.count, before.changes) != (told.count, told.changes) {
+        let reply = HeartbeatReply { at: now, count: places.used, changes: changes.used };
+        let before = std::mem::replace(&mut *self.beat(), reply);
+        if (before.count, before.changes) != (reply.count, reply.changes) {
             self.changed.notify_one();
         }
     }
@@ -171,15 +171,15 @@ impl Members {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
             Some((id, (note.until, serde_json::from_slice::<MemberBody>(&note.value).ok()?)))
         };
-        let said: BTreeMap<u64, (Timestamp, MemberBody)> = notes.iter().filter_map(read).collect();
+        let heartbeats: BTreeMap<u64, (Timestamp, MemberBody)> = notes.iter().filter_map(read).collect();
         let is_there =
             |until: Timestamp| now.saturating_add(REMEMBERED) < until.saturating_add(Self::GONE_AFTER);
-        let there = said.iter().filter(|(_, (until, _))| is_there(*until));
+        let there = heartbeats.iter().filter(|(_, (until, _))| is_there(*until));
         let there: BTreeMap<u64, MemberBody> = there.map(|(id, (_, member))| (*id, member.clone())).collect();
         let before = std::mem::replace(&mut *self.seen(), there.clone());
         for (id, member) in before {
             // Its last note, if that is still there.
-            let member = said.get(&id).map_or(member, |(_, member)| member.clone());
+            let member = heartbeats.get(&id).map_or(member, |(_, member)| member.clone());
             if there.contains_key(&id) || member.is_leaving || id == self.id {
                 continue;
             }
@@ -300,7 +300,7 @@ impl Daemon {
             let place = Kind::Release { holder: HolderId(members.id.into()) };
             batch.operations.push(Operation::new(key(b"places"), places(), place));
             if let Err(error) = self.driver.call_store(&batch).await {
-                tracing::debug!(target: "tidegate::store", %error, "the others are not told that this member stops");
+                tracing::debug!(target: "tidegate::store", %error, "the other members were not told that this member stops");
             }
         }
     }

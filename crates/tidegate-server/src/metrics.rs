@@ -1,7 +1,7 @@
 //! The metrics page: every name in one table, every label from a bounded set.
 //!
 //! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends
-//! becomes a label; which keys are refused most is what `/v1/keys/top` is for.
+//! becomes a label; `/v1/keys/top` lists the keys that are refused most.
 
 mod limits;
 
@@ -27,6 +27,7 @@ use tidegate_wire::FaultCode;
 use crate::changes::Changes;
 use crate::connections::Connections;
 use crate::decisions::Decisions;
+use crate::endpoint::Endpoint;
 use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
 use crate::in_force::InForce;
@@ -35,7 +36,6 @@ use crate::process_metrics;
 use crate::proxy::rejection::RejectionCode;
 use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::resp::RespMetrics;
-use crate::route::Route;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
 
@@ -44,8 +44,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 /// The media type of the page.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Every metric: its name as it stands on the page, and what it says. The page ends counters with
-/// `_total`.
+/// Every metric: its name on the page, and its help text. The page ends counters with `_total`.
 pub const TABLE: [(&str, &str); 73] = [
     (
         "tidegate_decisions",
@@ -64,7 +63,7 @@ pub const TABLE: [(&str, &str); 73] = [
     ("tidegate_permits_kept_max", "Permits that may wait at a time"),
     ("tidegate_permits_expired", "Permits that expired before they were settled"),
     ("tidegate_http_requests", "Requests by route and status"),
-    ("tidegate_faults", "Messages that could not be taken as a request, by what was wrong"),
+    ("tidegate_faults", "Requests rejected before a decision, by fault"),
     ("tidegate_connections", "Open connections"),
     ("tidegate_listener_connections", "Open connections by listener"),
     ("tidegate_connections_accepted", "Connections accepted"),
@@ -72,7 +71,7 @@ pub const TABLE: [(&str, &str); 73] = [
     ("tidegate_connections_timed_out", "Connections closed for being idle or slow"),
     (
         "tidegate_accept_pauses",
-        "Times a listener stopped accepting because it had all the connections it may have",
+        "Times a listener stopped accepting because it had reached its connection limit",
     ),
     (
         "tidegate_buffered_bytes",
@@ -84,14 +83,14 @@ pub const TABLE: [(&str, &str); 73] = [
     ("tidegate_clock_steps", "Steps of the wall clock by more than a minute, which decisions do not follow"),
     (
         "tidegate_policy_version",
-        "Which policy is in force: 1 at the start, one more for each that replaced it",
+        "Number of the policy in force: 1 at the start, one more for each reload that took effect",
     ),
-    ("tidegate_policy_age_seconds", "How long it has been in force"),
-    ("tidegate_policy_reloads", "Policies that were taken over while running"),
-    ("tidegate_policy_reload_failures", "Policies that were not, because something is wrong with them"),
+    ("tidegate_policy_age_seconds", "Time since the policy in force took effect"),
+    ("tidegate_policy_reloads", "Policy reloads that took effect"),
+    ("tidegate_policy_reload_failures", "Policy reloads that failed because the policy has errors"),
     (
         "tidegate_policy_last_reload_successful",
-        "1 unless the last policy, or the files of envoy_ratelimit, could not be taken over",
+        "1 unless the last reload of the policy, or of the files of envoy_ratelimit, failed",
     ),
     ("tidegate_overrides", "Numbers of single keys set while running"),
     ("tidegate_store_calls", "Script calls to the shared store"),
@@ -112,7 +111,7 @@ pub const TABLE: [(&str, &str); 73] = [
     ),
     ("tidegate_leases", "Keys with a lease at this member"),
     ("tidegate_lease_asks", "Asks for leases that this member has sent to the store"),
-    ("tidegate_lease_asks_unanswered", "Of these, asks that were not answered"),
+    ("tidegate_lease_asks_unanswered", "Asks for leases that the store did not answer"),
     ("tidegate_store_waiting", "Operations waiting to be sent to the shared store"),
     (
         "tidegate_store_circuit_open",
@@ -121,32 +120,38 @@ pub const TABLE: [(&str, &str); 73] = [
     ("tidegate_store_newer_protocol", "1 while the shared store is used by a newer lease protocol"),
     ("tidegate_store_loss", "1 while a loss of the shared store's data is not acknowledged"),
     ("tidegate_store_commits", "Transactions that the store in files has written"),
-    ("tidegate_store_batches", "Batches that these calls or transactions carried"),
-    ("tidegate_store_commit_seconds", "Time that these transactions took, in all"),
-    ("tidegate_store_commit_failures", "Transactions that the disk did not take"),
+    (
+        "tidegate_store_batches",
+        "Batches in calls to the shared store, or in transactions of the store in files",
+    ),
+    ("tidegate_store_commit_seconds", "Total time of the transactions of the store in files"),
+    ("tidegate_store_commit_failures", "Transactions of the store in files that failed"),
     ("tidegate_store_unsaved", "Counters and notes that are not on disk yet"),
     ("tidegate_store_disk_bytes", "Size of the store in files"),
-    ("tidegate_store_disk_used_bytes", "Bytes that counters take in it, as `store.disk` counts them"),
-    ("tidegate_store_disk_max_bytes", "Bytes that counters may take in it: `store.disk`"),
+    (
+        "tidegate_store_disk_used_bytes",
+        "Bytes that counters take in the store in files, as `store.disk` counts them",
+    ),
+    ("tidegate_store_disk_max_bytes", "Bytes that counters may take in the store in files: `store.disk`"),
     ("tidegate_store_full", "Charges that found no room in the store in files"),
     ("tidegate_decision_lines", "Lines written to the decision log"),
-    ("tidegate_decision_lines_dropped", "Decisions without a line, because as many as may were waiting"),
+    (
+        "tidegate_decision_lines_dropped",
+        "Decisions without a line because the queue of the decision log was full",
+    ),
     ("tidegate_decision_log_errors", "Failures to write the decision log"),
     ("tidegate_grpc_calls", "Calls over gRPC by service and status code"),
-    (
-        "tidegate_envoy_hits",
-        "Hits under the rules of envoyproxy/ratelimit's files, by rule and what became of them",
-    ),
+    ("tidegate_envoy_hits", "Hits under the rules of envoyproxy/ratelimit's files, by rule and result"),
     ("tidegate_resp_commands", "Commands of Redis clients by name and whether the answer was an error"),
     ("tidegate_proxy_requests", "Proxied requests by route and status; no route where none takes them"),
-    ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and why"),
-    ("tidegate_proxy_upstream_failures", "Requests that a server of an upstream failed, by what was wrong"),
+    ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and reason"),
+    ("tidegate_proxy_upstream_failures", "Requests that a server of an upstream failed, by kind of failure"),
     ("tidegate_proxy_upstream_duration_seconds", "Time from sending a request on to the head of its answer"),
     ("tidegate_proxy_in_flight", "Permits that proxied requests hold"),
     ("tidegate_proxy_waiting", "Proxied requests that wait for a limit or a permit"),
     ("tidegate_proxy_tunnels", "Connections that have changed their protocol"),
     ("tidegate_proxy_servers_unavailable", "Servers of upstreams that get no requests: ejected or unhealthy"),
-    ("tidegate_build_info", "The version that runs"),
+    ("tidegate_build_info", "The running version"),
 ];
 
 pub use crate::process_metrics::TABLE as PROCESS_TABLE;
@@ -193,7 +198,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// Series for each limit.
     pub(crate) limits: LimitFamilies,
-    shared: Arc<Shared>,
+    shared: Arc<DaemonCounters>,
     pub(crate) proxy: Arc<ProxyMetrics>,
     pub(crate) grpc: GrpcMetrics,
     pub(crate) resp: RespMetrics,
@@ -207,7 +212,7 @@ const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
 /// Numbers that are kept as they come and turned into metrics when the page is read.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct DaemonCounters {
     pub(crate) decision_duration: Histogram,
     pub(crate) permits_expired: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
@@ -227,7 +232,7 @@ impl Metrics {
         limits.register(&mut registry, help);
         let requests = Family::<RequestLabels, Counter>::default();
         let faults = Family::<FaultLabels, Counter>::default();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(DaemonCounters::default());
         registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
         let proxy = Arc::new(ProxyMetrics::default());
@@ -238,26 +243,26 @@ impl Metrics {
         resp.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
-        let usual = Route::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
+        let usual = Endpoint::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
         Self { registry, limits, shared, proxy, grpc, resp, requests, faults, usual }
     }
 
     /// Has the page ask whatever is in force.
-    pub(crate) fn watch(&mut self, watched: Watched) {
+    pub(crate) fn watch(&mut self, watched: MetricSources) {
         let shared = Arc::clone(&self.shared);
         let proxy = Arc::clone(&self.proxy);
         self.registry.register_collector(Box::new(DaemonCollector { watched, shared, proxy }));
     }
 
     /// The numbers that are kept as they come.
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &DaemonCounters {
         &self.shared
     }
 
     /// Counts an answered request. `None` for a path that is no route.
-    pub(crate) fn answered(&self, route: Option<Route>, status: u16) {
+    pub(crate) fn answered(&self, route: Option<Endpoint>, status: u16) {
         let create = || {
-            let route = route.map_or("other", Route::path);
+            let route = route.map_or("other", Endpoint::path);
             self.requests.get_or_create(&RequestLabels { route, status }).clone()
         };
         let usual = USUAL_STATUSES.iter().position(|usual| *usual == status);
@@ -272,7 +277,7 @@ impl Metrics {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }
 
-    /// Counts a request that is not passed on because of what it says of itself.
+    /// Counts a request that is rejected because it is malformed or ambiguous.
     pub(crate) fn rejected(&self, code: RejectionCode) {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }
@@ -317,8 +322,8 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// What is asked when the page is read.
-pub(crate) struct Watched {
+/// The sources that are read when the page is rendered.
+pub(crate) struct MetricSources {
     pub(crate) proxy: Arc<ProxyState>,
     pub(crate) in_force: Arc<ArcSwap<InForce>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -331,8 +336,8 @@ pub(crate) struct Watched {
 }
 
 struct DaemonCollector {
-    watched: Watched,
-    shared: Arc<Shared>,
+    watched: MetricSources,
+    shared: Arc<DaemonCounters>,
     proxy: Arc<ProxyMetrics>,
 }
 
@@ -422,7 +427,7 @@ fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u6
 
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Watched {
+        let MetricSources {
             in_force,
             clock,
             connections,
@@ -436,7 +441,7 @@ impl Collector for DaemonCollector {
         let now = clock.now();
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
-        let told = changes.told().clone();
+        let reloads = changes.status().clone();
         let shared = &self.shared;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut gauges = vec![
@@ -450,7 +455,7 @@ impl Collector for DaemonCollector {
             ("tidegate_buffered_bytes", connections.buffers().held() as u64),
             ("tidegate_policy_version", in_force.version.number),
             ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
-            ("tidegate_policy_last_reload_successful", u64::from(told.error().is_none())),
+            ("tidegate_policy_last_reload_successful", u64::from(reloads.error().is_none())),
             ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
         ];
         let mut counters = vec![
@@ -465,8 +470,8 @@ impl Collector for DaemonCollector {
             ("tidegate_store_failures", read(&shared.store_failures)),
             ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
             ("tidegate_clock_steps", read(&shared.clock_steps)),
-            ("tidegate_policy_reloads", told.succeeded),
-            ("tidegate_policy_reload_failures", told.failed),
+            ("tidegate_policy_reloads", reloads.succeeded),
+            ("tidegate_policy_reload_failures", reloads.failed),
         ];
         if in_force.config.proxy.is_some() {
             let out = |upstream: &Upstream| upstream.config.servers.len().saturating_sub(upstream.well());

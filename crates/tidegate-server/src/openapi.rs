@@ -29,9 +29,9 @@ use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 use crate::admin::{Health, LIMITS, LimitsAnswer, PolicyAnswer, TOP_KEYS};
 use crate::blocks::BLOCKS;
 use crate::changes::LastError;
+use crate::endpoint::Endpoint;
 use crate::overrides::{AuditEntry, OVERRIDES, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::permits::PERMITS;
-use crate::route::Route;
 use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
 
 #[derive(OpenApi)]
@@ -101,78 +101,78 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
 )]
 struct Schemas;
 
-/// How a route is described: what it does, its body, and what it answers with.
-struct Described {
+/// The description of an endpoint: its purpose, its body, and its answer.
+struct EndpointDescription {
     summary: &'static str,
     body: Option<&'static str>,
     answer: Option<&'static str>,
     refuses: bool,
 }
 
-const fn describe(route: Route) -> Described {
+const fn describe(route: Endpoint) -> EndpointDescription {
     let (summary, body, answer, refuses) = match route {
-        Route::Check => ("May this request go ahead?", Some("Check"), Some("Admitted"), true),
-        Route::Report => ("Charge what was already done", Some("Report"), Some("Reported"), false),
-        Route::Refund => ("Give back what was charged, once", Some("Refund"), Some("RefundAnswer"), false),
-        Route::Reserve => ("Charge an estimate, settle later", Some("Reserve"), Some("Admitted"), true),
-        Route::Settle => ("Say how the work ended", Some("Settle"), Some("SettleAnswer"), false),
-        Route::Release => ("Give back what a permit lent", Some("Release"), Some("SettleAnswer"), false),
-        Route::Reset => ("Forget what is used", Some("Reset"), Some("ResetAnswer"), false),
-        Route::Block => ("Refuse a key for a while", Some("Block"), Some("BlockAnswer"), false),
-        Route::Authorize => ("May this request go ahead? For gateways, any method", None, None, true),
-        Route::Json => (
+        Endpoint::Check => ("May this request go ahead?", Some("Check"), Some("Admitted"), true),
+        Endpoint::Report => ("Charge what was already done", Some("Report"), Some("Reported"), false),
+        Endpoint::Refund => ("Give back what was charged, once", Some("Refund"), Some("RefundAnswer"), false),
+        Endpoint::Reserve => ("Charge an estimate, settle later", Some("Reserve"), Some("Admitted"), true),
+        Endpoint::Settle => ("Say how the work ended", Some("Settle"), Some("SettleAnswer"), false),
+        Endpoint::Release => ("Give back what a permit lent", Some("Release"), Some("SettleAnswer"), false),
+        Endpoint::Reset => ("Forget what is used", Some("Reset"), Some("ResetAnswer"), false),
+        Endpoint::Block => ("Refuse a key for a while", Some("Block"), Some("BlockAnswer"), false),
+        Endpoint::Authorize => ("May this request go ahead? For gateways, any method", None, None, true),
+        Endpoint::Json => (
             "Envoy's rate limit service as JSON, any method; 429 when over a limit",
             Some("EnvoyRequest"),
             Some("EnvoyAnswer"),
             false,
         ),
-        Route::Limits => ("The limits there are", None, Some("LimitsAnswer"), false),
-        Route::Overrides => (
+        Endpoint::Limits => ("The limits there are", None, Some("LimitsAnswer"), false),
+        Endpoint::Overrides => (
             "Numbers of single keys set while running; PUT and DELETE /v1/overrides/{namespace}/{limit} change them",
             None,
             Some("OverridesAnswer"),
             false,
         ),
-        Route::Explain => (
+        Endpoint::Explain => (
             "What each limit is to a request, and why; takes the body of /v1/check and charges nothing",
             Some("Check"),
             Some("ExplanationBody"),
             false,
         ),
-        Route::AcknowledgeLoss => (
+        Endpoint::AcknowledgeLoss => (
             "Count quotas anew after the shared store has lost its data, on this member; POST without a body",
             None,
             Some("AcknowledgedBody"),
             false,
         ),
-        Route::Leases => {
+        Endpoint::Leases => {
             ("Members that share the store, and the leases that each holds", None, Some("LeasesBody"), false)
         }
-        Route::TopKeys => {
+        Endpoint::TopKeys => {
             ("The keys that were refused most within a window", None, Some("TopKeysBody"), false)
         }
-        Route::Blocks => ("The blocks in force", None, Some("BlocksBody"), false),
-        Route::Permits => {
+        Endpoint::Blocks => ("The blocks in force", None, Some("BlocksBody"), false),
+        Endpoint::Permits => {
             ("The permits that wait to be settled or released", None, Some("PermitsBody"), false)
         }
-        Route::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
-        Route::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
-        Route::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
-        Route::Readyz => ("Whether to send it work", None, Some("Health"), false),
-        Route::OpenApi => ("This description", None, None, false),
+        Endpoint::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
+        Endpoint::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
+        Endpoint::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
+        Endpoint::Readyz => ("Whether to send it work", None, Some("Health"), false),
+        Endpoint::OpenApi => ("This description", None, None, false),
     };
-    Described { summary, body, answer, refuses }
+    EndpointDescription { summary, body, answer, refuses }
 }
 
 /// The parameters of a route's query.
-fn parameters(route: Route) -> Vec<(&'static str, Required)> {
+fn parameters(route: Endpoint) -> Vec<(&'static str, Required)> {
     let accepted = match route {
-        Route::Authorize => return vec![("namespace", Required::True), ("deny_status", Required::False)],
-        Route::Limits => LIMITS,
-        Route::Overrides => OVERRIDES,
-        Route::TopKeys => TOP_KEYS,
-        Route::Blocks => BLOCKS,
-        Route::Permits => PERMITS,
+        Endpoint::Authorize => return vec![("namespace", Required::True), ("deny_status", Required::False)],
+        Endpoint::Limits => LIMITS,
+        Endpoint::Overrides => OVERRIDES,
+        Endpoint::TopKeys => TOP_KEYS,
+        Endpoint::Blocks => BLOCKS,
+        Endpoint::Permits => PERMITS,
         _ => return Vec::new(),
     };
     accepted.once.iter().chain(accepted.repeated).map(|name| (*name, Required::False)).collect()
@@ -180,8 +180,8 @@ fn parameters(route: Route) -> Vec<(&'static str, Required)> {
 
 /// Whether a route is described as a POST; one that takes any method is described by what it is
 /// usually asked with.
-fn is_posted(route: Route) -> bool {
-    describe(route).body.is_some() || route == Route::AcknowledgeLoss
+fn is_posted(route: Endpoint) -> bool {
+    describe(route).body.is_some() || route == Endpoint::AcknowledgeLoss
 }
 
 /// The document, as JSON.
@@ -196,7 +196,7 @@ fn content(schema: &str) -> Content {
 
 fn build() -> utoipa::openapi::OpenApi {
     let mut document = Schemas::openapi();
-    for route in Route::ALL {
+    for route in Endpoint::ALL {
         let described = describe(route);
         let mut operation = OperationBuilder::new().summary(Some(described.summary));
         if let Some(body) = described.body {
@@ -216,19 +216,19 @@ fn build() -> utoipa::openapi::OpenApi {
                 [("429", "The caller is over its limit"), ("503", "There is less to give now")]
             {
                 let mut refused = ResponseBuilder::new().description(description);
-                if route != Route::Authorize {
+                if route != Endpoint::Authorize {
                     refused = refused.content("application/problem+json", content("RefusalBody"));
                 }
                 operation = operation.response(status, refused);
             }
         }
-        if route == Route::Json {
+        if route == Endpoint::Json {
             let over = ResponseBuilder::new()
                 .description("The caller is over its limit")
                 .content("application/json", content("EnvoyAnswer"));
             operation = operation.response("429", over);
         }
-        if described.body.is_some() || route == Route::Authorize {
+        if described.body.is_some() || route == Endpoint::Authorize {
             let fault = ResponseBuilder::new()
                 .description("The message could not be taken; nothing was charged")
                 .content("application/problem+json", content("FaultBody"));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn every_route_is_described_and_every_schema_it_names_exists() {
         let document: serde_json::Value = serde_json::from_str(document()).unwrap();
-        for route in Route::ALL {
+        for route in Endpoint::ALL {
             let method = if is_posted(route) { "post" } else { "get" };
             assert!(document["paths"][route.path()][method]["summary"].is_string(), "{}", route.path());
         }

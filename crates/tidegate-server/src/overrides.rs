@@ -1,9 +1,9 @@
 //! Other numbers for one key, set while running: `PUT` and
 //! `DELETE /v1/overrides/{namespace}/{limit}?{attribute}={value}`.
 //!
-//! The address names the override, so that setting it twice is setting it once; the body says what
-//! it is. Every change is written down with who made it and why, beside the override itself and as
-//! long as [`HISTORY_KEPT`].
+//! The address names the override, so that setting it twice is setting it once; the body has its
+//! numbers. The history of changes, with author and reason, is stored beside the override and kept
+//! for [`HISTORY_KEPT`].
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -26,6 +26,7 @@ use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::parameters::Accepted;
+use crate::query;
 use crate::reply::{self, Reply};
 
 /// How many changes are remembered. The oldest goes first.
@@ -41,12 +42,12 @@ const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);
 pub(crate) const OVERRIDES: Accepted =
     Accepted { route: "/v1/overrides", once: &["namespace"], repeated: &[] };
 
-/// What an override is.
+/// The body of a request that sets an override.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideBody {
     /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or
-    /// `{"limit": 50}`. What is left out is as in the limit.
+    /// `{"limit": 50}`. Numbers that are left out are those of the limit.
     #[schema(value_type = Object)]
     #[serde(deserialize_with = "tidegate_wire::object::without_duplicates")]
     numbers: Map<String, Value>,
@@ -54,10 +55,10 @@ pub(crate) struct OverrideBody {
     /// deleted.
     #[serde(default)]
     expires_ms: Option<u64>,
-    /// Why, for whoever reads it later; 1 to 1024 bytes.
+    /// The reason, for later readers; 1 to 1024 bytes.
     reason: String,
-    /// Who sets it, as the caller says; at most 1024 bytes. Nothing verifies it: the history has
-    /// the grant beside it.
+    /// The author, as the caller says; at most 1024 bytes. Nothing verifies it: the history has the
+    /// grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -66,11 +67,11 @@ pub(crate) struct OverrideBody {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RemovalBody {
-    /// Why, for whoever reads it later; at most 1024 bytes.
+    /// The reason, for later readers; at most 1024 bytes.
     #[serde(default)]
     reason: String,
-    /// Who takes it away, as the caller says; at most 1024 bytes. Nothing verifies it: the history
-    /// has the grant beside it.
+    /// The author of the removal, as the caller says; at most 1024 bytes. Nothing verifies it: the
+    /// history has the grant beside it.
     #[serde(default)]
     by: String,
 }
@@ -136,7 +137,7 @@ pub(crate) struct AuditEntry {
     pub(crate) after: Option<String>,
     /// Why.
     pub(crate) reason: String,
-    /// Who, as the caller said. Nothing verified it.
+    /// The author, as the caller said. Nothing verified it.
     pub(crate) by: String,
     /// The name of the grant by which the caller was permitted; absent where callers are not
     /// authenticated.
@@ -163,8 +164,8 @@ impl History {
         entries.push_back(entry);
     }
 
-    /// Takes in what was written before a restart, in the order of its names, which is that of
-    /// time.
+    /// Restores the entries that were written before a restart, in the order of its names, which is
+    /// that of time.
     pub(crate) fn restore(&self, notes: &[Note]) {
         for note in notes.iter().skip(notes.len().saturating_sub(HISTORY_MAX)) {
             match serde_json::from_slice(&note.value) {
@@ -180,8 +181,8 @@ impl History {
     }
 }
 
-/// What the address of an override names.
-struct Address {
+/// The override that a path and a query name.
+struct OverridePath {
     namespace: String,
     limit: String,
     when: Vec<(String, String)>,
@@ -240,7 +241,7 @@ impl Desk<'_> {
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        let address = Address::read(path, query)?;
+        let address = OverridePath::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
         let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: OverrideBody = read(body)?;
@@ -292,12 +293,12 @@ impl Desk<'_> {
             Ok::<_, Unchanged>((engine, notes))
         });
         changed.await.map_err(|error| self.fault(error))?;
-        self.tell(entry);
+        self.record(entry);
         let now = self.daemon.clock.now();
         let in_force = self.daemon.in_force.load_full();
         match address.find(&in_force.engine, now) {
             Some((one, state)) => Ok(reply::json(StatusCode::OK, &describe(one, &state))),
-            None => Err(Fault::new(FaultCode::Internal, "the override was taken away in the meantime")),
+            None => Err(Fault::new(FaultCode::Internal, "the override was removed in the meantime")),
         }
     }
 
@@ -308,7 +309,7 @@ impl Desk<'_> {
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        let address = Address::read(path, query)?;
+        let address = OverridePath::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
         let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
@@ -344,7 +345,7 @@ impl Desk<'_> {
             Ok((engine, notes))
         });
         changed.await.map_err(|error: Unchanged| self.fault(error))?;
-        self.tell(entry);
+        self.record(entry);
         let removed = removed.expect("set before the change was made");
         Ok(reply::json(StatusCode::OK, &describe(&removed, &OverrideState::Expired)))
     }
@@ -360,8 +361,8 @@ impl Desk<'_> {
         }
     }
 
-    /// Says and remembers what was changed.
-    fn tell(&self, entry: Option<AuditEntry>) {
+    /// Logs a change and adds it to the history.
+    fn record(&self, entry: Option<AuditEntry>) {
         let Some(entry) = entry else { return };
         tracing::info!(
             target: "tidegate::audit",
@@ -380,8 +381,8 @@ impl Desk<'_> {
     }
 }
 
-impl Address {
-    /// From what follows `/v1/overrides` in the path, and the query.
+impl OverridePath {
+    /// Reads the part of the path behind `/v1/overrides`, and the query.
     fn read(path: &str, query: Option<&str>) -> Result<Self, Fault> {
         let malformed = |detail: &str| {
             Fault::new(FaultCode::MalformedQuery, detail)
@@ -396,10 +397,9 @@ impl Address {
             Err(_) => Err(malformed("the address is not UTF-8 when decoded")),
         };
         let mut when: Vec<(String, String)> = Vec::new();
-        for pair in query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let spaced = |text: &str| decoded(&text.replace('+', " "));
-            let (name, value) = (spaced(name)?, spaced(value)?);
+        for parameter in query::parameters(query.unwrap_or("")) {
+            let decoded = parameter.decoded().map_err(|error| malformed(&format!("the query {error}")))?;
+            let (name, value) = (decoded.0.into_owned(), decoded.1.into_owned());
             if when.iter().any(|(known, _)| *known == name) {
                 return Err(malformed("duplicate attribute in the query"));
             }
@@ -422,7 +422,7 @@ impl Address {
     }
 }
 
-fn unknown_limit(address: &Address) -> Fault {
+fn unknown_limit(address: &OverridePath) -> Fault {
     let detail = format_args!("namespace \"{}\" has no limit \"{}\"", address.namespace, address.limit);
     Fault::new(FaultCode::UnknownLimit, detail).fix("see GET /v1/limits for the limits there are")
 }
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn an_address_names_namespace_limit_and_attributes_in_any_order() {
-        let address = Address::read("/api/per%20user", Some("user=ada+l&app=%C3%BC")).unwrap();
+        let address = OverridePath::read("/api/per%20user", Some("user=ada+l&app=%C3%BC")).unwrap();
         assert_eq!((address.namespace.as_str(), address.limit.as_str()), ("api", "per user"));
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(address.when, [pair("app", "\u{fc}"), pair("user", "ada l")]);
@@ -498,8 +498,10 @@ mod tests {
             ("/api/per-user", None, "not for all"),
             ("/api/per-user", Some("user=a&user=b"), "duplicate"),
             ("/api/%ff", Some("user=a"), "not UTF-8"),
+            ("/api/per-user", Some("user=%ff"), "not UTF-8"),
+            ("/api/per-user", Some("user=100%"), "a % without two digits"),
         ] {
-            let Err(fault) = Address::read(path, query) else { panic!("{path} was taken") };
+            let Err(fault) = OverridePath::read(path, query) else { panic!("{path} was taken") };
             assert!(fault.detail.contains(hint), "{path}: {}", fault.detail);
         }
     }

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
+
+use crate::query::{self, QueryError};
 
 /// How much of a name or a value is quoted, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;
@@ -32,9 +33,16 @@ impl Accepted {
     /// Reads a query. An unknown parameter, or one that is given too often, is an error.
     pub(crate) fn read(self, query: Option<&str>) -> Result<Parameters<'_>, Fault> {
         let mut read = Parameters(Vec::new());
-        for pair in query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (decoded(name)?, decoded(value)?);
+        for parameter in query::parameters(query.unwrap_or("")) {
+            let (name, value) = parameter.decoded().map_err(unreadable)?;
+            let mut known = self.once.iter().chain(self.repeated);
+            if let Some(hidden) = known.find(|known| parameter.hides(known)) {
+                let detail =
+                    format_args!("parameter \"{hidden}\" stands behind a ; in the value of \"{name}\"");
+                return Err(malformed(detail)
+                    .field(*hidden)
+                    .fix("separate parameters with &, and write %3B for ;"));
+            }
             if self.once.contains(&&*name) && read.get(&name).is_some() {
                 let detail = format_args!("parameter \"{name}\" is given twice");
                 return Err(malformed(detail).field(&*name).fix("give it once"));
@@ -64,7 +72,8 @@ impl Parameters<'_> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The value as `parse` takes it; otherwise a fault that says what it should be, and the fix.
+    /// The value as `parse` reads it. The fault of an invalid value names the expected form and the
+    /// fix.
     pub(crate) fn parsed<T>(
         &self,
         name: &'static str,
@@ -119,14 +128,17 @@ pub(crate) fn malformed(detail: impl core::fmt::Display) -> Fault {
     Fault::new(FaultCode::MalformedQuery, detail)
 }
 
-/// A part of a query as text: `+` is a space, and `%` with two digits a byte.
+/// Decodes a name or a value of a query, as [`query::decoded`] does.
 pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, Fault> {
-    let not_text = |_| malformed("the query is not UTF-8 when decoded");
-    if part.contains('+') {
-        let spaced = part.replace('+', " ");
-        return Ok(percent_decode_str(&spaced).decode_utf8().map_err(not_text)?.into_owned().into());
+    query::decoded(part).map_err(unreadable)
+}
+
+fn unreadable(error: QueryError) -> Fault {
+    let fault = malformed(format_args!("the query {error}"));
+    match error {
+        QueryError::StrayPercent => fault.fix("write %25 for %"),
+        QueryError::NotUtf8 => fault,
     }
-    percent_decode_str(part).decode_utf8().map_err(not_text)
 }
 
 #[cfg(test)]
@@ -167,6 +179,11 @@ mod tests {
             ),
             ("key=user=ada&key=user=bob", "key gives attribute \"user\" twice; give it once"),
             ("name=%ff", "the query is not UTF-8 when decoded; "),
+            ("name=100%", "the query has a % without two digits; write %25 for %"),
+            (
+                "name=a;n=1",
+                "parameter \"n\" stands behind a ; in the value of \"name\"; separate parameters with &, and write %3B for ;",
+            ),
         ] {
             assert_eq!(fault(query), expected);
         }

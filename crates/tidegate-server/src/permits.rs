@@ -14,7 +14,7 @@ use crate::reply::{self, Reply};
 pub(crate) const PERMITS: Accepted =
     Accepted { route: "/v1/permits", once: &["namespace", "n", "after"], repeated: &[] };
 
-/// How many permits a page has unless told otherwise, and at most.
+/// The default and the largest number of permits on a page.
 const PERMITS_DEFAULT: usize = 100;
 const PERMITS_MAX: usize = 1000;
 

@@ -1,9 +1,8 @@
-//! Seeing that a policy file has changed: written in place, replaced by another file, or reached
+//! Detection of changes of a policy file: written in place, replaced by another file, or reached
 //! through a link that now leads elsewhere, as a Kubernetes `ConfigMap` does.
 //!
-//! The file is looked at again and again rather than waited for: that works on every file system,
-//! for links of any depth, and for files that are not there at the moment. A look that finds
-//! nothing new is one call to the kernel.
+//! The file is polled rather than watched: that works on every file system, for links of any depth,
+//! and for files that are not there at the moment. A poll of an unchanged file is one system call.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
@@ -26,16 +25,16 @@ const REST_IN_PLACE: Duration = Duration::from_millis(200);
 /// The same for a file that took the place of another one, which usually is whole from the start.
 const REST_REPLACED: Duration = Duration::from_millis(20);
 
-/// A policy file, and what was last read of it.
+/// A policy file, and its state at the last read.
 #[derive(Debug)]
 pub struct PolicyFile {
     path: PathBuf,
     seen: Option<Stamp>,
-    /// The trouble that was last told, so that it is told once and not four times a second.
+    /// The last error that was returned, so that it is returned once and not four times a second.
     trouble: Option<String>,
 }
 
-/// What tells one state of a file from another without reading it.
+/// The metadata by which two states of a file differ, without reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -61,14 +60,14 @@ impl Stamp {
     }
 }
 
-/// What a look at the file found.
+/// The result of a look at the file.
 #[derive(Debug)]
-pub enum Look {
+pub enum PolicyFileLook {
     /// Nothing new, or nothing that is whole yet.
     Nothing,
     /// Other content than the last time.
     Changed(Vec<u8>),
-    /// It cannot be read; told once for each kind of trouble.
+    /// The file cannot be read; returned once for each kind of error.
     Unreadable(io::Error),
 }
 
@@ -87,46 +86,47 @@ impl PolicyFile {
 
     /// Looks whether there is something new. `wall` is the time by the clock that files are stamped
     /// with.
-    pub fn look(&mut self, wall: SystemTime) -> Look {
+    pub fn look(&mut self, wall: SystemTime) -> PolicyFileLook {
         let stamp = match fs::metadata(&self.path) {
             Ok(metadata) => Stamp::of(&metadata),
             Err(error) => return self.unreadable(error),
         };
         if self.seen == Some(stamp) {
             self.trouble = None;
-            return Look::Nothing;
+            return PolicyFileLook::Nothing;
         }
         let rest = match self.seen {
             Some(seen) if seen.is_same_file(stamp) => REST_IN_PLACE,
             _ => REST_REPLACED,
         };
         if !has_rested(stamp, wall, rest) {
-            return Look::Nothing;
+            return PolicyFileLook::Nothing;
         }
         self.read_now()
     }
 
-    /// Reads it whether or not it looks new, for whoever was told to.
-    pub fn read_now(&mut self) -> Look {
+    /// Reads the file whether or not it has changed.
+    pub fn read_now(&mut self) -> PolicyFileLook {
         match read(&self.path) {
             Ok((stamp, bytes)) => {
                 self.trouble = None;
                 self.seen = Some(stamp);
-                Look::Changed(bytes)
+                PolicyFileLook::Changed(bytes)
             }
-            // It changed while it was read: what was read may be neither the old nor the new one.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Look::Nothing,
+            // The file changed during the read, so the text may be a mixture of the old and the new
+            // one.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => PolicyFileLook::Nothing,
             Err(error) => self.unreadable(error),
         }
     }
 
-    fn unreadable(&mut self, error: io::Error) -> Look {
+    fn unreadable(&mut self, error: io::Error) -> PolicyFileLook {
         let trouble = error.to_string();
         if self.trouble.as_ref() == Some(&trouble) {
-            return Look::Nothing;
+            return PolicyFileLook::Nothing;
         }
         self.trouble = Some(trouble);
-        Look::Unreadable(error)
+        PolicyFileLook::Unreadable(error)
     }
 }
 
@@ -134,7 +134,7 @@ fn has_rested(stamp: Stamp, wall: SystemTime, rest: Duration) -> bool {
     let (seconds, nanos) = stamp.modified;
     let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u32::try_from(nanos)) else { return true };
     let modified = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos);
-    // A file from the future was stamped by another clock: nothing can be said of its age.
+    // Another clock has stamped a file from the future, so its age is unknown.
     wall.duration_since(modified).map_or(true, |age| age >= rest)
 }
 
@@ -188,11 +188,11 @@ mod tests {
         SystemTime::now() + Duration::from_hours(1)
     }
 
-    fn content(look: Look) -> Option<String> {
+    fn content(look: PolicyFileLook) -> Option<String> {
         match look {
-            Look::Changed(bytes) => Some(String::from_utf8(bytes).unwrap()),
-            Look::Nothing => None,
-            Look::Unreadable(error) => panic!("{error}"),
+            PolicyFileLook::Changed(bytes) => Some(String::from_utf8(bytes).unwrap()),
+            PolicyFileLook::Nothing => None,
+            PolicyFileLook::Unreadable(error) => panic!("{error}"),
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
         swap("v2");
         assert_eq!(content(file.look(later())).as_deref(), Some("v2"));
         swap("v3");
-        assert!(matches!(file.look(later()), Look::Unreadable(_)), "a link to nothing");
+        assert!(matches!(file.look(later()), PolicyFileLook::Unreadable(_)), "a link to nothing");
         assert_eq!(content(file.look(later())), None, "told once");
         swap("v1");
         assert_eq!(content(file.look(later())).as_deref(), Some("v1"));
@@ -252,7 +252,7 @@ mod tests {
         let path = folder.write("policy.yaml", "one");
         let (mut file, _) = PolicyFile::open(&path).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(POLICY_BYTES_MAX + 1).unwrap();
-        let Look::Unreadable(error) = file.look(later()) else { panic!("it is too large") };
+        let PolicyFileLook::Unreadable(error) = file.look(later()) else { panic!("it is too large") };
         assert!(error.to_string().contains(&format!("more than the {POLICY_BYTES_MAX} ")), "{error}");
     }
 }

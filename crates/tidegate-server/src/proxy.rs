@@ -1,8 +1,9 @@
-//! The reverse proxy: what a request says of itself, whether it may go ahead, and who answers it.
+//! The reverse proxy: it reads the attributes of a request, has it decided, and forwards it to an
+//! upstream.
 //!
-//! What comes from strangers is read in one way or not at all: a value that two readers would take
-//! differently is rejected rather than chosen, because a caller who can have it counted as one
-//! thing and served as another has no limit.
+//! Requests are read in one way or not at all: a value that two readers would take differently is
+//! rejected, because a caller who can have it counted as one thing and served as another has no
+//! limit.
 
 pub mod attributes;
 pub mod class;
@@ -21,10 +22,10 @@ mod from_policy;
 mod headers;
 mod host;
 mod page;
+mod request_context;
 mod routes;
 mod tunnel;
 mod upstream;
-mod visit;
 mod waiting;
 
 pub(crate) use answer::{Peer, answer};

@@ -1,4 +1,4 @@
-//! Which store keeps the quotas of a policy, and what is reported when none can.
+//! The choice of the store for a policy's quotas, and the report when no store can be opened.
 
 use std::path::{self, Path, PathBuf};
 
@@ -96,7 +96,7 @@ impl UnusableStore {
         }
     }
 
-    /// What the store said.
+    /// The error of the store.
     pub fn error(&self) -> &OpenError {
         &self.error
     }
@@ -112,7 +112,7 @@ fn text(is_default: bool, directory: &Path, error: &OpenError) -> String {
     )
 }
 
-/// Why the directory cannot be used, and what to do about it besides using another one.
+/// The reason why the directory cannot be used, and the fix besides using another one.
 fn cause_and_fix(error: &OpenError) -> (String, String) {
     let plain = |fix: &str| fix.to_owned();
     match error {

@@ -1,5 +1,5 @@
-//! One line for a refusal, and at most so many a second: a flood of refusals must not become a
-//! flood of lines.
+//! Log lines about refusals, at most a configured number a second: a flood of refusals must not
+//! become a flood of lines.
 //!
 //! A flood in one namespace leaves the others at least one line of each reason in a span.
 
@@ -128,8 +128,8 @@ mod tests {
             (0..1000).filter(|_| log.take_line(Reason::RateExceeded, "hostile", now).is_some()).count();
         assert_eq!(hostile, 3);
         // Some of these may be in the group of the hostile one, not all of them.
-        let told = ["a", "b", "c", "d", "e", "f"].map(|one| log.take_line(Reason::RateExceeded, one, now));
-        assert!(told.iter().any(Option::is_some), "{told:?}");
+        let lines = ["a", "b", "c", "d", "e", "f"].map(|one| log.take_line(Reason::RateExceeded, one, now));
+        assert!(lines.iter().any(Option::is_some), "{lines:?}");
     }
 
     #[test]

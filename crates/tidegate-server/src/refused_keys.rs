@@ -2,7 +2,7 @@
 //!
 //! Each namespace has sketches of its own, so that a flood in one takes no counter from another.
 //! Within a namespace keys are spread over [`SHARDS`] by a seeded hash, and each shard has two
-//! rings of slots ([`Ring`]): one for windows up to a minute and one for windows up to
+//! rings of slots ([`SketchRing`]): one for windows up to a minute and one for windows up to
 //! [`WINDOW_MAX`]. Of `n` refusals in a shard and window, a key and reason refused more than `n /`
 //! [`SLOT_KEYS_MAX`] times is always counted, whatever else is sent. No decision reads
 //! these counts.
@@ -21,7 +21,7 @@ use tidegate_wire::text::shortened;
 
 use crate::parameters::AttributePair;
 
-use self::sketch::{RefusalSum, RefusedName, Ring, SLOT_KEYS_MAX};
+use self::sketch::{RefusalSum, RefusedName, SLOT_KEYS_MAX, SketchRing};
 
 /// The longest window that can be asked for.
 pub(crate) const WINDOW_MAX: Duration = Duration::from_hours(1);
@@ -122,12 +122,12 @@ struct NamespaceSketches {
 }
 
 #[derive(Debug)]
-struct NamespaceSketch([Mutex<Shard>; SHARDS]);
+struct NamespaceSketch([Mutex<SketchShard>; SHARDS]);
 
 #[derive(Debug)]
-struct Shard {
-    fine: Ring,
-    coarse: Ring,
+struct SketchShard {
+    fine: SketchRing,
+    coarse: SketchRing,
 }
 
 impl RefusedKeys {
@@ -233,8 +233,10 @@ impl NamespaceSketches {
 
 impl NamespaceSketch {
     fn new() -> Self {
-        let shard =
-            || Shard { fine: Ring::new(FINE_SLOT, FINE_MAX), coarse: Ring::new(COARSE_SLOT, WINDOW_MAX) };
+        let shard = || SketchShard {
+            fine: SketchRing::new(FINE_SLOT, FINE_MAX),
+            coarse: SketchRing::new(COARSE_SLOT, WINDOW_MAX),
+        };
         Self(core::array::from_fn(|_| Mutex::new(shard())))
     }
 
@@ -242,7 +244,7 @@ impl NamespaceSketch {
         let shard = &self.0[(key_hash >> 32) as usize % SHARDS];
         // Every change leaves the shard whole, so a panic elsewhere does no harm.
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let Shard { fine, coarse } = &mut *shard;
+        let SketchShard { fine, coarse } = &mut *shard;
         let mut new = None;
         fine.count(hash, now, || {
             let known = coarse.name(hash, now).cloned();

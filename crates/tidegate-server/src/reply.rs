@@ -12,7 +12,7 @@ use tidegate_wire::{Fault, FaultCode};
 pub use tidegate_wire::headers::OlderHeaders;
 pub(crate) use tidegate_wire::headers::{limit_headers, refusal_headers};
 
-/// What every route answers with.
+/// The answer of every endpoint.
 pub(crate) type Reply = Response<Full<Bytes>>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -5,7 +5,7 @@
 //! their commands are decided as one batch, so that a pipeline costs one call of the engine, and
 //! one of the store where quotas are kept there.
 //!
-//! Redis clients send more than what they are told to: `HELLO`, `CLIENT`, `INFO` and others,
+//! Redis clients send more commands than their users write: `HELLO`, `CLIENT`, `INFO` and others,
 //! without whose answers some of them give up. Those are answered as far as there is something to
 //! say.
 
@@ -13,10 +13,12 @@ mod about;
 mod authorization;
 mod check;
 mod command;
+mod command_error;
 mod connection;
 mod counts;
 mod session;
 mod throttle;
+mod unanswered;
 
 pub(crate) use connection::serve;
 pub(crate) use counts::{RespMetrics, RespState};

@@ -33,41 +33,42 @@ use crate::bounds::Bounds;
 use crate::changes::Changes;
 use crate::config::ServerConfig;
 use crate::connections::{
-    Connections, Hearing, Line, ListenerId, NotingStream, OpenConnection, Order, Places, Streams, Together,
+    ConnectionActivity, ConnectionCommand, ConnectionSlots, Connections, ListenerId, MonitoredStream,
+    OpenConnection, PeerShutdown, StreamSet, Streams,
 };
 use crate::daemon::Daemon;
 use crate::decisions::Decisions;
-use crate::door::{Serves, Speaks, answer};
-use crate::follow::follow;
+use crate::door::{ListenerProtocol, ListenerRole, answer};
+use crate::file_backed::{Refresh, look_at};
 use crate::grpc::{self, Services};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener};
 use crate::log_interval::EveryTenSeconds;
 use crate::members::Members;
-use crate::metrics::{Metrics, Watched};
+use crate::metrics::{MetricSources, Metrics};
 use crate::overrides::History;
 use crate::policy_file::PolicyFile;
+use crate::policy_follower::follow;
 use crate::proxy::{self, Peer, ProxyState};
 use crate::refused_keys::RefusedKeys;
-use crate::renewed::{Look, look_at};
 use crate::resp::{self, RespState};
 use crate::shared_store::{SharedStore, keep_joined};
 use crate::store_hooks::DaemonHooks;
 use crate::tls::{Tls, TlsFiles, names_in};
 use tidegate_clock::Clock;
 
-/// How long writing what is left may take at the end.
+/// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
 
-/// What a daemon is made of.
+/// The daemon, before it starts.
 pub struct Server;
 
-/// What a daemon has besides an engine, if it was started from a policy.
+/// The parts of a daemon beside the engine, if it was started from a policy.
 #[derive(Default)]
-pub(crate) struct Beside {
+pub(crate) struct DaemonParts {
     /// Of the text of the policy.
     pub(crate) fingerprint: String,
     /// The store in files, to be closed at the end.
@@ -76,7 +77,7 @@ pub(crate) struct Beside {
     pub(crate) shared: Option<Arc<SharedStore>>,
     /// This member among those that share the store.
     pub(crate) member: Option<u64>,
-    /// Who changed which override before a restart.
+    /// The history of overrides before a restart.
     pub(crate) history: History,
     /// Where decisions are written down.
     pub(crate) decisions: Option<Arc<Decisions>>,
@@ -115,7 +116,7 @@ impl Server {
         store: Arc<dyn DynStore>,
         clock: Arc<dyn Clock>,
     ) -> Result<Handle, ListenError> {
-        Self::start_with(config, engine, store, clock, Beside::default()).await
+        Self::start_with(config, engine, store, clock, DaemonParts::default()).await
     }
 
     pub(crate) async fn start_with(
@@ -123,7 +124,7 @@ impl Server {
         engine: Arc<Engine>,
         store: Arc<dyn DynStore>,
         clock: Arc<dyn Clock>,
-        beside: Beside,
+        parts: DaemonParts,
     ) -> Result<Handle, ListenError> {
         let mut doors = Doors { backlog: config.bounds.backlog, opened: Vec::new(), tls: Vec::new() };
         let mut http = Vec::new();
@@ -132,26 +133,23 @@ impl Server {
             let (listener, bound) = Listener::open(address, doors.backlog).await?;
             let operators = config.admin.is_none() && bound.is_local();
             let is_plain_loopback = is_plain_loopback(&bound, http_tls.is_some());
-            let serves = Serves { callers: true, operators, speaks: Speaks::Api, is_plain_loopback };
+            let serves =
+                ListenerRole { callers: true, operators, speaks: ListenerProtocol::Api, is_plain_loopback };
             http.push(bound);
             doors.opened.push((listener, serves, http_tls.clone()));
         }
-        let serves =
-            Serves { callers: false, operators: true, speaks: Speaks::Api, is_plain_loopback: false };
-        let admin = doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), serves).await?;
+        let admin =
+            doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), ListenerRole::OPERATORS).await?;
         let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
-        let serves =
-            Serves { callers: true, operators: false, speaks: Speaks::Proxy, is_plain_loopback: false };
+        let serves = ListenerRole::callers(ListenerProtocol::Proxy);
         let proxy = doors.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
-        let serves =
-            Serves { callers: true, operators: false, speaks: Speaks::Grpc, is_plain_loopback: false };
+        let serves = ListenerRole::callers(ListenerProtocol::Grpc);
         let grpc = doors.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
-        let serves =
-            Serves { callers: true, operators: false, speaks: Speaks::Resp, is_plain_loopback: false };
+        let serves = ListenerRole::callers(ListenerProtocol::Resp);
         let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
-        let Beside { fingerprint, embedded, shared, member, history, decisions } = beside;
+        let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = parts;
         let members = member.map(|member| Arc::new(Members::new(member, http.first(), clock.now())));
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
@@ -164,7 +162,7 @@ impl Server {
         let in_force = Arc::new(ArcSwap::from_pointee(in_force));
         let changes = Arc::new(Changes::default());
         let proxy_state = Arc::new(ProxyState::default());
-        metrics.watch(Watched {
+        metrics.watch(MetricSources {
             proxy: Arc::clone(&proxy_state),
             in_force: Arc::clone(&in_force),
             clock: Arc::clone(&clock),
@@ -203,8 +201,8 @@ impl Server {
         });
         daemon.tell_readiness().await;
         let callers = doors.opened.iter().filter(|(_, serves, _)| serves.callers).count();
-        let mut callers = Places::divide(connections_max(&daemon.config), callers).into_iter();
-        let mut operators = Places::divide(daemon.config.bounds.admin_connections, 1).into_iter();
+        let mut callers = ConnectionSlots::divide(connections_max(&daemon.config), callers).into_iter();
+        let mut operators = ConnectionSlots::divide(daemon.config.bounds.admin_connections, 1).into_iter();
         let accept = |(index, (listener, serves, tls)): (usize, Door)| {
             let places = if serves.callers { callers.next() } else { operators.next() };
             let acceptor = Acceptor {
@@ -225,13 +223,13 @@ impl Server {
     }
 }
 
-/// Starts what a daemon does without being asked.
-fn spawn_tasks<L: Look + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>>) -> Vec<JoinHandle<()>> {
+/// Starts the background tasks of a daemon.
+fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>>) -> Vec<JoinHandle<()>> {
     let files = {
         let daemon = Arc::clone(daemon);
         move || {
-            let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Look>);
-            let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Look>);
+            let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Refresh>);
+            let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Refresh>);
             listeners.chain(daemon.in_force.load().files()).chain(domains).collect()
         }
     };
@@ -267,7 +265,7 @@ struct Doors {
     tls: Vec<Arc<Tls>>,
 }
 
-type Door = (Listener, Serves, Option<Arc<Tls>>);
+type Door = (Listener, ListenerRole, Option<Arc<Tls>>);
 
 impl Doors {
     /// Opens one listener, if it is wanted; where it listens.
@@ -275,12 +273,12 @@ impl Doors {
         &mut self,
         address: Option<&Address>,
         tls: Option<&TlsFiles>,
-        serves: Serves,
+        serves: ListenerRole,
     ) -> Result<Option<Address>, ListenError> {
         let tls = self.tls(tls)?;
         let Some(address) = address else { return Ok(None) };
         let (listener, bound) = Listener::open(address, self.backlog).await?;
-        let serves = Serves { is_plain_loopback: is_plain_loopback(&bound, tls.is_some()), ..serves };
+        let serves = ListenerRole { is_plain_loopback: is_plain_loopback(&bound, tls.is_some()), ..serves };
         self.opened.push((listener, serves, tls));
         Ok(Some(bound))
     }
@@ -364,17 +362,17 @@ impl Handle {
         }
     }
 
-    /// Ends the daemon: accepts nothing more, answers what still comes on open connections for
+    /// Ends the daemon: accepts no more connections, answers requests on open ones for
     /// [`crate::Bounds::drain_grace`] and tells each to close with its answer, then closes those
     /// that are idle, answers every request that was read, and returns when all are closed or
-    /// [`crate::Bounds::drain`] is over. What is then left is cut off and logged.
+    /// [`crate::Bounds::drain`] is over. Requests that remain are cut off, and logged.
     pub async fn shutdown(mut self) -> Drained {
         let daemon = Arc::clone(&self.daemon);
         daemon.is_ready.store(false, Ordering::Relaxed);
         daemon.services.health.drain().await;
         self.stop.send_replace(true);
         for acceptor in self.acceptors.drain(..) {
-            // An acceptor ends when told to; one that panicked has ended too.
+            // An acceptor ends when `stop` is set; one that panicked has ended too.
             let _ = acceptor.await;
         }
         let open = daemon.connections.len();
@@ -384,7 +382,7 @@ impl Handle {
         let grace = daemon.config.bounds.drain_grace.min(daemon.config.bounds.drain);
         let _ = tokio::time::timeout(grace, daemon.connections.all_closed()).await;
         daemon.services.health.end().await;
-        daemon.connections.tell_all(Order::Finish);
+        daemon.connections.tell_all(ConnectionCommand::Finish);
         let is_drained = tokio::time::timeout_at(deadline, daemon.connections.all_closed());
         let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
         if cut_off > 0 {
@@ -392,9 +390,9 @@ impl Handle {
             tracing::warn!(
                 connections = cut_off,
                 requests,
-                "the time for draining is over; what is left is cut off"
+                "the time for draining is over; the remaining requests are cut off"
             );
-            daemon.connections.tell_all(Order::Close);
+            daemon.connections.tell_all(ConnectionCommand::Close);
         } else {
             tracing::info!("drained: every request was answered");
         }
@@ -404,7 +402,7 @@ impl Handle {
             let _ = task.await;
         }
         if tokio::time::timeout(CLOSE_MAX, daemon.close()).await.is_err() {
-            tracing::error!("the disk did not take what is to be written before the end");
+            tracing::error!("the last counters could not be written to disk");
         }
         Drained { cut_off }
     }
@@ -416,7 +414,7 @@ impl Drop for Handle {
         for task in self.tasks.iter().chain(&self.acceptors) {
             task.abort();
         }
-        self.daemon.connections.tell_all(Order::Close);
+        self.daemon.connections.tell_all(ConnectionCommand::Close);
     }
 }
 
@@ -427,7 +425,12 @@ impl fmt::Debug for Handle {
 }
 
 /// A connection after its TLS handshake, which takes at most as long as a request's headers may.
-pub(crate) async fn shake_hands<S>(daemon: &Daemon, tls: &Tls, line: &Line, stream: S) -> Option<TlsStream<S>>
+pub(crate) async fn shake_hands<S>(
+    daemon: &Daemon,
+    tls: &Tls,
+    line: &ConnectionActivity,
+    stream: S,
+) -> Option<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -435,7 +438,7 @@ where
     let handshake = tokio::select! {
         handshake = handshake => handshake,
         // The listener is full, or the daemon ends.
-        () = line.told() => return None,
+        () = line.until_commanded() => return None,
     };
     let error = match handshake {
         Ok(Ok(stream)) => return Some(stream),
@@ -454,15 +457,20 @@ pub(crate) fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve<S>(daemon: Arc<Daemon>, serves: Serves, peer: Peer, stream: S, open: OpenConnection)
-where
-    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
+pub(crate) async fn serve<S>(
+    daemon: Arc<Daemon>,
+    serves: ListenerRole,
+    peer: Peer,
+    stream: S,
+    open: OpenConnection,
+) where
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
-    if serves.speaks == Speaks::Resp {
+    if serves.speaks == ListenerProtocol::Resp {
         return Box::pin(resp::serve(&daemon, stream, peer.address, &open)).await;
     }
     let line = Arc::clone(&open.line);
-    if serves.speaks == Speaks::Proxy {
+    if serves.speaks == ListenerProtocol::Proxy {
         let builder = http(Streams, &daemon.config.bounds, true);
         let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
         let service = service_fn(move |request| {
@@ -471,17 +479,17 @@ where
         });
         return Box::pin(run(&daemon, &builder, None, service, stream, &open.line)).await;
     }
-    let together = Together::default();
+    let together = StreamSet::default();
     let builder = http(together.begun(), &daemon.config.bounds, false);
     // One shared thing for each request to hold on to, not three.
     let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
-    if serves.speaks == Speaks::Grpc {
+    if serves.speaks == ListenerProtocol::Grpc {
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
             async move {
                 let (daemon, line, names) = &*shared;
                 line.request_started();
-                let _finished = Finished(line);
+                let _finished = RequestFinishGuard(line);
                 // In a box that is made when the call has its turn: a connection begins hundreds of
                 // streams at once, and the answer of a stream that stays open needs none of it.
                 Ok::<_, Infallible>(Box::pin(grpc::answer(daemon, line, names, request)).await)
@@ -494,7 +502,7 @@ where
         async move {
             let (daemon, line, names) = &*shared;
             line.request_started();
-            let _finished = Finished(line);
+            let _finished = RequestFinishGuard(line);
             Ok::<_, Infallible>(answer(daemon, serves, line, names, request).await)
         }
     });
@@ -512,7 +520,7 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
         // Small answers: copying head and body together costs less than handing the kernel two
         // pieces.
         .writev(is_proxy)
-        // Who waits in line is only known to have gone by the end of what it sends.
+        // A client in the queue is known to have gone only by the end of its input.
         .half_close(!is_proxy)
         .max_headers(bounds.headers)
         .max_buf_size(bounds.header_bytes.max(8 << 10));
@@ -529,12 +537,12 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
 async fn run<S, T, B, E>(
     daemon: &Daemon,
     builder: &Builder<E>,
-    mut together: Option<Together>,
+    mut together: Option<StreamSet>,
     service: T,
     stream: S,
-    line: &Arc<Line>,
+    line: &Arc<ConnectionActivity>,
 ) where
-    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
     T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     T::Future: Send + 'static,
     B: Body + Send + 'static,
@@ -543,7 +551,7 @@ async fn run<S, T, B, E>(
     E: HttpServerConnExec<T::Future, B>,
 {
     let linger = daemon.config.bounds.linger;
-    let io = TokioIo::new(NotingStream::http(stream, Arc::clone(line), linger));
+    let io = TokioIo::new(MonitoredStream::http(stream, Arc::clone(line), linger));
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;
     let mut is_finishing = false;
@@ -556,14 +564,14 @@ async fn run<S, T, B, E>(
                 continue;
             }
             match line.order(cx, &mut is_registered) {
-                Order::Close => return Poll::Ready(None),
-                Order::Finish if !is_finishing => {
+                ConnectionCommand::Close => return Poll::Ready(None),
+                ConnectionCommand::Finish if !is_finishing => {
                     is_finishing = true;
                     connection.as_mut().graceful_shutdown();
                     // The waker was used up by the order; the next one needs it again.
                     is_registered = false;
                 }
-                Order::Serve | Order::Finish => return Poll::Pending,
+                ConnectionCommand::Serve | ConnectionCommand::Finish => return Poll::Pending,
             }
         }
     })
@@ -578,15 +586,15 @@ async fn run<S, T, B, E>(
 }
 
 /// Notes that a request is finished, also when its caller went away before the answer.
-struct Finished<'a>(&'a crate::connections::Line);
+struct RequestFinishGuard<'a>(&'a crate::connections::ConnectionActivity);
 
-impl Drop for Finished<'_> {
+impl Drop for RequestFinishGuard<'_> {
     fn drop(&mut self) {
         self.0.request_finished();
     }
 }
 
-/// Lets the engine do what is due, when it is due.
+/// Runs the engine's timers.
 async fn tick(daemon: Arc<Daemon>) {
     let mut at = daemon.clock.now();
     loop {
@@ -627,7 +635,7 @@ async fn watch_clock(daemon: Arc<Daemon>) {
     }
 }
 
-/// A seed that nobody outside can know.
+/// A seed from the operating system's random numbers, unknown outside the process.
 pub fn random_seed() -> [u64; 4] {
     let word = || getrandom::u64().expect("the operating system gives random numbers");
     [word(), word(), word(), word()]

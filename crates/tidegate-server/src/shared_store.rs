@@ -20,8 +20,8 @@ use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, Stor
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::daemon::Daemon;
+use crate::file_backed::FILE_BYTES_MAX;
 use crate::regular_file::read_regular;
-use crate::renewed::FILE_BYTES_MAX;
 use crate::store_failure_log::{StoreFailureLog, with_causes};
 
 /// How often the settings of other members are read although no change was announced.
@@ -54,11 +54,11 @@ pub enum SharedStoreError {
         key: &'static str,
         /// The file.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The password is no text, or there is none.
+    /// The file holds no password, or one that is not UTF-8.
     #[error("store.password_file: {path} holds no password; write it there, as text")]
     Password {
         /// The file.
@@ -66,17 +66,17 @@ pub enum SharedStoreError {
     },
 }
 
-/// Counters in Redis or Valkey, and what this member has logged about them.
+/// Counters in Redis or Valkey, with the state of the log lines about them.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: RedisStore,
-    said: Mutex<Said>,
+    logged: Mutex<LoggedState>,
     failures: StoreFailureLog,
 }
 
 /// The state that was logged last, so that each change is logged once.
 #[derive(Debug, Default)]
-struct Said {
+struct LoggedState {
     /// The loss that is not acknowledged.
     loss: Option<Loss>,
     newer_protocol: Option<u32>,
@@ -106,7 +106,7 @@ impl SharedStore {
     }
 
     fn of(store: RedisStore) -> Self {
-        Self { store, said: Mutex::default(), failures: StoreFailureLog::default() }
+        Self { store, logged: Mutex::default(), failures: StoreFailureLog::default() }
     }
 
     /// The store at an address, with default settings.
@@ -128,7 +128,7 @@ impl SharedStore {
         let loss = self.store.acknowledge_loss();
         looked?;
         self.store.now().await?;
-        self.say();
+        self.log_changes();
         Ok(loss)
     }
 
@@ -165,19 +165,19 @@ impl SharedStore {
             Err(error) => tracing::info!(
                 target: "tidegate::store",
                 %error,
-                "the store does not say its eviction policy (the user may not use CONFIG GET); make sure that it is `maxmemory-policy noeviction`"
+                "the store does not log_changes its eviction policy (the user may not use CONFIG GET); make sure that it is `maxmemory-policy noeviction`"
             ),
         }
     }
 
-    /// Logs what has changed about losses and the protocol.
-    fn say(&self) {
+    /// Logs changes of losses and of the protocol.
+    fn log_changes(&self) {
         // Every change is one assignment. The store is looked at under the lock, so that changes
         // are logged in order.
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let (loss, newer_protocol) = (self.store.loss(), self.store.newer_protocol());
-        if said.loss != loss {
-            match (&said.loss, &loss) {
+        if logged.loss != loss {
+            match (&logged.loss, &loss) {
                 (None, Some(loss)) => tracing::error!(
                     target: "tidegate::store",
                     expected = loss.expected,
@@ -191,13 +191,13 @@ impl SharedStore {
                 ),
                 _ => {}
             }
-            said.loss = loss;
+            logged.loss = loss;
         }
-        if said.newer_protocol != newer_protocol {
+        if logged.newer_protocol != newer_protocol {
             if let Some(newer) = self.newer_protocol() {
                 tracing::error!(target: "tidegate::store", "{newer}; until then this member decides alone and is not ready");
             }
-            said.newer_protocol = newer_protocol;
+            logged.newer_protocol = newer_protocol;
         }
     }
 
@@ -257,12 +257,12 @@ fn read(key: &'static str, path: &str) -> Result<Vec<u8>, SharedStoreError> {
 
 /// A handle of the store that every holder shares.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) Arc<SharedStore>);
+pub(crate) struct SharedStoreHandle(pub(crate) Arc<SharedStore>);
 
-impl Store for Shared {
+impl Store for SharedStoreHandle {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let answer = self.0.run(batch).await;
-        self.0.say();
+        self.0.log_changes();
         if let Err(error) = &answer {
             self.0.failures.write(error, Instant::now());
         }
@@ -290,7 +290,8 @@ pub(crate) enum NotJoined {
     Engine(#[from] EngineError),
 }
 
-/// Joins the members that share the store, and keeps to what they set, until the daemon ends.
+/// Joins the members that share the store, and applies the settings of the others, until the daemon
+/// ends.
 pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
     let mut is_away = false;
     loop {
@@ -379,10 +380,10 @@ impl Daemon {
     }
 }
 
-/// What a note says, or a line about why it says nothing: one that cannot be read must not keep the
-/// rest from being used.
+/// The content of a note. A note that cannot be read is logged and left out, so that the others are
+/// used.
 pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
-    read.inspect_err(|error| tracing::error!(%error, "something stored is left out")).ok()
+    read.inspect_err(|error| tracing::error!(%error, "a stored note cannot be read and is ignored")).ok()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A line about batches that the shared store could not carry out: why, and what to type.
+//! Log lines about batches that the shared store failed to run, with the cause and the command to
+//! type.
 
 use core::error::Error;
 use core::time::Duration;
@@ -13,10 +14,10 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Writes such lines, no more often than [`LINE_EVERY`].
 #[derive(Debug, Default)]
-pub(crate) struct StoreFailureLog(Mutex<Lines>);
+pub(crate) struct StoreFailureLog(Mutex<LineThrottle>);
 
 #[derive(Debug, Default)]
-struct Lines {
+struct LineThrottle {
     last: Option<Instant>,
     /// Failures without a line since the last one.
     suppressed: u64,
@@ -87,7 +88,7 @@ mod tests {
     use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 
     use super::*;
-    use crate::shared_store::{Shared, SharedStore};
+    use crate::shared_store::{SharedStore, SharedStoreHandle};
 
     #[test]
     fn a_flood_of_failures_has_a_line_every_ten_seconds_that_counts_the_others() {
@@ -145,7 +146,8 @@ mod tests {
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let _subscribed = tracing::subscriber::set_default(subscriber);
-        let store = Shared(Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap()));
+        let store =
+            SharedStoreHandle(Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap()));
         let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
         let operation = Operation::new(
             Key::new("api", b"limit", b"ada").unwrap(),

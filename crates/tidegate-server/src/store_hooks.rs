@@ -156,7 +156,7 @@ mod tests {
         };
         until("it is undone", async || shared.stats().undone == 1).await;
         // The batch arrives only now.
-        let store = crate::shared_store::Shared(shared);
+        let store = crate::shared_store::SharedStoreHandle(shared);
         let late = Batch { id: RequestId(1), ..batch(Kind::Check { cost: Cost::ONE }) };
         until("the store refuses the batch", async || {
             matches!(store.run(&late).await, Err(tidegate_store::StoreError::IdReused { .. }))

@@ -1,4 +1,4 @@
-//! TLS of a listener: certificates from files, taken up again when the files change.
+//! TLS of a listener: certificates from files, reloaded when the files change.
 //!
 //! TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 by ALPN. With a CA for clients, the handshake fails
 //! for a client without a certificate of that CA, and no session can be resumed: each connection
@@ -8,13 +8,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::renewed::{Renewed, Source};
+use crate::file_backed::{FileBacked, Source};
+
+mod client;
+mod pem;
+
+pub use client::{ClientCertificate, PemFile, client_config};
+pub use pem::TlsError;
+
+use pem::{certificates, private_key};
 
 /// The files of a listener's TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,71 +34,11 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why TLS could not be set up, or not be taken up again.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("{} cannot be read; see whether it is there and readable for this user", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// A file holds nothing of what it should.
-    #[error("{} holds no {what} in PEM; name a file that does", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// What it should hold.
-        what: &'static str,
-        /// What was found instead.
-        #[source]
-        source: Option<pem::Error>,
-    },
-    /// The parts do not go together, or are malformed.
-    #[error("{} and {} make no TLS: {source}", cert.display(), key.display())]
-    Unusable {
-        /// The file of the certificate.
-        cert: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-        /// What is wrong.
-        #[source]
-        source: rustls::Error,
-    },
-    /// Roots cannot be used.
-    #[error("{} cannot be used to check servers: {source}", path.display())]
-    Roots {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        #[source]
-        source: rustls::Error,
-    },
-    /// The machine trusts nobody.
-    #[error("this machine has no root certificates; install its ca-certificates, or name a file as `ca`")]
-    NoRoots,
-    /// A name that no server has.
-    #[error("\"{0}\" is not the name of a server; write a host name or an address")]
-    ServerName(String),
-    /// The certificates for clients cannot be used.
-    #[error("{} cannot be used to check clients: {why}", path.display())]
-    ClientCa {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-}
-
 /// TLS of a listener as it is now.
-pub(crate) type Tls = Renewed<TlsFiles>;
+pub(crate) type Tls = FileBacked<TlsFiles>;
 
 impl Tls {
-    /// What new connections are accepted with.
+    /// The acceptor of new connections.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.get())
     }
@@ -148,25 +95,8 @@ impl Source for TlsFiles {
     }
 }
 
-/// The private key in a file.
-pub(crate) fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(text).map_err(|source| TlsError::Missing {
-        path: path.to_owned(),
-        what: "private key",
-        source: Some(source),
-    })
-}
-
-/// The certificates in a file, at least one.
-pub(crate) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let missing = |source| TlsError::Missing { path: path.to_owned(), what: "certificate", source };
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let all = all.map_err(|error| missing(Some(error)))?;
-    if all.is_empty() { Err(missing(None)) } else { Ok(all) }
-}
-
 /// The names in a certificate that was verified already: host names and URIs of its subject's
-/// alternative names. The common name is not one of them, as nothing says what it names.
+/// alternative names. The common name is not one of them, since its meaning is not specified.
 pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
     let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return Arc::default() };
     certificate.valid_uri_names().chain(certificate.valid_dns_names()).map(str::to_owned).collect()
@@ -175,6 +105,9 @@ pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject;
 
     use super::*;
 
@@ -191,7 +124,7 @@ mod tests {
             TlsFiles { cert: self.0.join("cert.pem"), key: self.0.join("key.pem"), client_ca: None }
         }
 
-        /// A certificate for localhost that nobody vouches for.
+        /// A self-signed certificate for localhost.
         fn issue(&self) {
             let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
             fs::write(self.0.join("cert.pem"), made.cert.pem()).unwrap();
@@ -303,7 +236,10 @@ mod tests {
         let cert = fs::read(folder.0.join("cert.pem")).unwrap();
         folder.issue();
         fs::write(folder.0.join("cert.pem"), cert).unwrap();
-        assert!(said(folder.files()).contains("make no TLS"), "the key of another certificate");
+        assert!(
+            said(folder.files()).contains("cannot be used as certificate and key"),
+            "the key of another certificate"
+        );
         folder.issue();
         let files = TlsFiles { client_ca: Some(folder.0.join("key.pem")), ..folder.files() };
         assert!(said(files).contains("key.pem holds no certificate"));

@@ -62,6 +62,7 @@ pub use self::ledgers::*;
 pub use self::lists::*;
 pub use self::notes::*;
 pub use self::operations::*;
+pub use self::random::Random;
 pub use self::recovery::*;
 pub use self::time::*;
 pub use self::together::*;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::Response;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
-use tidegate_driver::{Decided, Driving};
+use tidegate_driver::{Decided, PendingRequest};
 use tidegate_engine::{Decision, Engine, EngineError, Pending, Permit, Request, Step};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -84,7 +84,7 @@ impl Owned {
 /// Why a request waits.
 enum Cause {
     /// It is not decided yet.
-    Pending(Driving<Pending>),
+    Pending(PendingRequest<Pending>),
     Refused(Box<Refusal<'static>>),
     /// Others wait for this counter, and were first.
     Behind(Counter),

@@ -3,24 +3,14 @@
 use core::time::Duration;
 
 use http::header::HeaderName;
+use tidegate_wire::grpc_timeout;
 
 use crate::extract::Head;
 
 /// The `grpc-timeout` of a call: up to eight digits and a unit of `H`, `M`, `S`, `m`, `u` or `n`.
 /// Any other value is treated as absent, as gRPC servers do.
 pub fn grpc(head: &Head<'_>) -> Option<Duration> {
-    let text = head.headers.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let count = number(digits).filter(|_| digits.len() <= 8)?;
-    Some(match unit {
-        "H" => Duration::from_secs(count * 3600),
-        "M" => Duration::from_secs(count * 60),
-        "S" => Duration::from_secs(count),
-        "m" => Duration::from_millis(count),
-        "u" => Duration::from_micros(count),
-        "n" => Duration::from_nanos(count),
-        _ => return None,
-    })
+    grpc_timeout::parse(head.headers.get("grpc-timeout")?.as_bytes())
 }
 
 /// Whole milliseconds in a header. A value that is no number is treated as absent.

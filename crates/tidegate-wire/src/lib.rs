@@ -19,6 +19,7 @@ pub mod blocks;
 pub mod envoy;
 pub mod explanation;
 pub mod fault;
+pub mod grpc_timeout;
 pub mod headers;
 pub mod leases;
 pub mod object;

@@ -27,6 +27,8 @@ pub mod class;
 pub mod cost;
 pub mod display;
 pub mod gate;
+#[doc(hidden)]
+pub mod hex;
 pub mod lease;
 pub mod limit;
 pub mod matcher;

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net};
 use regex::{Regex, RegexBuilder};
 
-pub use glob::GlobPattern;
+pub use glob::{GlobPattern, StarredText};
 
 /// What the value of an attribute must look like.
 ///

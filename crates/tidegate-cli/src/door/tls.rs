@@ -1,42 +1,27 @@
 //! TLS to a daemon: whom to trust, and what to show.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tidegate_server::tls::{ClientCertificate, PemFile, TlsError, client_config};
 use tokio_rustls::TlsConnector;
 
 use super::{Speaks, Unanswered};
 use crate::arguments::asking::Daemon;
-use crate::exit::chain;
 
 pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, Unanswered> {
-    let mut roots = RootCertStore::empty();
-    match &daemon.ca {
-        Some(path) => {
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|error| unusable(path, &error))?;
+    let config = || -> Result<ClientConfig, TlsError> {
+        let ca = daemon.ca.as_deref().map(PemFile::read).transpose()?;
+        let certificate = match (&daemon.cert, &daemon.key) {
+            (Some(cert), Some(key)) => {
+                Some(ClientCertificate { cert: PemFile::read(cert)?, key: PemFile::read(key)? })
             }
-        }
-        None => {
-            // Single roots that cannot be read are no reason not to trust the others.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Unanswered::silent(&error))?
-        .with_root_certificates(roots);
-    let mut config = match (&daemon.cert, &daemon.key) {
-        (Some(cert), Some(key)) => {
-            let chain = certificates(cert)?;
-            let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error))?;
-            builder.with_client_auth_cert(chain, private).map_err(|error| unusable(cert, &error))?
-        }
-        _ => builder.with_no_client_auth(),
+            _ => None,
+        };
+        client_config(ca.as_ref(), certificate.as_ref())
     };
+    let mut config = config().map_err(|error| Unanswered::File(error.to_string()))?;
     config.alpn_protocols = match daemon.at.speaks {
         Speaks::Http => vec![b"http/1.1".to_vec()],
         Speaks::Grpc => vec![b"h2".to_vec()],
@@ -49,17 +34,4 @@ pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, Unanswered> {
 pub(super) fn name(host: &str) -> Result<ServerName<'static>, Unanswered> {
     ServerName::try_from(host.to_owned())
         .map_err(|_| Unanswered::Untaken(format!("\"{host}\" is not the name of a server")))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unanswered> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found: Vec<_> = read.map_err(|error| unusable(path, &error))?;
-    if found.is_empty() {
-        return Err(Unanswered::File(format!("{} holds no certificate in PEM", path.display())));
-    }
-    Ok(found)
-}
-
-fn unusable(path: &Path, error: &(dyn std::error::Error + 'static)) -> Unanswered {
-    Unanswered::File(format!("{} cannot be used: {}", path.display(), chain(error)))
 }

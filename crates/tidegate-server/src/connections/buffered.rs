@@ -10,16 +10,16 @@ use core::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::Line;
+use super::ConnectionActivity;
 
 /// The most bytes that all connections hold together. Above it, and above a share of it, an
 /// unfinished body is answered with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that
 /// does not read its replies is closed.
 pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// What a waiting request, or a stream that stays open, is charged beside its bytes: its future,
-/// its entry in the connection and the buffer of its answer. So at most 4096 of them wait or stay
-/// open at a time.
+/// The bytes that are charged for a waiting request, or a stream that stays open, beside those it
+/// buffers: its future, its entry in the connection and the buffer of its answer. So at most 4096
+/// of them wait or stay open at a time.
 pub(crate) const STREAM_BYTES: usize = 16 << 10;
 
 /// The bytes that all connections of a daemon hold.
@@ -48,13 +48,13 @@ pub(crate) struct NoRoom;
 
 /// Bytes that one request or connection holds, given back when this is dropped.
 pub(crate) struct Buffered {
-    line: Arc<Line>,
+    line: Arc<ConnectionActivity>,
     bytes: usize,
 }
 
 impl Buffered {
     /// Nothing yet.
-    pub(crate) fn of(line: Arc<Line>) -> Self {
+    pub(crate) fn of(line: Arc<ConnectionActivity>) -> Self {
         Self { line, bytes: 0 }
     }
 
@@ -62,7 +62,7 @@ impl Buffered {
     /// refused.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
         // All counters are relaxed: they bound a sum, and order nothing else.
-        let Line { budget, peer, buffered, .. } = &*self.line;
+        let ConnectionActivity { budget, peer, buffered, .. } = &*self.line;
         if bytes <= self.bytes {
             let less = self.bytes - bytes;
             for counter in [&budget.held, &peer.held, buffered] {

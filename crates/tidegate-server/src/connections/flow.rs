@@ -1,11 +1,11 @@
-//! Answers on their way through: whose turn it is, and how one is ended whose client takes nothing
-//! of it.
+//! The progress of answer bodies, by which the sweep ends an answer whose client reads nothing.
 //!
-//! A body is asked for its next piece only when there is room for it. So a client of HTTP/2 that
-//! never opens its window is noticed by nobody who makes the answer: nothing is asked of it, and no
-//! timer of its own is armed. A body notes here whose turn it is, as one plain number, and the
-//! sweep ends what has not changed for too long. On HTTP/2 that is the stream, and the others of
-//! its connection go on; on HTTP/1.1 it is the connection.
+//! A body is asked for its next piece only when there is room for it. So the code that makes the
+//! answer does not notice a client of HTTP/2 that never opens its window: the body is not polled,
+//! and arms no timer. A body notes here whether the client or the server has to act next, as one
+//! plain number, and the sweep ends a body whose number has not changed for too long. On HTTP/2 it
+//! ends the stream, and the other streams of the connection go on; on HTTP/1.1 it ends the
+//! connection.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::Line;
+use super::ConnectionActivity;
 
 /// The task that answers one HTTP/2 stream. Ending it resets the stream.
 type StreamTask = Arc<OnceLock<AbortHandle>>;
@@ -35,14 +35,15 @@ where
     fn execute(&self, stream: F) {
         let task = StreamTask::default();
         let running = tokio::spawn(STREAM.scope(Arc::clone(&task), stream));
-        // Nobody else sets it.
+        // The cell is set here only.
         let _ = task.set(running.abort_handle());
     }
 }
 
-/// What a body and the sweep know of each other. Relaxed throughout: the sweep judges seconds.
+/// The state that a body shares with the sweep. All atomics are relaxed, because the sweep judges
+/// seconds.
 #[derive(Debug)]
-struct Flow {
+struct BodyProgress {
     /// Even while the client is to take the piece it was given, odd while the server is to give
     /// one. Every piece changes it.
     turn: AtomicU64,
@@ -50,38 +51,39 @@ struct Flow {
     idle: Duration,
     /// When all of it must have ended.
     until: Option<Instant>,
-    /// On HTTP/2, what answers the stream.
+    /// On HTTP/2, the task of the stream.
     stream: Option<StreamTask>,
     is_over: AtomicBool,
 }
 
 /// One answer as the sweep sees it.
 #[derive(Debug)]
-struct Watched {
-    flow: Arc<Flow>,
+struct WatchedBody {
+    flow: Arc<BodyProgress>,
     /// Since when it has been at this turn of the client.
     since: Option<(Instant, u64)>,
 }
 
 /// The answers that are on their way on one connection.
 #[derive(Debug, Default)]
-pub(super) struct Flows(Mutex<Vec<Watched>>);
+pub(super) struct OpenBodies(Mutex<Vec<WatchedBody>>);
 
 /// An answer that is on its way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Flowing {
-    line: Arc<Line>,
-    flow: Arc<Flow>,
+pub(crate) struct BodyProgressGuard {
+    line: Arc<ConnectionActivity>,
+    flow: Arc<BodyProgress>,
 }
 
-impl Flowing {
+impl BodyProgressGuard {
     /// An answer begins on a connection, of which the client may take nothing for `idle`, and which
     /// must have ended at `until`. Both may be overrun by the time between two sweeps.
-    pub(crate) fn begin(line: Arc<Line>, idle: Duration, until: Option<Instant>) -> Self {
+    pub(crate) fn begin(line: Arc<ConnectionActivity>, idle: Duration, until: Option<Instant>) -> Self {
         let stream = STREAM.try_with(Arc::clone).ok();
-        let flow = Flow { turn: AtomicU64::new(0), idle, until, stream, is_over: AtomicBool::new(false) };
+        let flow =
+            BodyProgress { turn: AtomicU64::new(0), idle, until, stream, is_over: AtomicBool::new(false) };
         let flow = Arc::new(flow);
-        line.flows.all().push(Watched { flow: Arc::clone(&flow), since: None });
+        line.flows.all().push(WatchedBody { flow: Arc::clone(&flow), since: None });
         Self { line, flow }
     }
 
@@ -112,7 +114,7 @@ impl Flowing {
     }
 }
 
-impl Drop for Flowing {
+impl Drop for BodyProgressGuard {
     fn drop(&mut self) {
         let mut all = self.line.flows.all();
         if let Some(index) = all.iter().position(|one| Arc::ptr_eq(&one.flow, &self.flow)) {
@@ -121,8 +123,8 @@ impl Drop for Flowing {
     }
 }
 
-impl Flows {
-    fn all(&self) -> MutexGuard<'_, Vec<Watched>> {
+impl OpenBodies {
+    fn all(&self) -> MutexGuard<'_, Vec<WatchedBody>> {
         // Every change is one push or removal, so a panic elsewhere leaves the list whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +140,7 @@ impl Flows {
         let mut must_close = false;
         for one in self.all().iter_mut() {
             let is_late = one.flow.until.is_some_and(|until| until <= now);
-            // What a client of HTTP/1.1 takes is known by its connection.
+            // A connection of HTTP/1.1 knows by itself whether its client reads.
             let is_deaf = one.flow.stream.is_some() && one.is_deaf(now);
             if !(is_late || is_deaf) {
                 continue;
@@ -160,7 +162,7 @@ impl Flows {
     }
 }
 
-impl Watched {
+impl WatchedBody {
     /// Whether the client has taken nothing for as long as it may.
     fn is_deaf(&mut self, now: Instant) -> bool {
         let turn = self.flow.turn.load(Ordering::Relaxed);
@@ -185,18 +187,21 @@ mod tests {
     const IDLE: Duration = Duration::from_mins(1);
 
     /// An answer on a stream whose task never ends by itself.
-    async fn stream(line: &Arc<Line>, until: Option<Instant>) -> (Flowing, AbortHandle) {
+    async fn stream(
+        line: &Arc<ConnectionActivity>,
+        until: Option<Instant>,
+    ) -> (BodyProgressGuard, AbortHandle) {
         let task = StreamTask::default();
         let running = tokio::spawn(core::future::pending::<()>()).abort_handle();
         task.set(running.clone()).unwrap();
         let line = Arc::clone(line);
-        let flowing = STREAM.scope(task, async { Flowing::begin(line, IDLE, until) }).await;
-        (flowing, running)
+        let guard = STREAM.scope(task, async { BodyProgressGuard::begin(line, IDLE, until) }).await;
+        (guard, running)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_whose_client_takes_nothing_is_ended_and_the_others_go_on() {
-        let line = Arc::new(Line::default());
+        let line = Arc::new(ConnectionActivity::default());
         let (deaf, deaf_task) = stream(&line, None).await;
         let (slow, slow_task) = stream(&line, None).await;
         let (waiting, waiting_task) = stream(&line, None).await;
@@ -208,9 +213,9 @@ mod tests {
             slow.gave();
             assert!(!line.flows.sweep(start + Duration::from_secs(second)), "no connection ends for it");
         }
-        assert_eq!([&deaf, &slow, &waiting].map(Flowing::is_over), [false; 3]);
+        assert_eq!([&deaf, &slow, &waiting].map(BodyProgressGuard::is_over), [false; 3]);
         line.flows.sweep(start + IDLE);
-        assert_eq!([&deaf, &slow, &waiting].map(Flowing::is_over), [true, false, false]);
+        assert_eq!([&deaf, &slow, &waiting].map(BodyProgressGuard::is_over), [true, false, false]);
         tokio::task::yield_now().await;
         assert_eq!([deaf_task, slow_task, waiting_task].map(|task| task.is_finished()), [true, false, false]);
         drop((deaf, slow, waiting));
@@ -219,7 +224,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_asks_for_more_of_ends_when_all_its_time_is_over() {
-        let line = Arc::new(Line::default());
+        let line = Arc::new(ConnectionActivity::default());
         let until = Instant::now() + Duration::from_secs(5);
         let (on_stream, task) = stream(&line, Some(until)).await;
         on_stream.waits();
@@ -228,14 +233,14 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(task.is_finished());
         drop(on_stream);
-        let alone = Flowing::begin(Arc::clone(&line), IDLE, Some(until));
+        let alone = BodyProgressGuard::begin(Arc::clone(&line), IDLE, Some(until));
         assert!(line.flows.sweep(until) && alone.is_over(), "its connection is the only way to end it");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_client_of_http_1_takes_is_not_judged_by_its_pieces() {
-        let line = Arc::new(Line::default());
-        let alone = Flowing::begin(Arc::clone(&line), IDLE, None);
+        let line = Arc::new(ConnectionActivity::default());
+        let alone = BodyProgressGuard::begin(Arc::clone(&line), IDLE, None);
         let start = Instant::now();
         alone.gave();
         assert!(!line.flows.sweep(start) && !line.flows.sweep(start + 2 * IDLE));

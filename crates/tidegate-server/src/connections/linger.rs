@@ -1,9 +1,9 @@
-//! Closing a connection whose peer is still sending, without losing the last answer.
+//! The orderly close of a connection whose peer is still sending, without losing the last answer.
 //!
 //! A socket that is closed with bytes unread, or that gets bytes afterwards, answers with a reset,
 //! and the peer's system then drops what the peer has not read yet. A gateway that writes a large
 //! request sees a write error instead of the answer, and a gateway that fails open would let the
-//! request pass. So the answer is ended first, and what still comes is read and dropped until the
+//! request pass. So the answer is ended first, and further bytes are read and dropped until the
 //! peer closes, for a bounded time.
 
 use core::pin::Pin;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::Line;
+use super::ConnectionActivity;
 
 /// How many bytes are read and dropped at once.
 const DROPPED_BYTES: usize = 8 << 10;
@@ -42,7 +42,7 @@ impl Linger {
     pub(super) fn poll_shutdown<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         stream: &mut S,
-        line: &Line,
+        line: &ConnectionActivity,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.is_write_shut {

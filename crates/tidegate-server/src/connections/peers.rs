@@ -1,5 +1,5 @@
-//! Peers: who holds how many connections, and which connections make room for others when a
-//! listener is full.
+//! Peers: the number of connections of each, and the choice of connections to evict when a listener
+//! is full.
 
 use core::fmt;
 use std::collections::{BinaryHeap, HashMap};
@@ -43,7 +43,7 @@ impl fmt::Display for PeerKey {
     }
 }
 
-/// What all connections of one peer use together.
+/// The resources that all connections of one peer use together.
 #[derive(Debug, Default)]
 pub(crate) struct PeerUse {
     /// Bytes that are held for it: see [`super::BufferBudget`].

@@ -1,4 +1,4 @@
-//! Heads of HTTP/1 requests that are not whole: what has come of them is held until the rest does.
+//! Unfinished heads of HTTP/1 requests: the bytes that have arrived are held until the rest does.
 //!
 //! A head that fits into the first buffer of a connection costs nothing more. A larger one is
 //! charged to the budget for slow peers while it is unfinished. Where that has no room, nothing
@@ -9,13 +9,13 @@ use core::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Buffered, Line};
+use super::{Buffered, ConnectionActivity};
 
-/// What every connection may hold of a head: the first buffer that is read into.
+/// The bytes of a head that every connection may hold without a charge: the first read buffer.
 const FREE_HEAD_BYTES: usize = 8 << 10;
 
-/// What a head is charged for at most. What comes beyond it is the rest of a body that was refused,
-/// which is not kept.
+/// The most bytes that a head is charged for. Further bytes belong to a body that was refused, and
+/// are not kept.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// The head that a connection is in the middle of.
@@ -31,16 +31,17 @@ pub(super) struct UnfinishedHead {
 impl UnfinishedHead {
     /// Whether more may be read.
     #[inline]
-    pub(super) fn has_room(&mut self, line: &Arc<Line>) -> bool {
+    pub(super) fn has_room(&mut self, line: &Arc<ConnectionActivity>) -> bool {
         if self.bytes < FREE_HEAD_BYTES {
             return true;
         }
         self.has_room_beyond_the_first_buffer(line)
     }
 
-    fn has_room_beyond_the_first_buffer(&mut self, line: &Arc<Line>) -> bool {
+    fn has_room_beyond_the_first_buffer(&mut self, line: &Arc<ConnectionActivity>) -> bool {
         let started = line.started.load(Ordering::Relaxed);
-        // While a request is under way, what comes is its body, which has bounds of its own.
+        // While a request is under way, further bytes belong to its body, which has bounds of its
+        // own.
         if line.in_flight() > 0 || started != self.started {
             *self = Self { bytes: 0, started, buffered: None };
             return true;

@@ -14,13 +14,13 @@ pub(super) struct RotatingFile {
     path: PathBuf,
     size_bytes: u64,
     files: u16,
-    current: Option<Current>,
+    current: Option<OpenLogFile>,
     /// Until then nothing is tried, after something failed.
     retry_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct OpenLogFile {
     file: File,
     bytes: u64,
     /// Which file it is, to see whether it was moved or removed.
@@ -32,7 +32,7 @@ struct Current {
 
 /// Why nothing was written.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(super) enum WriteFailure {
     /// It failed.
     Failed(io::Error),
     /// It failed a moment ago and is not tried again yet.
@@ -42,7 +42,7 @@ pub(super) enum Lost {
 impl RotatingFile {
     /// Opens the file, which is made if it is missing.
     pub(super) fn open(path: PathBuf, size_bytes: u64, files: u16) -> io::Result<Self> {
-        let current = Some(Current::open(&path, Instant::now())?);
+        let current = Some(OpenLogFile::open(&path, Instant::now())?);
         Ok(Self { path, size_bytes, files, current, retry_at: None })
     }
 
@@ -52,9 +52,9 @@ impl RotatingFile {
     }
 
     /// Makes sure that the file is open and is the one at the path.
-    pub(super) fn ready(&mut self, now: Instant) -> Result<(), Lost> {
+    pub(super) fn ready(&mut self, now: Instant) -> Result<(), WriteFailure> {
         if self.retry_at.is_some_and(|until| now < until) {
-            return Err(Lost::Waiting);
+            return Err(WriteFailure::Waiting);
         }
         if let Some(current) = &mut self.current
             && now >= current.look_at
@@ -66,7 +66,7 @@ impl RotatingFile {
             }
         }
         if self.current.is_none() {
-            match Current::open(&self.path, now) {
+            match OpenLogFile::open(&self.path, now) {
                 Ok(opened) => self.current = Some(opened),
                 Err(error) => return Err(self.failed(error, now)),
             }
@@ -84,9 +84,9 @@ impl RotatingFile {
     }
 
     /// Appends lines, or none of them that counts.
-    pub(super) fn append(&mut self, bytes: &[u8], now: Instant) -> Result<(), Lost> {
+    pub(super) fn append(&mut self, bytes: &[u8], now: Instant) -> Result<(), WriteFailure> {
         self.ready(now)?;
-        let Some(current) = &mut self.current else { return Err(Lost::Waiting) };
+        let Some(current) = &mut self.current else { return Err(WriteFailure::Waiting) };
         match current.file.write_all(bytes) {
             Ok(()) => {
                 current.bytes += bytes.len() as u64;
@@ -98,8 +98,8 @@ impl RotatingFile {
 
     /// Renames the file to the first of the kept ones, each of those to the next, and opens
     /// another.
-    pub(super) fn rotate(&mut self, now: Instant) -> Result<(), Lost> {
-        // Closed first: should something fail on the way, what is at the path is looked at anew.
+    pub(super) fn rotate(&mut self, now: Instant) -> Result<(), WriteFailure> {
+        // Closed first: after a failure on the way, the path is opened anew.
         self.current = None;
         let renamed = (|| {
             if self.files == 0 {
@@ -119,8 +119,8 @@ impl RotatingFile {
         }
     }
 
-    /// Opens what is at the path now, at once.
-    pub(super) fn reopen(&mut self, now: Instant) -> Result<(), Lost> {
+    /// Opens the file at the path, without the pause after a failure.
+    pub(super) fn reopen(&mut self, now: Instant) -> Result<(), WriteFailure> {
         self.current = None;
         self.retry_at = None;
         self.ready(now)
@@ -132,16 +132,16 @@ impl RotatingFile {
         name.into()
     }
 
-    fn failed(&mut self, error: io::Error, now: Instant) -> Lost {
+    fn failed(&mut self, error: io::Error, now: Instant) -> WriteFailure {
         self.current = None;
         self.retry_at = Some(now + RETRY_AFTER);
-        Lost::Failed(error)
+        WriteFailure::Failed(error)
     }
 }
 
-impl Current {
+impl OpenLogFile {
     fn open(path: &Path, now: Instant) -> io::Result<Self> {
-        // Not for everybody: attributes of requests may be keys or names of people.
+        // Not readable for other users: attributes of requests may be keys or names of people.
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
         let found = file.metadata()?;
         let mut bytes = found.len();

@@ -15,13 +15,13 @@ use crate::protocol::Protocol;
 /// The longest name or value that is written, in bytes; longer ones end with `…`.
 pub(super) const TEXT_BYTES_MAX: usize = 256;
 
-/// The most bytes of names and values of attributes in one line; what is beyond is left out, and
-/// `cut` says how many attributes. Escapes may make a byte six.
+/// The most bytes of names and values of attributes in one line; the rest is left out, and `cut`
+/// says how many attributes. Escapes may make a byte six.
 pub(super) const PAIRS_BYTES_MAX: usize = 4096;
 
 /// One decision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line<'a> {
+pub(crate) struct DecisionRecord<'a> {
     /// When it was made.
     pub(crate) at: Timestamp,
     /// The namespace of the request.
@@ -34,12 +34,11 @@ pub(crate) struct Line<'a> {
     pub(crate) scope: &'a [(Cow<'a, str>, Cow<'a, str>)],
     /// The attributes of the request; left out if empty.
     pub(crate) attributes: Attributes<'a>,
-    /// What the request weighs.
+    /// The cost of the request in units.
     pub(crate) cost: u64,
     /// Units left of that limit.
     pub(crate) remaining: Option<u64>,
-    /// How long a refused caller was told to stay away; in the line in whole milliseconds, rounded
-    /// up.
+    /// The `retry_after` of a refused request; in the line in whole milliseconds, rounded up.
     pub(crate) retry_after: Option<Duration>,
     /// The protocol it came over.
     pub(crate) protocol: Option<Protocol>,
@@ -51,8 +50,8 @@ pub(crate) struct Line<'a> {
     pub(crate) took: Option<Duration>,
 }
 
-impl<'a> Line<'a> {
-    /// A line with what every decision has.
+impl<'a> DecisionRecord<'a> {
+    /// A line with the fields of every decision.
     pub(crate) fn new(at: Timestamp, namespace: &'a str, cost: u64) -> Self {
         Self {
             at,
@@ -73,16 +72,16 @@ impl<'a> Line<'a> {
 
     /// Appends the line with its line break.
     pub(super) fn append_to(&self, buffer: &mut Vec<u8>) {
-        let mut json = serde_json::Serializer::with_formatter(&mut *buffer, Plain);
+        let mut json = serde_json::Serializer::with_formatter(&mut *buffer, SingleLineFormatter);
         self.serialize(&mut json).expect("keys are text and a vector takes every byte");
         buffer.push(b'\n');
     }
 }
 
-impl Serialize for Line<'_> {
+impl Serialize for DecisionRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("time", &Shown(&self.at))?;
+        map.serialize_entry("time", &DisplayText(&self.at))?;
         map.serialize_entry("namespace", &cut(self.namespace))?;
         map.serialize_entry("decision", if self.reason.is_some() { "refuse" } else { "admit" })?;
         if let Some(reason) = self.reason {
@@ -92,8 +91,9 @@ impl Serialize for Line<'_> {
             map.serialize_entry("limit", &cut(limit))?;
         }
         let mut bytes_left = PAIRS_BYTES_MAX;
-        let scope = Pairs::take(self.scope.iter().map(|(name, value)| (&**name, &**value)), &mut bytes_left);
-        let attributes = Pairs::take(self.attributes.iter(), &mut bytes_left);
+        let scope =
+            AttributesJson::take(self.scope.iter().map(|(name, value)| (&**name, &**value)), &mut bytes_left);
+        let attributes = AttributesJson::take(self.attributes.iter(), &mut bytes_left);
         for (key, pairs) in [("scope", &scope), ("attributes", &attributes)] {
             if !pairs.kept.is_empty() {
                 map.serialize_entry(key, pairs)?;
@@ -117,7 +117,7 @@ impl Serialize for Line<'_> {
             map.serialize_entry("class", class.as_str())?;
         }
         if let Some(permit) = &self.permit {
-            map.serialize_entry("permit", &Shown(permit))?;
+            map.serialize_entry("permit", &DisplayText(permit))?;
         }
         if let Some(took) = self.took {
             map.serialize_entry("took_us", &u64::try_from(took.as_micros()).unwrap_or(u64::MAX))?;
@@ -127,22 +127,22 @@ impl Serialize for Line<'_> {
 }
 
 /// Written as it is displayed.
-struct Shown<'a, T>(&'a T);
+struct DisplayText<'a, T>(&'a T);
 
-impl<T: core::fmt::Display> Serialize for Shown<'_, T> {
+impl<T: core::fmt::Display> Serialize for DisplayText<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self.0)
     }
 }
 
 /// Names and values as a JSON object.
-struct Pairs<'a> {
+struct AttributesJson<'a> {
     kept: smallvec::SmallVec<[(&'a str, &'a str); 8]>,
     /// How many were left out.
     cut: usize,
 }
 
-impl<'a> Pairs<'a> {
+impl<'a> AttributesJson<'a> {
     /// The pairs that fit into `bytes_left`, which becomes smaller by them. Of a name that stands
     /// twice the first counts.
     fn take(pairs: impl Iterator<Item = (&'a str, &'a str)>, bytes_left: &mut usize) -> Self {
@@ -164,7 +164,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-impl Serialize for Pairs<'_> {
+impl Serialize for AttributesJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.kept.iter().map(|(name, value)| (cut(name), cut(value))))
     }
@@ -181,9 +181,9 @@ fn cut(text: &str) -> Cow<'_, str> {
 /// JSON on one line, in which also those characters are escaped that are allowed there but that a
 /// terminal or an editor takes for more than text: further control characters, other line ends,
 /// marks that reverse direction.
-struct Plain;
+struct SingleLineFormatter;
 
-impl Formatter for Plain {
+impl Formatter for SingleLineFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,

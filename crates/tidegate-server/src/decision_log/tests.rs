@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidegate::{Attributes, Class, Reason, Timestamp};
 
-use super::file::{Lost, RotatingFile};
+use super::file::{RotatingFile, WriteFailure};
 use super::line::{PAIRS_BYTES_MAX, TEXT_BYTES_MAX};
-use super::{DecisionLog, DecisionLogConfig, Line, RETRY_AFTER};
+use super::{DecisionLog, DecisionLogConfig, DecisionRecord, RETRY_AFTER};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_mins(1);
@@ -53,11 +53,11 @@ fn config(path: PathBuf) -> DecisionLogConfig {
     DecisionLogConfig { path, size_bytes: 1 << 20, files: 3, queue: 1000 }
 }
 
-fn line(cost: u64) -> Line<'static> {
-    Line::new(Timestamp::from_millis(1_795_215_600_250), "api", cost)
+fn line(cost: u64) -> DecisionRecord<'static> {
+    DecisionRecord::new(Timestamp::from_millis(1_795_215_600_250), "api", cost)
 }
 
-fn text(line: &Line<'_>) -> String {
+fn text(line: &DecisionRecord<'_>) -> String {
     let mut buffer = Vec::new();
     line.append_to(&mut buffer);
     String::from_utf8(buffer).unwrap()
@@ -77,7 +77,7 @@ fn a_line_says_what_was_decided_and_leaves_out_what_is_absent() {
         "{\"time\":\"2026-11-20T23:00:00.25Z\",\"namespace\":\"api\",\"decision\":\"admit\",\"cost\":1}\n"
     );
     let scope = [(Cow::from("user"), Cow::from("ada"))];
-    let full = Line {
+    let full = DecisionRecord {
         reason: Some(Reason::RateExceeded),
         limit: Some("per-user"),
         scope: &scope,
@@ -112,7 +112,7 @@ fn whatever_a_caller_sends_stays_one_line_of_json_and_comes_back_as_it_was() {
     ] {
         let pairs = [(hostile, hostile)];
         let scope = [(Cow::from(hostile), Cow::from(hostile))];
-        let written = text(&Line {
+        let written = text(&DecisionRecord {
             namespace: hostile,
             limit: Some(hostile),
             scope: &scope,
@@ -134,7 +134,7 @@ fn a_line_has_a_bound_whatever_a_caller_sends() {
     let long = "\u{1}".repeat(1 << 20);
     let names: Vec<String> = (0..64).map(|number| format!("{number}{long}")).collect();
     let pairs: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), long.as_str())).collect();
-    let written = text(&Line { namespace: &long, attributes: Attributes::new(&pairs), ..line(1) });
+    let written = text(&DecisionRecord { namespace: &long, attributes: Attributes::new(&pairs), ..line(1) });
     assert!(written.len() < 6 * (PAIRS_BYTES_MAX + 2 * TEXT_BYTES_MAX), "{}", written.len());
     let read: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(read["attributes"].as_object().unwrap().len(), 8);
@@ -143,7 +143,7 @@ fn a_line_has_a_bound_whatever_a_caller_sends() {
     // The cut never falls into a character.
     let wide = "\u{1f600}".repeat(100);
     let read: Value =
-        serde_json::from_str(&text(&Line { namespace: &format!("x{wide}"), ..line(1) })).unwrap();
+        serde_json::from_str(&text(&DecisionRecord { namespace: &format!("x{wide}"), ..line(1) })).unwrap();
     assert_eq!(read["namespace"].as_str().unwrap().chars().count(), 1 + 63 + 1);
 }
 
@@ -253,9 +253,12 @@ fn a_file_that_failed_is_left_alone_for_a_second_and_then_opened_anew() {
     fs::remove_dir_all(&directory.0).unwrap();
     let start = Instant::now() + RETRY_AFTER;
     let almost = start + RETRY_AFTER.saturating_sub(Duration::from_nanos(1));
-    assert!(matches!(file.append(b"a\n", start), Err(Lost::Failed(_))), "it is looked for where it was");
+    assert!(
+        matches!(file.append(b"a\n", start), Err(WriteFailure::Failed(_))),
+        "it is looked for where it was"
+    );
     fs::create_dir(&directory.0).unwrap();
-    assert!(matches!(file.append(b"b\n", almost), Err(Lost::Waiting)));
+    assert!(matches!(file.append(b"b\n", almost), Err(WriteFailure::Waiting)));
     assert!(file.append(b"c\n", start + RETRY_AFTER).is_ok());
     assert_eq!(fs::read_to_string(directory.log()).unwrap(), "c\n");
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
-use super::file::{Lost, RotatingFile};
-use super::{FLUSH_AFTER, Message, Shared};
+use super::file::{RotatingFile, WriteFailure};
+use super::{FLUSH_AFTER, Message, WriterState};
 
 /// How many bytes are collected before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How long nothing must come for what came to be written.
+/// The idle time after which pending lines are written.
 const IDLE_AFTER: Duration = Duration::from_millis(10);
 
 /// How often a file that cannot be written is spoken of.
@@ -21,7 +21,7 @@ const COMPLAIN_AFTER: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct Writer {
     receiver: Receiver<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     file: RotatingFile,
     /// Lines that are not in the file yet, how many, and when the first came.
     pending: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(receiver: Receiver<Message>, shared: Arc<Shared>, file: RotatingFile) -> Self {
+    pub(super) fn new(receiver: Receiver<Message>, shared: Arc<WriterState>, file: RotatingFile) -> Self {
         Self {
             receiver,
             shared,
@@ -43,7 +43,7 @@ impl Writer {
         }
     }
 
-    /// Writes until the log is closed or dropped, and then what is left.
+    /// Writes until the log is closed or dropped, and then the remaining lines.
     pub(super) fn run(mut self, mut before_each: impl FnMut()) {
         loop {
             before_each();
@@ -61,7 +61,7 @@ impl Writer {
                 let now = Instant::now();
                 self.flush(now);
                 let reopened = self.file.reopen(now);
-                self.told(reopened, 0, now);
+                self.count(reopened, 0, now);
             }
             if self.shared.closing.load(Ordering::Acquire) {
                 while let Ok(message) = self.receiver.try_recv() {
@@ -75,7 +75,7 @@ impl Writer {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Line(line) => {
+            Message::DecisionRecord(line) => {
                 self.shared.left_queue(line.len());
                 self.add(&line, Instant::now());
                 self.shared.give_back(line);
@@ -84,7 +84,7 @@ impl Writer {
             #[cfg(test)]
             Message::Flush(done) => {
                 self.flush(Instant::now());
-                // Who asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = done.try_send(());
             }
         }
@@ -101,7 +101,7 @@ impl Writer {
             }
         }
         if ready.is_err() {
-            self.told(ready, 1, now);
+            self.count(ready, 1, now);
             return;
         }
         self.pending.extend_from_slice(line);
@@ -122,16 +122,17 @@ impl Writer {
         if appended.is_ok() {
             self.shared.written.fetch_add(lines, Ordering::Relaxed);
         }
-        // What may be in the file in part is not written again: a reader would count it twice.
+        // Lines that may be in the file in part are not written again: a reader would count them
+        // twice.
         self.pending.clear();
-        self.told(appended, lines, now);
+        self.count(appended, lines, now);
     }
 
-    /// Counts what was lost, and says so now and then.
-    fn told(&mut self, outcome: Result<(), Lost>, lines: u64, now: Instant) {
+    /// Counts lost lines, and logs the count at intervals.
+    fn count(&mut self, outcome: Result<(), WriteFailure>, lines: u64, now: Instant) {
         let Err(lost) = outcome else { return };
         let dropped = self.shared.dropped.fetch_add(lines, Ordering::Relaxed) + lines;
-        let Lost::Failed(error) = lost else { return };
+        let WriteFailure::Failed(error) = lost else { return };
         self.shared.errors.fetch_add(1, Ordering::Relaxed);
         let is_time = self.complained_at.is_none_or(|last| now.duration_since(last) >= COMPLAIN_AFTER);
         if is_time {

@@ -1,4 +1,4 @@
-//! What is counted of calls, and of the rules of envoyproxy/ratelimit's files.
+//! Counters of calls, and of the rules of envoyproxy/ratelimit's files.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -15,7 +15,7 @@ struct CallLabels {
     code: &'static str,
 }
 
-/// What hits of a rule are counted as, in the order of [`GrpcMetrics::add_all`].
+/// The kinds of counted hits of a rule, in the order of [`GrpcMetrics::add_all`].
 const HIT_KINDS: [&str; 6] =
     ["total", "over_limit", "near_limit", "within_limit", "shadow_mode", "given_back"];
 
@@ -37,7 +37,7 @@ pub(crate) struct GrpcMetrics {
 
 /// Which service a call was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Called {
+pub(super) enum CalledService {
     RateLimit,
     Health,
     Reflection,
@@ -52,23 +52,23 @@ impl GrpcMetrics {
     }
 
     /// Counts a call that was answered.
-    pub(super) fn answered(&self, called: Called, code: Code) {
+    pub(super) fn answered(&self, called: CalledService, code: Code) {
         let create = || {
             let service = match called {
-                Called::RateLimit => "rate_limit",
-                Called::Health => "health",
-                Called::Reflection => "reflection",
-                Called::Other => "other",
+                CalledService::RateLimit => "rate_limit",
+                CalledService::Health => "health",
+                CalledService::Reflection => "reflection",
+                CalledService::Other => "other",
             };
             self.calls.get_or_create(&CallLabels { service, code: name_of(code) }).clone()
         };
         match (called, code) {
-            (Called::RateLimit, Code::Ok) => self.usual.get_or_init(create).inc(),
+            (CalledService::RateLimit, Code::Ok) => self.usual.get_or_init(create).inc(),
             _ => create().inc(),
         };
     }
 
-    /// Counts what an answer by files did to each rule.
+    /// Counts the hits of each rule in an answer by files.
     pub(crate) fn decided(&self, answer: &Answer<'_>) {
         if !answer.is_domain_known {
             self.add(String::new(), "domain_not_found", 1);
@@ -82,8 +82,9 @@ impl GrpcMetrics {
                 self.add_all(&counts.key.bounded, counts);
                 continue;
             }
-            // What is seen is whole after every change. Held until the hits are added, so that no
-            // series is made anew after another value has taken its place.
+            // The table is consistent after every change, so a poisoned lock is usable. Held until
+            // the hits are added, so that no series is made anew after another value has taken its
+            // place.
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             let MetricName { name, replaced } = keys.name(&counts.key);
             if let Some(replaced) = replaced {

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: serving, until the daemon is told to end.
+//! `grpc.health.v1`: the status is serving until the daemon drains.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -15,18 +15,18 @@ use super::never_fails;
 /// How the paths of the service begin.
 pub(super) const PATHS: &str = "/grpc.health.v1.Health/";
 
-/// What may be asked for: the daemon, the rate limit service, and the name that
-/// envoyproxy/ratelimit has for it.
+/// The services with a health status: the daemon, the rate limit service, and its name in
+/// envoyproxy/ratelimit.
 const NAMES: [&str; 3] = ["", envoy::SERVICE, "ratelimit"];
 
 /// The health of the daemon as gRPC asks for it.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub(crate) struct GrpcHealth {
     reporter: HealthReporter,
     server: HealthServer<HealthService>,
 }
 
-impl Health {
+impl GrpcHealth {
     pub(super) fn new() -> Self {
         let reporter = HealthReporter::new();
         let server = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
@@ -43,7 +43,7 @@ impl Health {
         self.set(ServingStatus::NotServing).await;
     }
 
-    /// Says nothing more: those who watch are let go, so that nobody waits for them.
+    /// Ends all watches, so that the drain does not wait for them.
     pub(crate) async fn end(&self) {
         let mut reporter = self.reporter.clone();
         for name in NAMES {

@@ -1,4 +1,4 @@
-//! The question that Envoy asks, as JSON over HTTP: for callers that speak no gRPC.
+//! Envoy's rate limit request as JSON over HTTP, for callers that do not speak gRPC.
 
 use http::{HeaderValue, StatusCode};
 use tidegate_wire::Fault;
@@ -9,7 +9,7 @@ use crate::daemon::Desk;
 use crate::reply::{self, Reply};
 
 impl Desk<'_> {
-    /// Answers what `body` asks. Answer and charge are those of the same message over gRPC.
+    /// Answers the request in `body`. Answer and charge are those of the same message over gRPC.
     pub(crate) async fn json(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Fault> {
         let request = json::read(body)?;
         let answer = self.should_rate_limit(caller, &request).await?;

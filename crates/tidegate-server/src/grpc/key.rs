@@ -1,7 +1,7 @@
-//! Keys of limits that come with requests, within what a store takes for one.
+//! Keys of limits that come with requests, shortened to the length that a store accepts.
 //!
-//! Whoever is told that a key is too long is let pass by an Envoy that is not told otherwise. So
-//! there is no key that is too long: one that would be is counted by its hash.
+//! An Envoy lets a request pass, by default, when its rate limit service returns an error. So a key
+//! that is too long is no error: it is counted by its hash.
 
 use std::borrow::Cow;
 

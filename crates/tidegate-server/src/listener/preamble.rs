@@ -1,8 +1,7 @@
-//! Who connects, as a balancer says it before the first byte (the PROXY protocol).
+//! The PROXY protocol on a listener: a balancer names its client before the first byte.
 //!
-//! A connection that should begin with it and does not, or that comes from somebody who is not
-//! trusted to say it, is closed without an answer: whoever it is, it is not the balancer that the
-//! listener was opened for.
+//! A connection that should begin with a preamble and does not, or whose peer is not trusted, is
+//! closed without an answer: it does not come from the balancer that the listener was opened for.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::Stream;
-use crate::connections::Line;
+use super::AcceptedStream;
+use crate::connections::ConnectionActivity;
 use crate::daemon::Daemon;
 use crate::proxy::Peer;
 use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
@@ -20,15 +19,15 @@ use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 /// How often at most a listener says that connections were closed for it.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Reads what connections of one listener begin with.
+/// Reads the preambles of the connections of one listener.
 #[derive(Debug, Default)]
 pub(crate) struct Preambles {
-    said: Mutex<Option<Instant>>,
+    logged: Mutex<Option<Instant>>,
 }
 
-/// Why nobody knows who connected.
+/// The reason why a connection has no usable preamble.
 #[derive(Debug, thiserror::Error)]
-enum Unknown {
+enum PreambleError {
     #[error("its peer is not in proxy.trusted")]
     Untrusted,
     #[error(transparent)]
@@ -37,32 +36,32 @@ enum Unknown {
     Late,
     #[error("the connection broke off: {0}")]
     Broken(#[from] io::Error),
-    /// It was opened and closed, or the daemon ends: nobody's fault.
+    /// The connection was opened and closed, or the daemon ends; this is no error.
     #[error("nothing was sent")]
     Nothing,
 }
 
 impl Preambles {
-    /// Who the client of `stream` is, which `peer` opened; `None` closes the connection.
+    /// Reads the client of `stream`, which `peer` opened; `None` closes the connection.
     ///
     /// It takes at most as long as a request's headers may, and nothing that comes behind the
     /// preamble is read.
     pub(crate) async fn read(
         &self,
         daemon: &Daemon,
-        stream: &mut Stream,
+        stream: &mut AcceptedStream,
         peer: Peer,
-        line: &Line,
+        line: &ConnectionActivity,
     ) -> Option<Peer> {
         let is_trusted = daemon.in_force.load().routes.config.client_address.is_trusted_peer(peer.address);
         let read = async {
             if !is_trusted {
-                return Err(Unknown::Untrusted);
+                return Err(PreambleError::Untrusted);
             }
             tokio::select! {
-                () = line.told() => Err(Unknown::Nothing),
+                () = line.until_commanded() => Err(PreambleError::Nothing),
                 read = tokio::time::timeout(daemon.config.bounds.header_timeout, preamble(stream)) => {
-                    read.map_err(|_| Unknown::Late)?
+                    read.map_err(|_| PreambleError::Late)?
                 }
             }
         };
@@ -73,30 +72,30 @@ impl Preambles {
                     None => Peer { is_named: false, ..peer },
                 });
             }
-            Ok(None) | Err(Unknown::Nothing) => return None,
+            Ok(None) | Err(PreambleError::Nothing) => return None,
             Err(error) => error,
         };
         match error {
-            Unknown::Untrusted => daemon.metrics.untrusted_peer(),
+            PreambleError::Untrusted => daemon.metrics.untrusted_peer(),
             _ => daemon.metrics.broken_preamble(),
         }
-        self.say(peer, &error);
+        self.log(peer, &error);
         None
     }
 
-    fn say(&self, peer: Peer, error: &dyn fmt::Display) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_some_and(|said| said.elapsed() < LINE_EVERY) {
+    fn log(&self, peer: Peer, error: &dyn fmt::Display) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_some_and(|logged| logged.elapsed() < LINE_EVERY) {
             return;
         }
-        *said = Some(Instant::now());
+        *logged = Some(Instant::now());
         let peer = peer.address.map(tracing::field::display);
         tracing::warn!(peer, %error, "a connection to the proxy was closed before it began");
     }
 }
 
 /// Reads a preamble to its last byte and not further; `None` where nothing was sent at all.
-async fn preamble(stream: &mut Stream) -> Result<Option<Preamble>, Unknown> {
+async fn preamble(stream: &mut AcceptedStream) -> Result<Option<Preamble>, PreambleError> {
     let mut bytes = Vec::with_capacity(64);
     loop {
         let needed = match Preamble::parse(&bytes) {
@@ -106,8 +105,7 @@ async fn preamble(stream: &mut Stream) -> Result<Option<Preamble>, Unknown> {
         };
         let missing = needed - bytes.len();
         match stream.read_some(&mut bytes, missing).await {
-            // Whoever only looks whether somebody listens ends the connection in one way or
-            // another.
+            // A health check of the port closes the connection or resets it.
             Ok(0) | Err(_) if bytes.is_empty() => return Ok(None),
             Ok(0) => return Err(NoPreamble::Incomplete(needed).into()),
             Ok(_) => {}

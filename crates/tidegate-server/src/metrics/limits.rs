@@ -1,4 +1,4 @@
-//! The series of limits: what was decided by which of them, over which protocol.
+//! The series of limits: decisions by limit, result and protocol.
 //!
 //! A decision counts once. Of a refused request its series is that of the limit that binds longest;
 //! of an admitted one that of the limit with the least left, which refuses next if nothing changes.
@@ -126,7 +126,7 @@ impl LimitFamilies {
 }
 
 impl NamespaceTable {
-    /// Counts an admitted request, with what its limits have left.
+    /// Counts an admitted request, with the units left of its limits.
     pub(crate) fn admitted(&self, namespace: &str, limits: &[LimitReport], protocol: Protocol) {
         let Some(series) = self.namespaces.get(namespace) else { return };
         series.of(tightest(limits).map_or("", |limit| &limit.name)).admitted(1, protocol);

@@ -1,9 +1,8 @@
-//! The attributes of a proxied request: which of its parts says who the caller is.
+//! The attributes of a proxied request: the parts of it that identify the caller.
 //!
-//! An attribute that comes twice is rejected rather than chosen, as at the other doors: which one
-//! the service behind the proxy would take is not known here. One that does not come is absent, and
-//! the policy says what that means. One that is too long is rejected, because cutting it would join
-//! counters.
+//! A duplicate attribute is rejected, as at the other doors, because the proxy does not know which
+//! one the service behind it would read. A missing attribute is absent, and the policy decides
+//! about that. A value that is too long is rejected, because cutting it would join counters.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -11,12 +10,12 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use http::header::COOKIE;
 use http::request::Parts;
-use percent_encoding::percent_decode_str;
 use tidegate_wire::text::shortened;
 
 use super::jwt::Claims;
 use super::path::PlainPath;
 use super::rejection::{Rejection, RejectionCode};
+use crate::query;
 
 mod source;
 
@@ -25,11 +24,11 @@ pub use source::{AttributeSource, NotASource, SOURCE_BYTES_MAX};
 /// The longest value of an attribute in bytes, unless it is set otherwise. Above it: 400.
 pub const VALUE_BYTES_MAX: usize = 1 << 10;
 
-/// What is known of a request besides its head.
+/// The facts about a request that its head does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Who sent it, behind the proxies that are trusted; `None` on a Unix socket where nobody who
-    /// is trusted says it.
+    /// The address of the client behind the trusted proxies; `None` on a Unix socket where no
+    /// trusted proxy names it.
     pub client: Option<IpAddr>,
     /// The host that was asked for, in its canonical spelling and without a port; `None` if the
     /// request names none.
@@ -54,13 +53,13 @@ pub enum AttributesError {
     /// More attributes than are looked at.
     #[error("{0} attributes are more than {max}; leave out those that no limit uses", max = tidegate::Attributes::MAX)]
     TooMany(usize),
-    /// One stands twice, and only the first would count.
+    /// A duplicate, of which only the first would count.
     #[error("duplicate attribute \"{0}\"; remove one")]
     Twice(String),
     /// A name that is empty.
     #[error("an attribute has an empty name; name it as the limits do")]
     Unnamed,
-    /// The tenant is none of the attributes.
+    /// The tenant is not one of the attributes.
     #[error("tenant \"{0}\" is not an attribute of the route; add it to `attributes`, or remove it")]
     UnknownTenant(String),
 }
@@ -141,7 +140,7 @@ impl RequestAttributes {
 }
 
 impl AttributeSource {
-    /// What one request says here; `None` if it says nothing.
+    /// The value in one request; `None` if it is absent.
     fn value<'a>(
         &'a self,
         parts: &'a Parts,
@@ -157,14 +156,14 @@ impl AttributeSource {
                 first.map(|value| text(self, value.as_bytes())).transpose()?
             }
             Self::Cookie(name) => cookie(self, &parts.headers, name)?,
-            Self::Query(name) => query(self, parts.uri.query().unwrap_or(""), name)?,
+            Self::Query(name) => query_parameter(self, parts.uri.query().unwrap_or(""), name)?,
             Self::Segment(index) => context.path.segment(*index).map(Cow::Borrowed),
             Self::Path => Some(context.path.matched().into()),
             Self::Method => Some(parts.method.as_str().into()),
             Self::Host => context.host.map(Cow::Borrowed),
             Self::Claim(path) => match context.claims {
                 Some(claims) => claims.text(path).map_err(|kind| {
-                    let detail = format_args!("{self} is {kind}, which is no value to count by");
+                    let detail = format_args!("{self} is {kind}, which cannot be a key");
                     Rejection::new(RejectionCode::AmbiguousAttribute, detail)
                         .fix("send a token in which it is text, a number, true or false")
                 })?,
@@ -209,62 +208,33 @@ fn cookie<'a>(
     Ok(found)
 }
 
-/// A parameter of the query: `+` is a space, and `%` with two digits a byte, in its name too.
-fn query<'a>(
+/// A parameter of the query.
+fn query_parameter<'a>(
     source: &AttributeSource,
     query: &'a str,
     wanted: &str,
 ) -> Result<Option<Cow<'a, str>>, Rejection> {
     let mut found = None;
-    for part in query.split('&') {
-        // Some servers end a parameter at `;` too, and would find there what is not found here.
-        if part.split(';').skip(1).any(|rest| decoded(name_of(rest)).as_deref() == Some(wanted)) {
+    for parameter in query::parameters(query) {
+        if parameter.hides(wanted) {
             let detail = format_args!("{source} stands behind a ; which servers read differently");
             return Err(Rejection::new(RejectionCode::AmbiguousAttribute, detail)
                 .fix("separate parameters with &, and write %3B for ;"));
         }
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        // A name that is not UTF-8 is no name that could be configured.
-        if part.is_empty() || decoded(name).as_deref() != Some(wanted) {
+        if !parameter.is_named(wanted) {
             continue;
         }
         if found.is_some() {
             return Err(twice(source));
         }
-        let malformed = |what| {
+        let (_, value) = parameter.raw();
+        found = Some(query::decoded(value).map_err(|error| {
             let value = shortened(value, 64);
-            let detail = format_args!("{source} \"{value}\" {what}");
+            let detail = format_args!("{source} \"{value}\" {error}");
             Rejection::new(RejectionCode::AmbiguousAttribute, detail).fix("percent-encode it as UTF-8")
-        };
-        if has_stray_percent(value) {
-            return Err(malformed("has a % without two digits"));
-        }
-        found = Some(decoded(value).ok_or_else(|| malformed("is not UTF-8 when decoded"))?);
+        })?);
     }
     Ok(found)
-}
-
-/// The name of a parameter, as it is written.
-fn name_of(parameter: &str) -> &str {
-    parameter.split_once('=').map_or(parameter, |(name, _)| name)
-}
-
-/// Whether `text` has a `%` that is not followed by two hexadecimal digits, which readers take
-/// differently.
-fn has_stray_percent(text: &str) -> bool {
-    text.split('%')
-        .skip(1)
-        .any(|rest| !rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
-}
-
-/// A part of a query as text: `+` is a space, and `%` with two digits a byte. `None` if that is not
-/// UTF-8.
-fn decoded(part: &str) -> Option<Cow<'_, str>> {
-    if part.contains('+') {
-        let spaced = part.replace('+', " ");
-        return Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned().into());
-    }
-    percent_decode_str(part).decode_utf8().ok()
 }
 
 #[cfg(test)]

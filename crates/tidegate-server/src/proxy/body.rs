@@ -1,5 +1,4 @@
-//! Bodies on their way through: one piece at a time, never kept, and never waited for longer than
-//! the route says.
+//! Forwarded bodies: one piece at a time, never buffered whole, with the timeouts of the route.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -13,8 +12,8 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::headers::HeaderRules;
-use super::visit::{Ending, Visit};
-use crate::connections::Flowing;
+use super::request_context::{Ending, RequestContext};
+use crate::connections::BodyProgressGuard;
 
 /// How long a body may pause that no route has taken yet.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -65,15 +64,15 @@ impl Body for AnswerBody {
 
 /// A wait that is only armed while something is waited for: a body that flows costs no timer.
 #[derive(Debug)]
-struct Patience {
+struct StallTimer {
     span: Duration,
-    /// What ends all waiting, however much flows.
+    /// The deadline of the whole body, however much flows.
     until: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }
 
-impl Patience {
+impl StallTimer {
     const fn new(span: Duration, until: Option<Instant>) -> Self {
         Self { span, until, sleep: None, is_waiting: false }
     }
@@ -101,23 +100,23 @@ impl Patience {
     }
 }
 
-/// The body of an upstream's answer, with what the request holds until it has ended.
+/// The body of an upstream's answer, which keeps the holds of the request until it has ended.
 pub(crate) struct ProxiedBody<B: Body = Incoming> {
     body: B,
-    /// What has come and was too much for one piece.
+    /// The rest of a frame that was too large for one piece.
     rest: Bytes,
-    patience: Patience,
-    flowing: Flowing,
-    visit: Visit,
+    patience: StallTimer,
+    progress: BodyProgressGuard,
+    context: RequestContext,
 }
 
 impl<B> ProxiedBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
-    pub(crate) fn new(body: B, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
-        let flowing = Flowing::begin(visit.under_way.line(), idle, until);
-        Self { body, rest: Bytes::new(), patience: Patience::new(idle, until), flowing, visit }
+    pub(crate) fn new(body: B, context: RequestContext, idle: Duration, until: Option<Instant>) -> Self {
+        let progress = BodyProgressGuard::begin(context.active.line(), idle, until);
+        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), progress, context }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -130,27 +129,27 @@ where
             Poll::Ready(Some(Ok(frame))) => {
                 self.patience.refresh();
                 if self.patience.until.is_some_and(|until| until <= Instant::now()) {
-                    self.visit.end(Ending::Late);
+                    self.context.end(Ending::Late);
                     return Poll::Ready(Some(Err("the answer took longer than the route allows".into())));
                 }
-                self.flowing.gave();
+                self.progress.gave();
                 Poll::Ready(Some(Ok(self.piece(frame))))
             }
             Poll::Ready(Some(Err(error))) => {
-                self.visit.end(Ending::Broken);
+                self.context.end(Ending::Broken);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
-                self.visit.end(Ending::Whole);
+                self.context.end(Ending::Whole);
                 Poll::Ready(None)
             }
             Poll::Pending => match self.patience.poll_over(cx) {
                 Poll::Ready(()) => {
-                    self.visit.end(Ending::Late);
+                    self.context.end(Ending::Late);
                     Poll::Ready(Some(Err("the upstream stopped in the middle of its answer".into())))
                 }
                 Poll::Pending => {
-                    self.flowing.waits();
+                    self.progress.waits();
                     Poll::Pending
                 }
             },
@@ -160,7 +159,7 @@ where
     /// As much of a frame as is given at a time. A slow client of HTTP/2 is known by taking one
     /// piece after the other.
     fn piece(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        if !self.flowing.is_stream() {
+        if !self.progress.is_stream() {
             return frame;
         }
         match frame.into_data() {
@@ -189,12 +188,12 @@ impl<B: Body> ProxiedBody<B> {
         all
     }
 
-    /// How it ended, now that nobody asks for more of it.
+    /// How the body ended, once its reader has dropped it.
     fn ending(&self) -> Ending {
-        if self.flowing.is_over() {
+        if self.progress.is_over() {
             Ending::Late
         } else if self.is_end_stream() {
-            // Whoever sends a body of known length does not ask for more than there is.
+            // A sender of a body of known length does not poll for its end.
             Ending::Whole
         } else {
             Ending::Abandoned
@@ -205,7 +204,7 @@ impl<B: Body> ProxiedBody<B> {
 impl<B: Body> Drop for ProxiedBody<B> {
     fn drop(&mut self) {
         let ending = self.ending();
-        self.visit.end(ending);
+        self.context.end(ending);
     }
 }
 
@@ -222,19 +221,19 @@ pub(crate) enum RequestBody {
 #[derive(Debug)]
 pub(crate) struct Upload {
     body: Incoming,
-    patience: Patience,
+    patience: StallTimer,
     /// Which trailers pass; all of them while no route has taken the request.
     rules: Option<Arc<HeaderRules>>,
-    /// What has become of it so far.
-    pub(crate) seen: Seen,
+    /// The progress so far.
+    pub(crate) seen: UploadProgress,
 }
 
-/// What has become of a body.
+/// The progress of a body that is sent on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct UploadProgress {
     /// Whether any of it was asked for, so that it cannot be sent again.
     pub(crate) is_begun: bool,
-    /// Whether all of it has gone on.
+    /// Whether all of it was forwarded.
     pub(crate) is_ended: bool,
     /// Whether it was asked for more than has come.
     pub(crate) is_waited_for: bool,
@@ -243,12 +242,12 @@ pub(crate) struct Seen {
     /// When the last of them did.
     pub(crate) last: Instant,
     /// Why it broke off, if it did.
-    pub(crate) broke: Option<Broke>,
+    pub(crate) broke: Option<UploadError>,
 }
 
 /// Why the body of a request broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broke {
+pub(crate) enum UploadError {
     /// Its sender was silent for too long.
     Slow,
     /// Its sender went away, or sent something that is no body.
@@ -261,7 +260,7 @@ impl RequestBody {
         if body.is_end_stream() {
             return Self::Empty;
         }
-        let seen = Seen {
+        let seen = UploadProgress {
             is_begun: false,
             is_ended: false,
             is_waited_for: false,
@@ -269,7 +268,7 @@ impl RequestBody {
             last: Instant::now(),
             broke: None,
         };
-        let patience = Patience::new(IDLE_MAX, None);
+        let patience = StallTimer::new(IDLE_MAX, None);
         Self::Upload(Arc::new(Mutex::new(Upload { body, patience, rules: None, seen })))
     }
 
@@ -290,8 +289,8 @@ impl RequestBody {
         }
     }
 
-    /// What has become of it; `None` if there is no body.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    /// The progress of the body; `None` if there is no body.
+    pub(crate) fn seen(&self) -> Option<UploadProgress> {
         match self {
             Self::Empty => None,
             Self::Upload(upload) => Some(locked(upload).seen),
@@ -309,7 +308,7 @@ impl RequestBody {
         }
     }
 
-    /// Its length as its sender has said it.
+    /// The length that its sender has announced.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
@@ -352,7 +351,7 @@ impl Body for RequestBody {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                seen.broke = Some(Broke::Malformed);
+                seen.broke = Some(UploadError::Malformed);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
@@ -362,7 +361,7 @@ impl Body for RequestBody {
             }
             Poll::Pending => match upload.patience.poll_over(cx) {
                 Poll::Ready(()) => {
-                    seen.broke = Some(Broke::Slow);
+                    seen.broke = Some(UploadError::Slow);
                     Poll::Ready(Some(Err("the sender of the request was silent for too long".into())))
                 }
                 Poll::Pending => {

@@ -1,4 +1,4 @@
-//! How much a request matters, as a header of it says.
+//! The class of a request, read from a header.
 
 use http::{HeaderMap, HeaderName};
 use tidegate::Class;
@@ -8,8 +8,8 @@ use super::rejection::{Rejection, RejectionCode};
 
 /// Where the class of a request comes from.
 ///
-/// Whoever may send the header may say that its requests matter most, so it should be one that the
-/// proxies in front set and do not pass on.
+/// Every client that may send the header can give its requests the highest class. So name a header
+/// that the proxies in front set themselves and do not pass on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassSource {
     /// The header that names it. Default none.
@@ -19,8 +19,8 @@ pub struct ClassSource {
 }
 
 impl ClassSource {
-    /// The class of a request with these headers. A header that stands twice or names no class is
-    /// rejected with 400.
+    /// The class of a request with these headers. A duplicate header, or one that names no class,
+    /// is rejected with 400.
     pub fn read(&self, headers: &HeaderMap) -> Result<Class, Rejection> {
         let Some(name) = &self.header else { return Ok(self.default) };
         let mut values = headers.get_all(name).iter();

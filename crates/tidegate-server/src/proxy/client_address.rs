@@ -1,10 +1,10 @@
 //! The address of the client behind the proxies that are trusted.
 //!
-//! A header about who the client is says something only when the peer that sent it is trusted, and
-//! then only as far back as every hop is. So the addresses are walked from the right, the end that
-//! the nearest proxy wrote: the first one that is not trusted is the client. What stands to the
-//! left of it was sent by the client and is never looked at, which is why a client cannot choose
-//! the address it is counted by.
+//! A header that names the client counts only when the peer that sent it is trusted, and then only
+//! as far back as every hop is trusted. So the addresses are walked from the right, the end that
+//! the nearest proxy wrote: the first one that is not trusted is the client. The client itself may
+//! have sent everything to the left of that address, so nothing there is read, and a client cannot
+//! choose the address it is counted by.
 //!
 //! Exactly one header counts, the one the proxies are known to write. The other would come from the
 //! client unchanged.
@@ -39,9 +39,9 @@ pub enum ClientHeader {
     Forwarded,
 }
 
-/// Who the client of a request is, given the proxies that are trusted.
+/// Finds the client of a request behind trusted proxies.
 ///
-/// The default trusts nobody: the client is the peer.
+/// The default trusts no proxy: the client is the peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientAddress {
     trusted: Vec<IpNet>,
@@ -73,7 +73,8 @@ impl ClientAddress {
         self
     }
 
-    /// Whether what this address says of others counts. IPv4 written as IPv6 is IPv4.
+    /// Whether headers from this address about other addresses are trusted. IPv4 written as IPv6 is
+    /// IPv4.
     pub fn is_trusted(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.trusted.iter().any(|network| network.contains(&address))
@@ -84,8 +85,8 @@ impl ClientAddress {
         peer.map_or(self.trusts_unix, |address| self.is_trusted(address))
     }
 
-    /// As [`Self::of`], of a peer that has no address on a Unix socket; `None` if nobody who is
-    /// trusted names the client.
+    /// As [`Self::of`], for a peer that has no address on a Unix socket; `None` if no trusted proxy
+    /// names the client.
     pub fn of_peer(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<IpAddr> {
         match peer {
             Some(peer) => Some(self.of(headers, peer)),
@@ -151,7 +152,7 @@ impl ClientAddress {
     }
 }
 
-/// What stands before the last comma, if there is one, and what stands after it.
+/// Splits a list at its last comma, if there is one.
 fn last_of_list(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
     match bytes.iter().rposition(|byte| *byte == b',') {
         Some(comma) => (Some(&bytes[..comma]), &bytes[comma + 1..]),

@@ -1,4 +1,4 @@
-//! What a reverse proxy is told: its upstreams, and which requests go where on what terms.
+//! The configuration of the reverse proxy: its upstreams, and the routes to them.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -13,10 +13,9 @@ use super::attributes::{AttributeSource, RequestAttributes};
 use super::class::ClassSource;
 use super::client_address::ClientAddress;
 use super::deadline::Deadline;
-use super::from_policy::ProxyError;
 use super::jwt::TokenReader;
 use super::path::{PathPattern, PathRules};
-use super::upstream::{UpstreamTls, UpstreamTlsFiles};
+use super::upstream::UpstreamTls;
 
 /// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
 #[derive(Clone, Debug)]
@@ -34,14 +33,14 @@ pub struct ProxyConfig {
     /// Bytes of the heads of all requests that wait, shared likewise. Default 16 MiB. Above it a
     /// request is refused at once.
     pub waiting_bytes: usize,
-    /// Whose word about the client's address counts. Default nobody's.
+    /// The proxies that are trusted to name the client's address. Default: no proxy.
     pub client_address: ClientAddress,
     /// How tokens are checked that claims are taken from. Default none, and then claims are absent.
     pub tokens: Option<TokenReader>,
-    /// How paths are read. Default: what has two readings is rejected.
+    /// How paths are read. Default: paths with two readings are rejected.
     pub paths: PathRules,
-    /// Headers that pass from peers that are not trusted although they are what only a proxy may
-    /// say. Default none. Danger: any client may write them.
+    /// Headers that pass from untrusted peers although usually only a proxy may say. Default none.
+    /// Danger: any client may write them.
     pub keep_headers: Vec<HeaderName>,
     /// Whether every request gets a line in the log, of target `tidegate::access`. Default no.
     pub access_log: bool,
@@ -60,27 +59,6 @@ impl Default for ProxyConfig {
             keep_headers: Vec::new(),
             access_log: false,
         }
-    }
-}
-
-impl ProxyConfig {
-    /// Every request goes to the one server at `url` if the limits of `namespace` admit it.
-    /// Attributes are `method`, `path`, `host` and `ip`.
-    ///
-    /// An address with https is connected to with TLS, and what the machine trusts.
-    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
-        let mut upstream = UpstreamConfig::new("upstream", [url.parse::<ServerUrl>()?]);
-        if upstream.servers[0].is_https() {
-            let failed = |source| ProxyError::Tls { upstream: url.to_owned(), source: Box::new(source) };
-            upstream.tls = Some(UpstreamTls::open(UpstreamTlsFiles::default()).map_err(failed)?);
-        }
-        let mut route = RouteConfig::new("upstream", "upstream");
-        route.namespace = Some(namespace.into());
-        let own = [("method", "method"), ("path", "path"), ("host", "host"), ("ip", "client_ip")];
-        let own = own.map(|(name, source)| (name.to_owned(), AttributeSource::parse(source)));
-        let own = own.map(|(name, source)| (name, source.expect("these are sources of attributes")));
-        route.attributes = RequestAttributes::new(own).expect("four attributes with names of their own");
-        Ok(Self { upstreams: vec![upstream], routes: vec![route], ..Self::default() })
     }
 }
 
@@ -148,13 +126,13 @@ pub struct ServerUrl {
     authority: Authority,
 }
 
-/// An address that is none of a server.
+/// An invalid address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("upstream \"{url}\" {what}; write http://HOST:PORT or https://HOST:PORT")]
 pub struct NotAServer {
-    /// What was given, shortened.
+    /// The address, shortened.
     pub url: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: &'static str,
 }
 
@@ -202,15 +180,15 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// Which requests go to an upstream, and on what terms.
+/// A route: the requests that it takes, their upstream, and the limits and timeouts for them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RouteConfig {
     /// Its name in metrics and logs.
     pub name: String,
-    /// What the path must look like, in its plain spelling. Default any.
+    /// The pattern of the path in its plain spelling. Default any.
     pub path: Option<PathPattern>,
-    /// What the host must look like, in lower case and without a port. Default any.
+    /// The matcher of the host, in lower case and without a port. Default any.
     pub host: Option<Matcher>,
     /// The methods it takes. Default (empty) any.
     pub methods: Vec<Method>,
@@ -227,7 +205,7 @@ pub struct RouteConfig {
     pub feature: Option<AttributeSource>,
     /// Where a request says how long its caller waits. Default: in `grpc-timeout`.
     pub deadline: Deadline,
-    /// What a request weighs.
+    /// The cost of a request.
     pub cost: RouteCost,
     /// How long a request that is refused may wait to be admitted. Default 0: not at all.
     pub wait: Duration,
@@ -239,7 +217,7 @@ pub struct RouteConfig {
     /// `websocket`. Offers of others are left out of the request, which is then served as any
     /// other.
     pub upgrades: Vec<String>,
-    /// What refusals say instead of the usual body. Default none.
+    /// The body of refusals. Default: the usual problem document.
     pub refusal_page: Option<RefusalPage>,
 }
 
@@ -267,7 +245,7 @@ impl RouteConfig {
     }
 }
 
-/// What a request weighs, in units of the limits.
+/// The cost of a request, in units of the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteCost {

@@ -1,5 +1,5 @@
-//! What is counted of proxied requests. Labels are names of routes and upstreams, statuses, and
-//! words of closed lists.
+//! Counters of proxied requests. Labels are names of routes and upstreams, statuses, and words of
+//! closed lists.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -9,18 +9,18 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::request_context::Ending;
 use super::routes::Routes;
-use super::visit::Ending;
 use super::waiting::WaitingRoom;
 use crate::histogram::Histogram;
 
-/// What may go wrong with a server, and that another was asked.
+/// The kinds of failures of a server, and the retry at another server.
 const FAILURES: [&str; 4] = ["connect", "broken", "late", "retried"];
 
 const USUAL_STATUSES: [u16; 4] = [200, 204, 304, 429];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
+struct ProxiedRequestLabels {
     route: Arc<str>,
     status: u16,
 }
@@ -37,7 +37,7 @@ struct FailureLabels {
     failure: &'static str,
 }
 
-/// What the requests of the proxy share, whatever policy is in force.
+/// The state of the proxy that all its requests share and that reloads keep.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyState {
     /// Permits that requests of the proxy hold.
@@ -50,7 +50,7 @@ pub(crate) struct ProxyState {
 /// The counters of all routes and upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyMetrics {
-    requests: Family<RequestLabels, Counter>,
+    requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<EndingLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
     pub(crate) upstream_duration: Histogram,
@@ -83,7 +83,7 @@ impl ProxyMetrics {
     pub(crate) fn forget(&self, before: &Routes, now: &Routes) {
         for route in before.names().filter(|name| !now.names().any(|known| known == *name)) {
             for status in 100..1000 {
-                self.requests.remove(&RequestLabels { route: route.into(), status });
+                self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
             }
             for ending in Ending::ALL {
                 self.endings.remove(&EndingLabels { route: route.into(), ending: ending.as_str() });
@@ -109,7 +109,7 @@ impl ProxyMetrics {
 #[derive(Debug)]
 pub(crate) struct RouteCounts {
     route: Arc<str>,
-    requests: Family<RequestLabels, Counter>,
+    requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<EndingLabels, Counter>,
     /// The usual answers, so that counting one costs no look-up.
     usual: [OnceLock<Counter>; USUAL_STATUSES.len()],
@@ -122,8 +122,11 @@ impl RouteCounts {
 
     /// Counts an answer.
     pub(crate) fn answered(&self, status: u16) {
-        let create =
-            || self.requests.get_or_create(&RequestLabels { route: Arc::clone(&self.route), status }).clone();
+        let create = || {
+            self.requests
+                .get_or_create(&ProxiedRequestLabels { route: Arc::clone(&self.route), status })
+                .clone()
+        };
         match USUAL_STATUSES.iter().position(|usual| *usual == status) {
             Some(usual) => self.usual[usual].get_or_init(create).inc(),
             None => create().inc(),

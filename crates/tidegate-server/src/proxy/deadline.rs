@@ -1,26 +1,24 @@
 //! How long the caller of a request waits for its answer, as the request says.
 //!
-//! What is said is a wait, counted from when the request was read, and not an instant: no clock is
-//! shared.
+//! The header contains a duration from the reading of the request, and not an instant: caller and
+//! daemon share no clock.
 
 use core::time::Duration;
 
 use http::{HeaderMap, HeaderName};
+use tidegate_wire::grpc_timeout;
 
 use super::rejection::{Rejection, RejectionCode};
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The most digits of `grpc-timeout`, as gRPC has it. Above it: unreadable.
-const GRPC_DIGITS_MAX: usize = 8;
-
 /// The most digits of a header in milliseconds, 115 days. Above it: unreadable.
 const MILLIS_DIGITS_MAX: usize = 10;
 
-/// What happens to a wait that cannot be read.
+/// The reaction to a wait that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The request goes on as if it did not stand there, and [`Wait::ignored`] says so. The
+    /// The request goes on as if the header were absent, and [`Wait::ignored`] names it. The
     /// default.
     #[default]
     Ignore,
@@ -39,9 +37,9 @@ pub struct Deadline {
 /// How long the caller of one request waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// The wait from when the request was read; the shortest that the request names. Zero: nobody
-    /// waits any more. `None`: it is not said. At most 11 408 years, so add it to instants with
-    /// saturation.
+    /// The wait from when the request was read; the shortest that the request names. Zero: the
+    /// caller waits no more. `None`: the request names none. At most 11 408 years, so add it to
+    /// instants with saturation.
     pub within: Option<Duration>,
     /// A header that could not be read and was ignored, to be noted.
     pub ignored: Option<HeaderName>,
@@ -59,16 +57,17 @@ impl Deadline {
         self.header_ms.as_ref()
     }
 
-    /// How long the caller waits who sent these headers. A header that stands twice is unreadable.
+    /// Reads how long the caller waits from the headers of its request. A duplicate header is
+    /// unreadable.
     pub fn read(&self, headers: &HeaderMap) -> Result<Wait, Rejection> {
         let mut wait = Wait::default();
         for name in [Some(&GRPC_TIMEOUT), self.header_ms.as_ref()].into_iter().flatten() {
             let mut values = headers.get_all(name).iter();
             let Some(value) = values.next() else { continue };
-            let parse = if *name == GRPC_TIMEOUT { grpc_timeout } else { milliseconds };
-            let said = parse(value.as_bytes()).filter(|_| values.next().is_none());
-            match (said, self.unreadable) {
-                (Some(said), _) => wait.within = Some(wait.within.map_or(said, |known| known.min(said))),
+            let parse = if *name == GRPC_TIMEOUT { grpc_timeout::parse } else { milliseconds };
+            let one = parse(value.as_bytes()).filter(|_| values.next().is_none());
+            match (one, self.unreadable) {
+                (Some(one), _) => wait.within = Some(wait.within.map_or(one, |known| known.min(one))),
                 (None, Unreadable::Ignore) => wait.ignored = Some(name.clone()),
                 (None, Unreadable::Reject) => return Err(unreadable(name, value.as_bytes())),
             }
@@ -88,30 +87,12 @@ fn unreadable(name: &HeaderName, value: &[u8]) -> Rejection {
     Rejection::new(RejectionCode::MalformedHeader, detail).fix(fix)
 }
 
-/// `TimeoutValue TimeoutUnit` of gRPC over HTTP/2: `100m`, `1H`.
-fn grpc_timeout(bytes: &[u8]) -> Option<Duration> {
-    let (unit, digits) = bytes.split_last()?;
-    let value = number(digits, GRPC_DIGITS_MAX)?;
-    // Eight digits of hours are 3.6e11 seconds, which 64 bits hold.
-    Some(match unit {
-        b'n' => Duration::from_nanos(value),
-        b'u' => Duration::from_micros(value),
-        b'm' => Duration::from_millis(value),
-        b'S' => Duration::from_secs(value),
-        b'M' => Duration::from_secs(value * 60),
-        b'H' => Duration::from_secs(value * 3600),
-        _ => return None,
-    })
-}
-
+/// A whole number of milliseconds: 1 to 10 digits and nothing else. `str::parse` would accept a
+/// sign.
 fn milliseconds(bytes: &[u8]) -> Option<Duration> {
-    number(bytes, MILLIS_DIGITS_MAX).map(Duration::from_millis)
-}
-
-/// A number of 1 to `digits_max` digits and nothing else; `str::parse` would take a sign.
-fn number(bytes: &[u8], digits_max: usize) -> Option<u64> {
-    let is_number = (1..=digits_max).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_digit);
-    is_number.then(|| bytes.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
+    let is_number = (1..=MILLIS_DIGITS_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_digit);
+    let number = || bytes.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+    is_number.then(number).map(Duration::from_millis)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Sending an admitted request on, and bringing the answer back.
+//! The way of an admitted request to its upstream, and of the answer back.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
 use super::answer::{Origin, Unforwarded, reply_to, whole};
-use super::body::{AnswerBody, Broke, ProxiedBody, RequestBody};
+use super::body::{AnswerBody, ProxiedBody, RequestBody, UploadError};
 use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
+use super::request_context::{Ending, RequestContext};
 use super::routes::Route;
 use super::tunnel;
-use super::upstream::{Turn, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
-use super::visit::{Ending, Visit};
+use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 use crate::daemon::Daemon;
 
 /// A request that is admitted and not sent yet.
-pub(super) struct Errand {
+pub(super) struct UpstreamRequest {
     head: Parts,
     upload: RequestBody,
     upstream: Arc<Upstream>,
@@ -38,7 +38,7 @@ pub(super) struct Errand {
 }
 
 /// Why there is no answer from the upstream.
-enum Failure {
+enum UpstreamFailure {
     /// No connection could be had, or the server turned us away before it read anything.
     Unreachable(String),
     /// It broke off, or did not answer in HTTP.
@@ -48,10 +48,10 @@ enum Failure {
     /// It did not answer in time.
     Late,
     /// The body of the request broke off.
-    Upload(Broke),
+    Upload(UploadError),
 }
 
-impl Errand {
+impl UpstreamRequest {
     pub(super) fn new(
         daemon: &Daemon,
         route: &Route,
@@ -110,8 +110,8 @@ impl Errand {
         }
     }
 
-    /// Whether a request that was not answered may be sent again without doing twice what it asks
-    /// for: its method is idempotent, and it has no body, of which a part may be gone.
+    /// Whether a request that was not answered may be sent again without taking effect twice for:
+    /// its method is idempotent, and it has no body, of which a part may be gone.
     fn is_repeatable(&self) -> bool {
         let is_idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE]
             .contains(&self.head.method);
@@ -119,7 +119,7 @@ impl Errand {
     }
 
     /// The request for one server. The head is kept only if it may be needed again.
-    fn request(&mut self, turn: Turn, is_last: bool) -> Request<RequestBody> {
+    fn request(&mut self, turn: ServerIndex, is_last: bool) -> Request<RequestBody> {
         let mut head = if is_last {
             core::mem::replace(&mut self.head, Request::new(()).into_parts().0)
         } else {
@@ -130,95 +130,98 @@ impl Errand {
     }
 }
 
-/// Sends a request on and answers with what comes back, or with why nothing does.
+/// Sends a request to its upstream and returns the answer, or the fault of the upstream.
 pub(super) async fn forward(
     daemon: &Arc<Daemon>,
-    mut visit: Visit,
-    mut errand: Errand,
+    mut context: RequestContext,
+    mut outgoing: UpstreamRequest,
     span: &tracing::Span,
 ) -> Response<AnswerBody> {
-    let total = errand.timeouts.total.map(|total| visit.told.started + total);
-    let until = [total, visit.told.until].into_iter().flatten().min();
+    let total = outgoing.timeouts.total.map(|total| context.record.started + total);
+    let until = [total, context.record.until].into_iter().flatten().min();
     let sent = Instant::now();
-    match send(daemon, &mut errand, until).await {
+    match send(daemon, &mut outgoing, until).await {
         Ok(response) => {
             let took = sent.elapsed();
             daemon.metrics.proxy.upstream_duration.observe(took);
-            visit.told.upstream = Some(took);
+            context.record.upstream = Some(took);
             span.record("upstream_ms", took.as_secs_f64() * 1e3);
-            pass_on(daemon, visit, errand, response, until)
+            pass_on(daemon, context, outgoing, response, until)
         }
         Err(failure) => {
             let outcome = match failure {
-                Failure::Unreachable(_) => Outcome::Cancelled,
+                UpstreamFailure::Unreachable(_) => Outcome::Cancelled,
                 _ => Outcome::Failed,
             };
-            if let Some(held) = &mut visit.held {
+            if let Some(held) = &mut context.held {
                 held.settle(outcome);
             }
-            let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &errand)));
-            if matches!(failure, Failure::Upload(_)) && errand.version < Version::HTTP_2 {
-                // What is left of the body would be read as the next request.
+            let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
+            if matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2 {
+                // The connection closes, because the rest of the body would be read as the next
+                // request.
                 reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
-            visit.told.status = reply.status().as_u16();
-            visit.end(Ending::Whole);
+            context.record.status = reply.status().as_u16();
+            context.end(Ending::Whole);
             whole(reply)
         }
     }
 }
 
-fn fault(failure: &Failure, errand: &Errand) -> Fault {
-    let name = &errand.upstream.config.name;
+fn fault(failure: &UpstreamFailure, outgoing: &UpstreamRequest) -> Fault {
+    let name = &outgoing.upstream.config.name;
     match failure {
-        Failure::Unreachable(why) => {
+        UpstreamFailure::Unreachable(why) => {
             let detail = format_args!("upstream {name} cannot be reached: {why}");
             Fault::new(FaultCode::UpstreamUnreachable, detail)
                 .fix("nothing was charged; try again")
                 .retry_after(1)
         }
-        Failure::Broken(why) | Failure::Closed(why) => {
+        UpstreamFailure::Broken(why) | UpstreamFailure::Closed(why) => {
             Fault::new(FaultCode::UpstreamBroken, format_args!("upstream {name} gave no answer: {why}"))
         }
-        Failure::Late => {
+        UpstreamFailure::Late => {
             Fault::new(FaultCode::UpstreamTimeout, format_args!("upstream {name} did not answer in time"))
         }
-        Failure::Upload(Broke::Slow) => {
+        UpstreamFailure::Upload(UploadError::Slow) => {
             let detail =
-                format_args!("no more of the body arrived within {}", HumanDuration(errand.timeouts.idle));
+                format_args!("no more of the body arrived within {}", HumanDuration(outgoing.timeouts.idle));
             Fault::new(FaultCode::BodyTimeout, detail)
         }
-        Failure::Upload(Broke::Malformed) => Fault::new(FaultCode::MalformedBody, "the body broke off"),
+        UpstreamFailure::Upload(UploadError::Malformed) => {
+            Fault::new(FaultCode::MalformedBody, "the body broke off")
+        }
     }
 }
 
 /// Sends a request to one server, and to one more where that is safe.
 ///
-/// Whatever `retry` says, a repeatable request whose kept connection was closed is sent once more
-/// to the same server, over a new connection: the server has ended an idle connection and has not
+/// Independent of `retry`, a repeatable request whose kept connection was closed is sent once more
+/// to the same server over a new connection: the server has closed an idle connection and has not
 /// failed.
 async fn send(
     daemon: &Daemon,
-    errand: &mut Errand,
+    outgoing: &mut UpstreamRequest,
     until: Option<Instant>,
-) -> Result<Response<Incoming>, Failure> {
-    let upstream = Arc::clone(&errand.upstream);
+) -> Result<Response<Incoming>, UpstreamFailure> {
+    let upstream = Arc::clone(&outgoing.upstream);
     let Some(turn) = upstream.take_turn() else {
-        return Err(Failure::Unreachable("it has no server".to_owned()));
+        return Err(UpstreamFailure::Unreachable("it has no server".to_owned()));
     };
-    let other = (errand.retries != Retries::Off && errand.upgrade.is_none())
+    let other = (outgoing.retries != Retries::Off && outgoing.upgrade.is_none())
         .then(|| upstream.other_than(turn))
         .flatten();
-    let is_repeatable = errand.is_repeatable();
+    let is_repeatable = outgoing.is_repeatable();
     let may_reconnect = is_repeatable && !upstream.config.http2;
     let is_late = || until.is_some_and(|until| until <= Instant::now());
     let is_last = other.is_none() && !may_reconnect;
-    let first = Attempt { turn, over: &upstream.client, until, may_reconnect, is_last };
-    let mut outcome = attempt(daemon, errand, first).await;
-    if may_reconnect && matches!(outcome, Err(Failure::Closed(_))) && !is_late() {
+    let first = SendAttempt { turn, over: &upstream.client, until, may_reconnect, is_last };
+    let mut outcome = attempt(daemon, outgoing, first).await;
+    if may_reconnect && matches!(outcome, Err(UpstreamFailure::Closed(_))) && !is_late() {
         let is_last = other.is_none();
-        let again = Attempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
-        outcome = attempt(daemon, errand, again).await;
+        let again = SendAttempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
+        outcome = attempt(daemon, outgoing, again).await;
     }
     let failure = match outcome {
         Ok(response) => return Ok(response),
@@ -226,15 +229,17 @@ async fn send(
     };
     let is_safe = match &failure {
         // Nothing was sent, unless the body was asked for, of which then a part is gone.
-        Failure::Unreachable(_) => errand.upload.seen().is_none_or(|seen| !seen.is_begun),
-        Failure::Broken(_) | Failure::Closed(_) => errand.retries == Retries::Idempotent && is_repeatable,
-        Failure::Late | Failure::Upload(_) => false,
+        UpstreamFailure::Unreachable(_) => outgoing.upload.seen().is_none_or(|seen| !seen.is_begun),
+        UpstreamFailure::Broken(_) | UpstreamFailure::Closed(_) => {
+            outgoing.retries == Retries::Idempotent && is_repeatable
+        }
+        UpstreamFailure::Late | UpstreamFailure::Upload(_) => false,
     };
     match other {
         Some(turn) if is_safe && !is_late() => {
             daemon.metrics.proxy.upstream_failed(&upstream.config.name, "retried");
-            let last = Attempt { turn, may_reconnect: false, is_last: true, ..first };
-            attempt(daemon, errand, last).await
+            let last = SendAttempt { turn, may_reconnect: false, is_last: true, ..first };
+            attempt(daemon, outgoing, last).await
         }
         _ => Err(failure),
     }
@@ -242,8 +247,8 @@ async fn send(
 
 /// How a request is sent to one server.
 #[derive(Clone, Copy)]
-struct Attempt<'a> {
-    turn: Turn,
+struct SendAttempt<'a> {
+    turn: ServerIndex,
     over: &'a UpstreamClient,
     until: Option<Instant>,
     /// Whether it is sent again if its connection was a kept one that was closed.
@@ -254,28 +259,31 @@ struct Attempt<'a> {
 
 async fn attempt(
     daemon: &Daemon,
-    errand: &mut Errand,
-    attempt: Attempt<'_>,
-) -> Result<Response<Incoming>, Failure> {
+    outgoing: &mut UpstreamRequest,
+    attempt: SendAttempt<'_>,
+) -> Result<Response<Incoming>, UpstreamFailure> {
     let turn = attempt.turn;
-    let request = errand.request(turn, attempt.is_last);
-    let upstream = &*errand.upstream;
-    let outcome = exchange(errand, attempt.over, request, attempt.until).await;
+    let request = outgoing.request(turn, attempt.is_last);
+    let upstream = &*outgoing.upstream;
+    let outcome = exchange(outgoing, attempt.over, request, attempt.until).await;
     let failed = |failure| {
         daemon.metrics.proxy.upstream_failed(&upstream.config.name, failure);
         upstream.failed(turn);
     };
     match &outcome {
         Ok(_) => upstream.succeeded(turn),
-        Err(Failure::Unreachable(_)) => failed("connect"),
+        Err(UpstreamFailure::Unreachable(_)) => failed("connect"),
         // No fault of the server, which may end a connection that is idle.
-        Err(Failure::Closed(_)) if attempt.may_reconnect => {}
-        Err(Failure::Broken(_) | Failure::Closed(_)) => failed("broken"),
-        Err(Failure::Late) => failed("late"),
+        Err(UpstreamFailure::Closed(_)) if attempt.may_reconnect => {}
+        Err(UpstreamFailure::Broken(_) | UpstreamFailure::Closed(_)) => failed("broken"),
+        Err(UpstreamFailure::Late) => failed("late"),
         // No fault of the server either.
-        Err(Failure::Upload(_)) => {}
+        Err(UpstreamFailure::Upload(_)) => {}
     }
-    if let Err(Failure::Unreachable(why) | Failure::Broken(why) | Failure::Closed(why)) = &outcome {
+    if let Err(
+        UpstreamFailure::Unreachable(why) | UpstreamFailure::Broken(why) | UpstreamFailure::Closed(why),
+    ) = &outcome
+    {
         tracing::debug!(
             upstream = upstream.config.name,
             server = upstream.server(turn),
@@ -287,15 +295,15 @@ async fn attempt(
 }
 
 async fn exchange(
-    errand: &Errand,
+    outgoing: &UpstreamRequest,
     over: &UpstreamClient,
     request: Request<RequestBody>,
     until: Option<Instant>,
-) -> Result<Response<Incoming>, Failure> {
+) -> Result<Response<Incoming>, UpstreamFailure> {
     let mut answer = core::pin::pin!(over.request(request));
     let mut quiet_since = Instant::now();
     let error = loop {
-        let patience = quiet_since + errand.timeouts.first_byte;
+        let patience = quiet_since + outgoing.timeouts.first_byte;
         let patience = until.map_or(patience, |until| until.min(patience));
         match tokio::time::timeout_at(patience, &mut answer).await {
             Ok(Ok(answer)) => {
@@ -305,31 +313,31 @@ async fn exchange(
             Ok(Err(error)) => break error,
             Err(_) => {
                 if until.is_some_and(|until| until <= Instant::now()) {
-                    return Err(Failure::Late);
+                    return Err(UpstreamFailure::Late);
                 }
-                match errand.upload.seen() {
+                match outgoing.upload.seen() {
                     // The client is waited for, and has a patience of its own.
                     Some(seen) if seen.is_waited_for => quiet_since = Instant::now(),
                     Some(seen) if seen.last > quiet_since => quiet_since = seen.last,
-                    _ => return Err(Failure::Late),
+                    _ => return Err(UpstreamFailure::Late),
                 }
             }
         }
     };
-    if let Some(broke) = errand.upload.seen().and_then(|seen| seen.broke) {
-        return Err(Failure::Upload(broke));
+    if let Some(broke) = outgoing.upload.seen().and_then(|seen| seen.broke) {
+        return Err(UpstreamFailure::Upload(broke));
     }
     let why = causes(&error);
     Err(if error.is_connect() || turned_away(&error) {
-        Failure::Unreachable(why)
+        UpstreamFailure::Unreachable(why)
     } else if was_kept_and_closed(&error) {
-        Failure::Closed(why)
+        UpstreamFailure::Closed(why)
     } else {
-        Failure::Broken(why)
+        UpstreamFailure::Broken(why)
     })
 }
 
-/// An error with what caused it, the outermost first.
+/// An error with its causes, the outermost first.
 fn causes(error: &dyn core::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -344,28 +352,28 @@ fn causes(error: &dyn core::error::Error) -> String {
 /// Makes the answer of an upstream that of the proxy.
 fn pass_on(
     daemon: &Arc<Daemon>,
-    mut visit: Visit,
-    errand: Errand,
+    mut context: RequestContext,
+    outgoing: UpstreamRequest,
     response: Response<Incoming>,
     until: Option<Instant>,
 ) -> Response<AnswerBody> {
     let (mut head, body) = response.into_parts();
-    visit.told.status = head.status.as_u16();
+    context.record.status = head.status.as_u16();
     let server_side = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
-    let asked = errand.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
+    let asked = outgoing.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
     headers::response(&mut head.headers, head.version);
-    if let Some(name) = &errand.cost_header
+    if let Some(name) = &outgoing.cost_header
         && let Some(cost) = head.headers.remove(name)
     {
-        visit.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
+        context.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
     }
-    visit.write_limits(&mut head.headers);
+    context.write_limits(&mut head.headers);
     // Each connection has a version of its own.
     head.version = Version::HTTP_11;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         let (Some((protocol, client_side)), Some(server_side)) = (asked, server_side) else {
-            visit.told.status = 502;
+            context.record.status = 502;
             let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
             return whole(reply_to(daemon, Unforwarded::Fault(fault)));
@@ -374,10 +382,10 @@ fn pass_on(
             head.headers.insert(http::header::UPGRADE, protocol);
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-        tunnel::open(daemon, visit, client_side, server_side, errand.timeouts.idle);
+        tunnel::open(daemon, context, client_side, server_side, outgoing.timeouts.idle);
         let empty = http_body_util::Full::new(bytes::Bytes::new());
         return Response::from_parts(head, AnswerBody::Whole(empty));
     }
-    let body = ProxiedBody::new(body, visit, errand.timeouts.idle, until);
+    let body = ProxiedBody::new(body, context, outgoing.timeouts.idle, until);
     Response::from_parts(head, AnswerBody::Proxied(Box::new(body)))
 }

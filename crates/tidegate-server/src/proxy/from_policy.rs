@@ -1,4 +1,4 @@
-//! From a checked policy to the configuration of the proxy.
+//! The configuration of the proxy from a checked policy, or from the address of one upstream.
 
 use std::path::PathBuf;
 
@@ -17,24 +17,24 @@ use super::path::{NotAPattern, PathPattern, PathRules, Unusual};
 use super::upstream::{Identity, UpstreamTls, UpstreamTlsFiles};
 use crate::tls::TlsError;
 
-/// Why a policy makes no proxy. Most of it is found when the policy is read, with its line; what is
-/// left is in files.
+/// An error in the settings or the files of a proxy. Most errors are found when the policy is
+/// checked, with their lines; those in files are found here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// A server is none.
+    /// The address of a server is invalid.
     #[error(transparent)]
     Server(#[from] NotAServer),
-    /// A trusted network is none.
+    /// A trusted network is invalid.
     #[error(transparent)]
     Network(#[from] NotANetwork),
     /// Too many of them.
     #[error(transparent)]
     Trusted(#[from] TooManyTrusted),
-    /// A pattern of paths is none.
+    /// A pattern of paths is invalid.
     #[error(transparent)]
     Pattern(#[from] NotAPattern),
-    /// A source of an attribute is none.
+    /// The source of an attribute is invalid.
     #[error(transparent)]
     Source(#[from] NotASource),
     /// Attributes cannot be so.
@@ -43,21 +43,42 @@ pub enum ProxyError {
     /// Something is no header, or no value of one.
     #[error("\"{0}\" cannot stand in a header; use letters, digits and hyphens")]
     Header(String),
-    /// A method is none.
+    /// A method is invalid.
     #[error("\"{0}\" is not a method; write it in capitals, for example GET")]
     Method(String),
     /// The file with keys gives none.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
     /// TLS to an upstream cannot be had.
-    #[error("TLS to upstream {upstream} cannot be had: {source}")]
+    #[error("TLS to upstream {upstream} cannot be set up: {source}")]
     Tls {
         /// The name of the upstream.
         upstream: String,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: Box<TlsError>,
     },
+}
+
+impl ProxyConfig {
+    /// Every request goes to the one server at `url` if the limits of `namespace` admit it.
+    /// Attributes are `method`, `path`, `host` and `ip`.
+    ///
+    /// Connections to an https address use TLS with the machine's roots.
+    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, ProxyError> {
+        let mut upstream = UpstreamConfig::new("upstream", [url.parse::<ServerUrl>()?]);
+        if upstream.servers[0].is_https() {
+            let failed = |source| ProxyError::Tls { upstream: url.to_owned(), source: Box::new(source) };
+            upstream.tls = Some(UpstreamTls::open(UpstreamTlsFiles::default()).map_err(failed)?);
+        }
+        let mut route = RouteConfig::new("upstream", "upstream");
+        route.namespace = Some(namespace.into());
+        let own = [("method", "method"), ("path", "path"), ("host", "host"), ("ip", "client_ip")];
+        let own = own.map(|(name, source)| (name.to_owned(), AttributeSource::parse(source)));
+        let own = own.map(|(name, source)| (name, source.expect("these are sources of attributes")));
+        route.attributes = RequestAttributes::new(own).expect("four attributes with names of their own");
+        Ok(Self { upstreams: vec![upstream], routes: vec![route], ..Self::default() })
+    }
 }
 
 /// The proxy of a policy. Reads the files with keys and certificates that it names.

@@ -1,13 +1,13 @@
-//! The headers of a request and of an answer as they go on: without what concerns one connection
-//! only or only a trusted proxy may say, and with what the upstream has to know.
+//! The headers of a request and of an answer as they are forwarded: without those of one connection
+//! and those that only a trusted proxy may set, and with those that tell the upstream about the
+//! client.
 
 use core::fmt::Write;
 use std::net::IpAddr;
 
 use bytes::BytesMut;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, TE, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderValue, Version};
 
@@ -15,9 +15,8 @@ mod rules;
 
 pub(crate) use rules::{HeaderRules, is_refused_method};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+use rules::HOP_BY_HOP;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -25,35 +24,21 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 /// The name of a proxy in `Via`.
 const PSEUDONYM: &str = "tidegate";
 
-/// What concerns one connection only (RFC 9110, 7.6.1), whether or not `Connection` says so.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    // Part of an upgrade to HTTP/2, which is never passed on.
-    HTTP2_SETTINGS,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-
-/// Who sent a request, as the next server is told.
+/// The sender of a request, as the headers for the upstream describe it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     /// The other end of the connection; `None` on a Unix socket.
     pub(crate) peer: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
-    /// Whether what it says of earlier senders counts.
+    /// Whether its headers about earlier senders are trusted.
     pub(crate) is_trusted: bool,
     /// The host that was asked for.
     pub(crate) host: Option<&'a HeaderValue>,
     pub(crate) version: Version,
 }
 
-/// Takes out what concerns one connection. A request is held against
+/// Removes the headers of one connection. A request is held against
 /// [`HeaderRules::check_connection`] before.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let mut named: smallvec::SmallVec<[HeaderName; 4]> = smallvec::SmallVec::new();
@@ -118,7 +103,7 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     insert(headers, COOKIE, all);
 }
 
-/// Makes the headers of a request what the upstream gets.
+/// Turns the headers of a request into those for the upstream.
 pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>, rules: &HeaderRules) {
     remove_hop_by_hop(headers);
     // Answered here; the body goes on when it comes.
@@ -143,7 +128,7 @@ pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>, rules: &Heade
     via(headers, sender.version);
 }
 
-/// Makes the headers of an answer what the client gets.
+/// Turns the headers of an answer into those for the client.
 pub(crate) fn response(headers: &mut HeaderMap, version: Version) {
     remove_hop_by_hop(headers);
     via(headers, version);

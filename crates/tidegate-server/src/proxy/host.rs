@@ -2,9 +2,9 @@
 //! upstreams receive.
 //!
 //! `Limited.Example`, `limited.example.` and `limited.example:80` name one host. A host that
-//! servers read in different ways (an address in brackets that is none, escapes, user names,
-//! `127.1`) is rejected, because a caller who can have a request matched as one host and served as
-//! another has no limit.
+//! servers read in different ways (an invalid address in brackets, escapes, user names, `127.1`) is
+//! rejected, because a caller who can have a request matched as one host and served as another has
+//! no limit.
 
 use core::fmt;
 use core::fmt::Write;
@@ -31,7 +31,7 @@ pub(crate) struct CanonicalHost {
     name_bytes: usize,
 }
 
-/// What is wrong with a host.
+/// The reason why a host is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostProblem {
     /// There is no name.
@@ -42,7 +42,7 @@ pub(crate) enum HostProblem {
     EmptyLabel,
     /// There is a character that names of hosts do not have.
     Character,
-    /// What stands in brackets is no IPv6 address.
+    /// The text in brackets is no IPv6 address.
     Brackets,
     /// The last label is a number, and the host is no IPv4 address in its usual form.
     Number,

@@ -2,8 +2,8 @@
 //!
 //! The key decides how a token may be signed, never the token: a key made from an RSA public key
 //! verifies RSA signatures and nothing else, so a token "signed" with HMAC over that public text,
-//! or with `none`, is forged whatever it says of itself. A token that does not expire is refused
-//! unless it is allowed, because nothing ends it.
+//! or with `none`, is rejected as forged. A token without expiry is rejected by default, because
+//! nothing ends it.
 
 use core::fmt;
 use core::time::Duration;
@@ -17,8 +17,9 @@ use serde_json::{Map, Number, Value};
 use tidegate::Timestamp;
 
 use super::rejection::{Rejection, RejectionCode};
-use crate::renewed::Look;
+use crate::file_backed::Refresh;
 
+mod algorithm;
 mod base64;
 mod der;
 mod file;
@@ -26,8 +27,9 @@ mod jwks;
 mod keys;
 mod signature;
 
+pub use algorithm::{Algorithm, KEYS_MAX, KeyError};
 pub use file::{KeyFile, KeyFileError, KeyFormat};
-pub use keys::{Algorithm, KEYS_MAX, KeyError, KeySet};
+pub use keys::KeySet;
 
 /// The longest token in bytes. Above it: 401.
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;
@@ -71,7 +73,8 @@ pub struct TokenReader {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Map<String, Value>);
 
-/// What a token says of its signature. A name that stands twice is an error of the derived reader.
+/// The header of a token, which describes its signature. The derived reader rejects duplicate
+/// names.
 #[derive(Deserialize)]
 struct JoseHeader<'a> {
     #[serde(borrow)]
@@ -124,7 +127,7 @@ impl TokenReader {
     }
 
     /// The file that the keys are in, if they are in one.
-    pub(crate) fn files(&self) -> Option<Arc<dyn Look>> {
+    pub(crate) fn files(&self) -> Option<Arc<dyn Refresh>> {
         match &self.trust {
             Trust::File(file) => Some(file.files()),
             Trust::Keys(_) | Trust::Unverified => None,
@@ -198,7 +201,7 @@ impl TokenReader {
         let seconds = |name: &'static str| match claims.get(name) {
             None => Ok(None),
             Some(Value::Number(number)) => Ok(Some(whole_seconds(number))),
-            Some(_) => Err(invalid(format_args!("has a claim {name} that is no time")).fix(GET_ANOTHER)),
+            Some(_) => Err(invalid(format_args!("has a claim {name} that is not a time")).fix(GET_ANOTHER)),
         };
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let leeway = i64::try_from(self.leeway.as_secs()).unwrap_or(i64::MAX);
@@ -240,8 +243,8 @@ fn invalid(what: impl fmt::Display) -> Rejection {
     Rejection::new(RejectionCode::InvalidToken, format_args!("the token {what}"))
 }
 
-/// A time in claims, in whole seconds rounded down; what 64 bits cannot hold is the nearest that
-/// they can.
+/// A time in claims, in whole seconds rounded down; a time that 64 bits cannot hold is the nearest
+/// that they can.
 fn whole_seconds(number: &Number) -> i64 {
     if let Some(seconds) = number.as_i64() {
         return seconds;

@@ -1,4 +1,4 @@
-//! The page that people see instead of what they asked for: why, and when it is worth coming back.
+//! The refusal page for browsers: the reason, and the time at which a retry is worth it.
 //!
 //! It loads nothing, runs one short script that counts down and reloads, and works without it.
 
@@ -14,7 +14,7 @@ use tidegate_wire::retry_after;
 /// The media type of the page.
 pub(crate) const MEDIA_TYPE: &str = "text/html; charset=utf-8";
 
-/// What the page may do: its own style and script, and nothing from anywhere.
+/// The permissions of the page: its own style and script, and nothing from another origin.
 pub(crate) const SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'";
 

@@ -1,13 +1,13 @@
-//! Paths that mean the same to this proxy and to whoever is behind it.
+//! Paths that mean the same to this proxy and to the server behind it.
 //!
 //! A route and its limits are chosen by the path. A path that two readers take differently, such as
 //! `/v1/../admin` or `/v1/%2e%2e/admin`, would be counted as one thing and served as another. So a
 //! path is matched in its decoded form, shapes that have no honest use are always rejected, and
-//! shapes that have a plain spelling are rejected or replaced by it. What is forwarded is either
-//! byte for byte what was sent, or the plain spelling that was matched.
+//! shapes that have a plain spelling are rejected or replaced by it. The forwarded path is either
+//! byte for byte the one that was sent, or the plain spelling that was matched.
 //!
 //! Not the proxy's to know, and so left alone: whether a service takes `/Admin` for `/admin`, or
-//! `/a/` for `/a`. A pattern that must cover both says so.
+//! `/a/` for `/a`. A route that must cover both needs a pattern for both.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ mod glob;
 
 pub use glob::{NotAPattern, PATTERN_BYTES_MAX, PathPattern};
 
-/// What happens to a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit,
+/// The treatment of a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit,
 /// `.`, `-` or `_` that is percent-encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unusual {
@@ -31,7 +31,7 @@ pub enum Unusual {
     Normalise,
 }
 
-/// What happens to a `;`, behind which some servers (Java's) ignore the rest of a segment and
+/// The treatment of a `;`, behind which some servers (Java's) ignore the rest of a segment and
 /// others do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semicolons {
@@ -47,9 +47,9 @@ pub enum Semicolons {
 /// How paths are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathRules {
-    /// What happens to a path that has a plainer spelling.
+    /// The treatment of a path that has a plainer spelling.
     pub unusual: Unusual,
-    /// What happens to a `;`.
+    /// The treatment of a `;`.
     pub semicolons: Semicolons,
 }
 
@@ -67,12 +67,12 @@ impl<'a> PlainPath<'a> {
         &self.matched
     }
 
-    /// What is sent on: what was received, or its plainer spelling.
+    /// The path for the upstream: the received one, or its plainer spelling.
     pub fn forwarded(&self) -> &str {
         &self.forwarded
     }
 
-    /// Whether what is sent on differs from what was received.
+    /// Whether the forwarded path differs from the received one.
     pub fn is_rewritten(&self) -> bool {
         matches!(self.forwarded, Cow::Owned(_))
     }
@@ -83,8 +83,7 @@ impl<'a> PlainPath<'a> {
         self.matched[1..].split('/').nth(index).filter(|segment| !segment.is_empty())
     }
 
-    /// Reads a path as it stands in a request, without its query. Its length is bounded by whoever
-    /// read the request.
+    /// Reads the path of a request, without its query. The reader of the request bounds its length.
     pub fn read(path: &'a str, rules: PathRules) -> Result<Self, Rejection> {
         if !path.starts_with('/') {
             return Err(ambiguous(path, "does not begin with /", "send a path that begins with /"));
@@ -155,8 +154,8 @@ fn plainer(path: &str, rules: PathRules) -> Result<Cow<'_, str>, Rejection> {
     Ok(Cow::Owned(plain))
 }
 
-/// The path without escapes that have a plainer spelling, borrowed if there is none. Rejects the
-/// escapes and characters that have no honest use.
+/// The path without escapes that have a plainer spelling, borrowed if the path has no such escape.
+/// Rejects the escapes and characters that have no honest use.
 fn unescaped(path: &str, semicolons: Semicolons) -> Result<Cow<'_, str>, Rejection> {
     let bytes = path.as_bytes();
     // Begins with the first escape that has a plainer spelling; until then nothing is copied.
@@ -224,7 +223,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
     Some((digit(at + 1)? * 16 + digit(at + 2)?) as u8)
 }
 
-/// Whether what stands at `at` decodes to two hexadecimal digits, so that an encoded `%` before it
+/// Whether the bytes at `at` decode to two hexadecimal digits, so that an encoded `%` before them
 /// decodes twice.
 fn decodes_to_digits(bytes: &[u8], at: usize) -> bool {
     let decode = |at: usize| match bytes.get(at) {

@@ -1,4 +1,4 @@
-//! What is wrong with a request that is not proxied: the answer to its sender.
+//! The answer to a request that is malformed and therefore not proxied.
 //!
 //! A rejection is not a refusal: nothing was decided and nothing was charged. Its body is a problem
 //! (RFC 9457) of type `about:blank`, as that of a fault at the other doors.
@@ -9,12 +9,12 @@ use serde::Serialize;
 use tidegate_wire::fault::DETAIL_BYTES_MAX;
 use tidegate_wire::text::shortened;
 
-/// What is wrong with a request, as a closed and stable list.
+/// The reasons for a rejection, as a closed and stable list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionCode {
     /// The path has a shape that two readers take differently.
     AmbiguousPath,
-    /// Something that names the caller stands twice, or cannot be read in one way only.
+    /// A part of the request that names the caller is duplicate, or cannot be read in one way only.
     AmbiguousAttribute,
     /// Something that names the caller is longer than the bound.
     AttributeTooLong,
@@ -57,17 +57,17 @@ impl RejectionCode {
     }
 }
 
-/// One rejection, as the sender of the request is told.
+/// One rejection, as the answer to the sender of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong.
+    /// The reason.
     pub code: RejectionCode,
-    /// What is wrong, as a sentence that shows the value; at most [`DETAIL_BYTES_MAX`] bytes. A
-    /// token is never shown.
+    /// The reason as a sentence that shows the value; at most [`DETAIL_BYTES_MAX`] bytes. A token
+    /// is never shown.
     pub detail: String,
-    /// What to do about it.
+    /// The advice to the sender.
     pub fix: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Rejection {
         Self { status: code.status(), code, detail, fix: None }
     }
 
-    /// The same rejection with what to do about it.
+    /// The same rejection with advice to the sender.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());

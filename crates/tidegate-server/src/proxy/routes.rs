@@ -9,9 +9,9 @@ use super::counts::{ProxyMetrics, RouteCounts};
 use super::headers::HeaderRules;
 use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTls};
-use crate::renewed::Look;
+use crate::file_backed::Refresh;
 
-/// What a reload replaces of the proxy.
+/// The part of the proxy that a reload replaces.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) config: ProxyConfig,
@@ -21,7 +21,7 @@ pub(crate) struct Routes {
     pub(crate) waiting_namespaces: Box<[Box<str>]>,
     all: Box<[Route]>,
     upstreams: Vec<Arc<Upstream>>,
-    /// What is counted of requests that no route takes.
+    /// The counters of requests that no route takes.
     pub(crate) other: Arc<RouteCounts>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Route {
 
 impl Routes {
     /// The routes of a configuration. Upstreams that are as they were `before` are taken over, with
-    /// their connections and what is known of their servers.
+    /// their connections and the state of their servers.
     pub(crate) fn new(config: &ProxyConfig, metrics: &ProxyMetrics, before: Option<&Self>) -> Self {
         let known = before.map_or(&[][..], |before| &before.upstreams);
         let upstream = |config: &UpstreamConfig| {
@@ -45,7 +45,7 @@ impl Routes {
         let upstreams: Vec<Arc<Upstream>> = config.upstreams.iter().map(upstream).collect();
         let route = |config: &RouteConfig| {
             let named = upstreams.iter().find(|upstream| upstream.config.name == config.upstream);
-            // One that does not exist has no server, which its callers are told.
+            // An upstream that does not exist has no server; its callers get the fault for that.
             let none = || Upstream::new(UpstreamConfig::new(config.upstream.clone(), []));
             let known = before.and_then(|before| before.counts_of(&config.name));
             Route {
@@ -91,8 +91,8 @@ impl Routes {
         self.all.iter().map(|route| route.config.name.as_str())
     }
 
-    /// What is made of files, and made anew when they change.
-    pub(crate) fn files(&self) -> Vec<Arc<dyn Look>> {
+    /// The keys and certificates that are loaded from files and reloaded when the files change.
+    pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
         let tls =
             self.upstreams().filter_map(|upstream| upstream.config.tls.as_ref().map(UpstreamTls::files));
         tls.chain(self.config.tokens.as_ref().and_then(TokenReader::files)).collect()

@@ -1,5 +1,5 @@
-//! Connections that have changed their protocol, such as to WebSocket: bytes both ways until one
-//! side has enough.
+//! Connections that have changed their protocol, such as to WebSocket: bytes pass both ways until
+//! one side closes.
 
 use core::future::poll_fn;
 use core::sync::atomic::Ordering;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::visit::{Ending, Visit};
-use crate::connections::{Line, NotingStream, Order};
+use super::request_context::{Ending, RequestContext};
+use crate::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
 use crate::daemon::Daemon;
 
 /// Whether one more connection may change its protocol: at most as many as there may be
@@ -21,27 +21,27 @@ pub(super) fn has_room(daemon: &Daemon) -> bool {
 }
 
 /// A tunnel that is counted.
-struct Counted(Arc<Daemon>);
+struct TunnelGuard(Arc<Daemon>);
 
-impl Drop for Counted {
+impl Drop for TunnelGuard {
     fn drop(&mut self) {
         self.0.proxy.tunnels.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Passes bytes on both ways in a task of its own, with what the request holds. It ends when both
-/// sides have ended, when nothing has come from either for `idle`, or when the daemon has drained
-/// for as long as it may.
+/// Passes bytes on both ways in a task of its own, which keeps the holds of the request. It ends
+/// when both sides have ended, when nothing has come from either for `idle`, or when the daemon has
+/// drained for as long as it may.
 pub(super) fn open(
     daemon: &Arc<Daemon>,
-    mut visit: Visit,
+    mut context: RequestContext,
     client: OnUpgrade,
     server: OnUpgrade,
     idle: Duration,
 ) {
     daemon.proxy.tunnels.fetch_add(1, Ordering::Relaxed);
-    let counted = Counted(Arc::clone(daemon));
-    // Its connection is over for whoever served it.
+    let counted = TunnelGuard(Arc::clone(daemon));
+    // The HTTP server has given up the connection, so the tunnel registers it again.
     let connection = daemon.connections.add();
     let line = Arc::clone(&connection.line);
     line.request_started();
@@ -53,14 +53,14 @@ pub(super) fn open(
             () = silence(&line, idle) => Ending::Late,
             () = closed(&line) => Ending::Abandoned,
         };
-        visit.end(ending);
+        context.end(ending);
     });
 }
 
-async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<Line>) -> Ending {
+async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<ConnectionActivity>) -> Ending {
     let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return Ending::Broken };
-    let mut client = NotingStream::plain(TokioIo::new(client), Arc::clone(line));
-    let mut server = NotingStream::plain(TokioIo::new(server), Arc::clone(line));
+    let mut client = MonitoredStream::plain(TokioIo::new(client), Arc::clone(line));
+    let mut server = MonitoredStream::plain(TokioIo::new(server), Arc::clone(line));
     match tokio::io::copy_bidirectional(&mut client, &mut server).await {
         Ok(_) => Ending::Whole,
         Err(_) => Ending::Broken,
@@ -68,7 +68,7 @@ async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<Line>) -> Ending 
 }
 
 /// Returns when nothing has been read for `idle`; it may take a quarter longer.
-async fn silence(line: &Line, idle: Duration) {
+async fn silence(line: &ConnectionActivity, idle: Duration) {
     let mut before = line.reads();
     let mut quiet = 0;
     loop {
@@ -82,13 +82,13 @@ async fn silence(line: &Line, idle: Duration) {
     }
 }
 
-/// Returns when the connection is told to close.
-async fn closed(line: &Line) {
+/// Returns when the connection has been commanded to close.
+async fn closed(line: &ConnectionActivity) {
     poll_fn(|cx| {
         // Registered each time: an order before the last one uses the waker up.
         match line.order(cx, &mut false) {
-            Order::Close => Poll::Ready(()),
-            Order::Serve | Order::Finish => Poll::Pending,
+            ConnectionCommand::Close => Poll::Ready(()),
+            ConnectionCommand::Serve | ConnectionCommand::Finish => Poll::Pending,
         }
     })
     .await;

@@ -1,5 +1,4 @@
-//! Servers that are as good as one another: whose turn it is, which are left out, and the
-//! connections that are kept.
+//! An upstream: equal servers in rotation, with the health of each and their idle connections.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -59,7 +58,7 @@ struct Backend {
 
 /// Which server of its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn(usize);
+pub(crate) struct ServerIndex(usize);
 
 // All numbers of a server are relaxed: each is judged by itself, and being a request late about one
 // does no harm.
@@ -100,27 +99,26 @@ impl Upstream {
 
     /// The server whose turn it is: the next that is well, or the next one if none is, since one of
     /// them must be tried. `None` if there is no server at all.
-    pub(crate) fn take_turn(&self) -> Option<Turn> {
+    pub(crate) fn take_turn(&self) -> Option<ServerIndex> {
         self.turn_from(self.turn.fetch_add(1, Ordering::Relaxed), None)
     }
 
-    /// Another server to turn to if one fails, which takes nobody's turn; `None` if there is only
-    /// one.
-    pub(crate) fn other_than(&self, turn: Turn) -> Option<Turn> {
+    /// Another server for a retry, without advancing the rotation; `None` if there is only one.
+    pub(crate) fn other_than(&self, turn: ServerIndex) -> Option<ServerIndex> {
         self.turn_from(turn.0.wrapping_add(1), Some(turn))
     }
 
-    fn turn_from(&self, first: usize, except: Option<Turn>) -> Option<Turn> {
+    fn turn_from(&self, first: usize, except: Option<ServerIndex>) -> Option<ServerIndex> {
         let count = self.servers.len();
         let turns = || {
-            let all = (0..count).map(move |offset| Turn(first.wrapping_add(offset) % count));
+            let all = (0..count).map(move |offset| ServerIndex(first.wrapping_add(offset) % count));
             all.filter(move |turn| Some(*turn) != except)
         };
         let now = self.millis();
         turns().find(|turn| self.is_well(*turn, now)).or_else(|| turns().next())
     }
 
-    fn is_well(&self, turn: Turn, now: u64) -> bool {
+    fn is_well(&self, turn: ServerIndex, now: u64) -> bool {
         let server = &self.servers[turn.0];
         server.out_until.load(Ordering::Relaxed) <= now && !server.is_unwell.load(Ordering::Relaxed)
     }
@@ -130,7 +128,7 @@ impl Upstream {
     }
 
     /// A server answered.
-    pub(crate) fn succeeded(&self, turn: Turn) {
+    pub(crate) fn succeeded(&self, turn: ServerIndex) {
         let failed = &self.servers[turn.0].failed;
         // Read first: a write would move the line between cores on every request.
         if failed.load(Ordering::Relaxed) > 0 {
@@ -139,7 +137,7 @@ impl Upstream {
     }
 
     /// A server did not answer, or not in a way that can be understood.
-    pub(crate) fn failed(&self, turn: Turn) {
+    pub(crate) fn failed(&self, turn: ServerIndex) {
         let server = &self.servers[turn.0];
         let failed = server.failed.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let out_for = u64::try_from(self.config.out_for.as_millis()).unwrap_or(u64::MAX);
@@ -160,19 +158,19 @@ impl Upstream {
     }
 
     /// The address of `target` at a server.
-    pub(crate) fn uri(&self, turn: Turn, target: Option<&PathAndQuery>) -> Uri {
+    pub(crate) fn uri(&self, turn: ServerIndex, target: Option<&PathAndQuery>) -> Uri {
         address(&self.servers[turn.0].url, target)
     }
 
     /// The name of a server.
-    pub(crate) fn server(&self, turn: Turn) -> &str {
+    pub(crate) fn server(&self, turn: ServerIndex) -> &str {
         self.servers[turn.0].url.authority().as_str()
     }
 
     /// How many servers are neither left out nor unwell.
     pub(crate) fn well(&self) -> usize {
         let now = self.millis();
-        (0..self.servers.len()).filter(|index| self.is_well(Turn(*index), now)).count()
+        (0..self.servers.len()).filter(|index| self.is_well(ServerIndex(*index), now)).count()
     }
 }
 
@@ -233,25 +231,25 @@ mod tests {
         };
         assert_eq!(taken(4), ["a", "b", "a", "b"]);
         for _ in 0..2 {
-            upstream.failed(Turn(0));
+            upstream.failed(ServerIndex(0));
         }
-        upstream.succeeded(Turn(0));
-        upstream.failed(Turn(0));
+        upstream.succeeded(ServerIndex(0));
+        upstream.failed(ServerIndex(0));
         assert_eq!(upstream.well(), 2, "never three in a row");
-        upstream.failed(Turn(0));
-        upstream.failed(Turn(0));
+        upstream.failed(ServerIndex(0));
+        upstream.failed(ServerIndex(0));
         assert_eq!(upstream.well(), 1);
         assert_eq!(taken(3), ["b", "b", "b"]);
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(upstream.well(), 2);
-        upstream.failed(Turn(0));
+        upstream.failed(ServerIndex(0));
         assert_eq!(upstream.well(), 1, "tried again and still failing");
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_is_tried_even_if_none_is_well_and_a_retry_goes_to_another() {
         let upstream = upstream(&["http://a", "http://b"]);
-        for turn in [Turn(0), Turn(1)] {
+        for turn in [ServerIndex(0), ServerIndex(1)] {
             for _ in 0..3 {
                 upstream.failed(turn);
             }
@@ -259,7 +257,7 @@ mod tests {
         assert_eq!(upstream.well(), 0);
         let turn = upstream.take_turn().unwrap();
         assert_ne!(upstream.other_than(turn).unwrap(), turn);
-        assert_eq!(self::upstream(&["http://a"]).other_than(Turn(0)), None);
+        assert_eq!(self::upstream(&["http://a"]).other_than(ServerIndex(0)), None);
         assert_eq!(self::upstream(&[]).take_turn(), None);
     }
 }

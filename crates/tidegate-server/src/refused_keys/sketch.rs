@@ -50,13 +50,13 @@ pub(super) struct WindowSum {
 
 /// Slots of equal length. A slot is used again when its time is past the reach of the ring.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct SketchRing {
     slot_ns: u64,
-    slots: Box<[Slot]>,
+    slots: Box<[SketchSlot]>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct SketchSlot {
     /// The time of the slot in units of its length. Timestamps of 0 fall on the slot that nothing
     /// was counted in yet.
     number: u64,
@@ -75,12 +75,12 @@ struct KeyCounter {
     name: Arc<RefusedName>,
 }
 
-impl Ring {
+impl SketchRing {
     /// A ring for windows up to `reach`. One slot more than fit into it, since the latest has only
     /// begun.
     pub(super) fn new(slot: Duration, reach: Duration) -> Self {
         let slots = reach.as_nanos().div_ceil(slot.as_nanos()) as usize + 1;
-        Self { slot_ns: slot.as_nanos() as u64, slots: (0..slots).map(|_| Slot::default()).collect() }
+        Self { slot_ns: slot.as_nanos() as u64, slots: (0..slots).map(|_| SketchSlot::default()).collect() }
     }
 
     /// Counts one refusal.
@@ -112,8 +112,8 @@ impl Ring {
         (now.as_nanos() / self.slot_ns).saturating_sub(reach)
     }
 
-    /// Everything from [`Self::since`] on. `total` includes all of it, `sums` only names that are
-    /// wanted.
+    /// The sum of all slots from [`Self::since`] on. `total` includes all of it, `sums` only names
+    /// that are wanted.
     pub(super) fn sum(
         &self,
         window: Duration,
@@ -151,7 +151,7 @@ impl Ring {
     }
 }
 
-impl Slot {
+impl SketchSlot {
     fn begin(&mut self, number: u64) {
         self.number = number;
         self.total = 0;

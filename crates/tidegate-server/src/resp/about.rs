@@ -1,4 +1,4 @@
-//! What the server says of itself: to tools that ask before they begin, and to people.
+//! Commands about the server itself, for clients that ask before they begin, and for people.
 
 use core::fmt::Write;
 use std::borrow::Cow;
@@ -7,15 +7,15 @@ use tidegate::Timestamp;
 use tidegate_wire::resp::Replies;
 
 use super::command::Command;
-use super::session::{Refused, unknown_subcommand};
+use super::command_error::{CommandError, unknown_subcommand};
 use crate::daemon::Desk;
 
-/// Settings of a Redis server that tools ask for, with what is true here: nothing is kept in its
-/// files.
+/// Settings of a Redis server that tools ask for, with the values for this server: nothing is kept
+/// in its files.
 const SETTINGS: [(&str, &str); 3] = [("save", ""), ("appendonly", "no"), ("databases", "1")];
 
 /// Answers `COMMAND`.
-pub(super) fn commands(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+pub(super) fn commands(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), CommandError> {
     let Some((subcommand, names)) = arguments.split_first() else {
         replies.array(Command::ALL.len());
         for command in Command::ALL {
@@ -69,7 +69,7 @@ fn write_info(command: Command, replies: &mut Replies<'_>) {
     replies.integer(about.first_key);
     replies.integer(about.last_key);
     replies.integer(i64::from(about.first_key != 0));
-    // Categories, tips, key specifications and subcommands, of which there are none.
+    // Categories, tips, key specifications and subcommands, all empty.
     for _ in 0..4 {
         replies.array(0);
     }
@@ -89,7 +89,7 @@ fn write_docs(command: Command, replies: &mut Replies<'_>) {
 }
 
 /// Answers `CONFIG GET`; names that mean nothing here have no value.
-pub(super) fn config(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+pub(super) fn config(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), CommandError> {
     let [subcommand, names @ ..] = arguments else {
         return Err(unknown_subcommand(Command::Config, b""));
     };

@@ -1,13 +1,12 @@
-//! Who sends commands, and what they may do: `AUTH`, `HELLO ... AUTH`, and what is granted for each
-//! command.
+//! Authentication by `AUTH` and `HELLO ... AUTH`, and the grant that each command needs.
 
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::Fault;
 
 use super::command::Command;
-use super::session::Refused;
+use super::command_error::CommandError;
 use super::throttle::NAMESPACE;
-use crate::authorization::{Caller, Shown, Unknown};
+use crate::authorization::{AuthenticationError, Caller, Credentials};
 use crate::config::ServerConfig;
 
 /// Why a login failed.
@@ -19,7 +18,7 @@ pub(super) enum LoginError {
     WrongToken,
 }
 
-impl From<LoginError> for Refused {
+impl From<LoginError> for CommandError {
     fn from(error: LoginError) -> Self {
         match error {
             LoginError::NothingToLogInTo => Self::err("Client sent AUTH, but no password is set".to_owned()),
@@ -30,26 +29,26 @@ impl From<LoginError> for Refused {
     }
 }
 
-/// Who a connection is, as far as it has shown it.
+/// The credentials of a connection and the caller that they authenticate.
 #[derive(Debug)]
-pub(super) struct Identity {
-    shown: Shown,
+pub(super) struct LoginState {
+    shown: Credentials,
     /// By the policy in force when the turn began.
-    caller: Result<Caller, Unknown>,
+    caller: Result<Caller, AuthenticationError>,
 }
 
-impl Identity {
-    pub(super) fn new(shown: Shown, config: &ServerConfig) -> Self {
+impl LoginState {
+    pub(super) fn new(shown: Credentials, config: &ServerConfig) -> Self {
         let caller = shown.caller(config);
         Self { shown, caller }
     }
 
-    /// Looks at who it is by the policy that is in force now.
+    /// Looks the caller up again in the policy in force.
     pub(super) fn renew(&mut self, config: &ServerConfig) {
         self.caller = self.shown.caller(config);
     }
 
-    /// Takes what `AUTH` and `HELLO ... AUTH` bring: a token, whatever the user is called.
+    /// Logs in with the token of `AUTH` or `HELLO ... AUTH`. The user name is ignored.
     pub(super) fn log_in(&mut self, password: &[u8], config: &ServerConfig) -> Result<(), LoginError> {
         let authorization = config.authorization.as_ref().ok_or(LoginError::NothingToLogInTo)?;
         self.caller = Ok(self.shown.take(password, authorization).map_err(|_| LoginError::WrongToken)?);
@@ -62,21 +61,23 @@ impl Identity {
         self.renew(config);
     }
 
-    /// Whoever it is.
-    pub(super) fn caller(&self) -> Result<&Caller, Refused> {
+    /// The caller, or the error for its commands.
+    pub(super) fn caller(&self) -> Result<&Caller, CommandError> {
         self.caller.as_ref().map_err(|unknown| match unknown {
-            Unknown::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
-            Unknown::Token => no_auth("the token is no longer one of the policy's; send AUTH TOKEN"),
-            Unknown::Certificate => {
+            AuthenticationError::Nothing => no_auth("Authentication required; send AUTH TOKEN"),
+            AuthenticationError::Token => {
+                no_auth("the token is no longer one of the policy's; send AUTH TOKEN")
+            }
+            AuthenticationError::Certificate => {
                 no_auth("no grant is for a name in the client certificate; send AUTH TOKEN")
             }
         })
     }
 
     /// Whether it may send `command` at all. In which namespace, those that name one see.
-    pub(super) fn may_send(&self, command: Command) -> Result<(), Refused> {
+    pub(super) fn may_send(&self, command: Command) -> Result<(), CommandError> {
         let verb = match command {
-            // How one becomes somebody, and how one leaves.
+            // Commands that log in or end the connection.
             Command::Hello | Command::Auth | Command::Quit | Command::Reset => return Ok(()),
             Command::Throttle | Command::ThrottleMillis => Some(Verb::Check),
             Command::Del => Some(Verb::Reset),
@@ -91,11 +92,11 @@ impl Identity {
     }
 }
 
-fn no_auth(text: &str) -> Refused {
-    Refused::Text("NOAUTH", text.to_owned())
+fn no_auth(text: &str) -> CommandError {
+    CommandError::Text("NOAUTH", text.to_owned())
 }
 
-/// What Redis calls a thing that is not granted.
-pub(super) fn permitted(granted: Result<(), Fault>) -> Result<(), Refused> {
-    granted.map_err(|fault| Refused::Text("NOPERM", fault.detail))
+/// Turns a missing grant into Redis's error `NOPERM`.
+pub(super) fn permitted(granted: Result<(), Fault>) -> Result<(), CommandError> {
+    granted.map_err(|fault| CommandError::Text("NOPERM", fault.detail))
 }

@@ -1,4 +1,4 @@
-//! The commands there are, in one table: how they are called, what they take, what they are for.
+//! The table of commands: their names, their arguments, and their purpose.
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub(crate) enum Command {
     Quit,
 }
 
-/// What is known of a command.
+/// The properties of a command.
 #[derive(Debug)]
 pub(super) struct About {
     /// In lower case.
     pub(super) name: &'static str,
-    /// How many arguments it takes, its name among them; of a negative number at least so many.
+    /// The number of arguments, its name among them; a negative number is the least.
     pub(super) arity: i64,
     pub(super) flags: &'static [&'static str],
     /// The first of its arguments that is a key, and the last; 0 of one without keys, -1 for the
@@ -74,7 +74,7 @@ impl Command {
     /// The command of this name, in whatever case.
     #[inline]
     pub(super) fn find(name: &[u8]) -> Option<Self> {
-        // The first is what nearly everybody asks for.
+        // Nearly all clients send the first one.
         Self::ALL.into_iter().find(|command| name.eq_ignore_ascii_case(command.about().name.as_bytes()))
     }
 
@@ -177,7 +177,7 @@ impl Command {
         }
     }
 
-    /// Whether it takes so many arguments, its name among them.
+    /// Whether it accepts this number of arguments, its name among them.
     pub(super) fn takes(self, arguments: usize) -> bool {
         let arity = self.about().arity;
         let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);

@@ -1,8 +1,8 @@
 //! A connection from its first byte to its last.
 //!
 //! Reading and writing go on side by side, so that a client which sends a long pipeline before it
-//! reads is served as far as it can be. What waits to be written has a bound, above which nothing
-//! is read.
+//! reads is served as far as it can be. The bytes that wait to be written have a bound, above which
+//! nothing is read.
 
 use core::future::poll_fn;
 use core::net::IpAddr;
@@ -15,13 +15,14 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::authorization::Identity;
-use super::session::{Ending, Session};
-use crate::authorization::Shown;
-use crate::connections::{Buffered, Hearing, Line, NotingStream, OpenConnection, Order};
+use super::authorization::LoginState;
+use super::session::{CloseReason, Session};
+use super::unanswered::UnansweredCommands;
+use crate::authorization::Credentials;
+use crate::connections::{Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown};
 use crate::daemon::Daemon;
 
-/// How much room there is at least for what comes next.
+/// The least room in the read buffer before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
 
 /// How much is read at once at most.
@@ -38,48 +39,22 @@ const FREE_BYTES: usize = 2 * READ_BYTES_MIN;
 /// connection closes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// How often a connection that is told to finish still reads what its client had on the way.
+/// How often a connection that finishes still reads bytes that its client had on the way.
 const LAST_READS_MAX: u32 = 16;
 
-/// How much of what follows a protocol error or the last failed login is read to nowhere, so that
+/// How many bytes behind a protocol error or the last failed login are read and dropped, so that
 /// the client gets to read the error.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
 
-/// What a client is told whose half command is one too many.
-const STARVED: &[u8] =
-    b"-ERR the server holds as many unfinished commands as it may; connect again later\r\n";
-
-/// Whether commands were read whose replies are not written yet, and who wants to know.
-pub(super) struct Answering {
-    line: Arc<Line>,
-    has_begun: bool,
-}
-
-impl Answering {
-    /// A command was read.
-    pub(super) fn begin(&mut self) {
-        if !self.has_begun {
-            self.has_begun = true;
-            self.line.request_started();
-        }
-    }
-
-    /// All replies are written; whether there were any.
-    fn end(&mut self) -> bool {
-        let had_begun = core::mem::take(&mut self.has_begun);
-        if had_begun {
-            self.line.request_finished();
-        }
-        had_begun
-    }
-}
+/// The error for a client whose unfinished command exceeds the budget.
+const STARVED: &[u8] = b"-ERR the server's memory for unfinished commands is full; connect again later\r\n";
 
 #[expect(
     clippy::struct_excessive_bools,
     reason = "they are independent of each other, and none is passed anywhere"
 )]
 struct Connection<S> {
-    stream: NotingStream<S>,
+    stream: MonitoredStream<S>,
     input: BytesMut,
     /// Fewer bytes than that are no whole command.
     input_needed: usize,
@@ -88,8 +63,8 @@ struct Connection<S> {
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
-    answering: Answering,
-    /// What it holds beyond [`FREE_BYTES`].
+    answering: UnansweredCommands,
+    /// The bytes that it holds beyond [`FREE_BYTES`].
     buffered: Buffered,
     /// Whether it ends because it was refused more.
     is_starved: bool,
@@ -98,7 +73,7 @@ struct Connection<S> {
     /// Whether nothing more is read.
     is_read_closed: bool,
     is_registered: bool,
-    /// How often it still reads, once it is told to finish.
+    /// How often it still reads, once it finishes.
     reads_left: Option<u32>,
 }
 
@@ -107,11 +82,11 @@ struct Connection<S> {
 /// `peer` is the address that it comes from.
 pub(crate) async fn serve<S>(daemon: &Daemon, stream: S, peer: Option<IpAddr>, open: &OpenConnection)
 where
-    S: AsyncRead + AsyncWrite + Hearing + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
     let line = Arc::clone(&open.line);
     let mut connection = Connection {
-        stream: NotingStream::plain(stream, Arc::clone(&line)),
+        stream: MonitoredStream::plain(stream, Arc::clone(&line)),
         input: BytesMut::new(),
         input_needed: 1,
         has_more: false,
@@ -119,7 +94,7 @@ where
         written: 0,
         buffered: Buffered::of(Arc::clone(&line)),
         is_starved: false,
-        answering: Answering { line, has_begun: false },
+        answering: UnansweredCommands::new(line),
         read_bytes: READ_BYTES_MIN,
         is_read_closed: false,
         is_registered: false,
@@ -127,7 +102,7 @@ where
     };
     // Relaxed: only that they differ matters.
     let id = daemon.resp.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let identity = Identity::new(Shown::new(&open.names), &daemon.in_force.load().config);
+    let identity = LoginState::new(Credentials::new(&open.names), &daemon.in_force.load().config);
     let mut session = Session::new(id, peer, identity);
     while connection.has_input().await {
         connection.has_more = false;
@@ -144,15 +119,15 @@ where
         connection.output.extend_from_slice(STARVED);
         let _ = connection.poll_write(&mut Context::from_waker(Waker::noop()));
     }
-    if matches!(session.ending, Some(Ending::Malformed | Ending::FailedLogins)) {
+    if matches!(session.ending, Some(CloseReason::Malformed | CloseReason::FailedLogins)) {
         let linger = daemon.config.bounds.linger;
         let _ = tokio::time::timeout(linger, connection.discard()).await;
     }
-    // Its client may have gone, and then there is nothing to end.
+    // An error means that the client has gone, and then there is nothing to end.
     let _ = connection.stream.shutdown().await;
 }
 
-impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
     /// Waits until there may be a whole command, while replies are written; `false` when the
     /// connection is at its end.
     async fn has_input(&mut self) -> bool {
@@ -173,11 +148,11 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
             if self.has_more && has_room {
                 return Poll::Ready(true);
             }
-            let order = self.answering.line.order(cx, &mut self.is_registered);
-            if order == Order::Close {
+            let order = self.answering.connection().order(cx, &mut self.is_registered);
+            if order == ConnectionCommand::Close {
                 return Poll::Ready(false);
             }
-            if order == Order::Finish && self.reads_left.is_none() {
+            if order == ConnectionCommand::Finish && self.reads_left.is_none() {
                 self.reads_left = Some(LAST_READS_MAX);
                 // The waker was used up by the order; the next one needs it again.
                 self.is_registered = false;
@@ -192,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(1..)) if self.input.len() >= self.input_needed => return Poll::Ready(true),
                 Poll::Ready(Ok(1..)) => {}
-                // What was sent before the end is answered.
+                // Commands before the end of input are answered.
                 Poll::Ready(Ok(0)) => self.is_read_closed = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
                 Poll::Pending if self.reads_left.is_some() => self.is_read_closed = true,
@@ -228,8 +203,8 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
         read
     }
 
-    /// Charges what the connection holds, and `more` that is to be read; whether there was room for
-    /// it.
+    /// Charges the bytes that the connection holds, and `more` to be read; returns whether there
+    /// was room for it.
     fn has_budget(&mut self, more: usize) -> bool {
         let input = self.input.capacity().max(self.input.len() + more);
         self.buffered.resize((input + self.output.capacity()).saturating_sub(FREE_BYTES)).is_ok()
@@ -256,13 +231,13 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
                 Poll::Pending => break,
             }
         }
-        // TLS keeps back what the socket did not take.
+        // TLS keeps bytes back that the socket did not take.
         if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
             return Err(error);
         }
         if self.written == self.output.len() {
             if !self.has_more && self.answering.end() && !self.input.is_empty() {
-                self.answering.line.has_begun_another();
+                self.answering.connection().has_begun_another();
             }
             self.output.clear();
             self.written = 0;
@@ -276,8 +251,8 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Lets go of what a turn has read.
-    fn took(&mut self, turn: super::session::Turn) {
+    /// Drops the bytes that a turn has read.
+    fn took(&mut self, turn: super::session::TurnProgress) {
         self.input.advance(turn.taken);
         self.has_more = turn.is_cut_short;
         self.input_needed = self.input.len() + turn.bytes_missing;
@@ -289,7 +264,7 @@ impl<S: AsyncRead + AsyncWrite + Hearing + Unpin> Connection<S> {
         }
     }
 
-    /// Reads on to nowhere until the client has said its last.
+    /// Reads and drops bytes until the client ends its output.
     async fn discard(&mut self) {
         if self.stream.shutdown().await.is_err() {
             return;

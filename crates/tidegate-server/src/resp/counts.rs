@@ -1,5 +1,4 @@
-//! What is counted of commands. Labels are names of commands that there are, and words of closed
-//! lists.
+//! Counters of commands. Labels are names of known commands, and words of closed lists.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +11,7 @@ use prometheus_client::registry::Registry;
 use super::command::Command;
 use crate::metrics::LimitSeries;
 
-/// Commands, and one more for all that there are not.
+/// The number of commands, and one for all unknown ones.
 const KINDS: usize = Command::ALL.len() + 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -21,7 +20,7 @@ struct CommandLabels {
     answer: &'static str,
 }
 
-/// What connections share.
+/// The state that all RESP connections share.
 #[derive(Debug, Default)]
 pub(crate) struct RespState {
     /// How many there have been, from which they have their ids.
@@ -46,14 +45,14 @@ impl RespMetrics {
 
 /// The commands of one turn, counted together when it ends.
 #[derive(Debug)]
-pub(super) struct Tally([[u32; 2]; KINDS]);
+pub(super) struct CommandTally([[u32; 2]; KINDS]);
 
-impl Tally {
+impl CommandTally {
     pub(super) const fn new() -> Self {
         Self([[0; 2]; KINDS])
     }
 
-    /// Counts a command; `None` for one that there is not.
+    /// Counts a command; `None` for an unknown one.
     pub(super) fn count(&mut self, command: Option<Command>, is_error: bool) {
         let kind = command.map_or(KINDS - 1, |command| command as usize);
         self.0[kind][usize::from(is_error)] += 1;

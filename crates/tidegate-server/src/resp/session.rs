@@ -1,32 +1,27 @@
-//! What a connection is in the middle of, and one turn of it: everything that has come whole is
-//! answered in order.
+//! The state of a connection, and one turn of it, which answers every complete command in order.
 
-use core::fmt::{self, Display, Write};
 use core::net::IpAddr;
 use core::time::Duration;
 use std::borrow::Cow;
 
 use tidegate::{CarriedLimit, Timestamp};
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::FaultCode;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
-use tidegate_wire::{Fault, FaultCode};
 
-use super::authorization::{Identity, LoginError, permitted};
-use super::check::write_fault;
+use super::authorization::{LoginError, LoginState, permitted};
 use super::command::Command;
-use super::connection::Answering;
-use super::counts::Tally;
-use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
+use super::command_error::{CommandError, EscapedBytes, unknown, unknown_subcommand, wrong_number};
+use super::counts::CommandTally;
+use super::throttle::{LastBucket, NAMESPACE, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
+use super::unanswered::UnansweredCommands;
 use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
 use crate::protocol::Protocol as Spoken;
 
-/// How many bytes of replies end a turn, so that others have theirs. What has come after that is
-/// read in the next.
+/// The bytes of replies after which a turn ends, so that other connections get theirs. The commands
+/// behind them are read in the next turn.
 pub(super) const TURN_REPLY_BYTES: usize = 64 << 10;
-
-/// How much of an unknown command is shown to whoever sent it, in bytes.
-const SHOWN_BYTES_MAX: usize = 128;
 
 /// How much of a name given to a connection is kept, in bytes. A longer one is an error.
 const NAME_BYTES_MAX: usize = 256;
@@ -35,7 +30,7 @@ const NAME_BYTES_MAX: usize = 256;
 const FAILED_LOGINS_MAX: u32 = 3;
 
 /// How long the reply to a failed login takes, which bounds the guesses of a connection to five a
-/// second. Only that connection waits, so that nobody with a good token does.
+/// second. Only that connection waits, so that callers with a valid token do not.
 const FAILED_LOGIN_DELAY: Duration = Duration::from_millis(200);
 
 /// A connection as its commands have made it.
@@ -47,38 +42,38 @@ pub(super) struct Session {
     pub(super) name: Vec<u8>,
     /// The address that it comes from.
     peer: Option<IpAddr>,
-    identity: Identity,
+    identity: LoginState,
     /// Logins that have failed since the last that did not.
     failed_logins: u32,
     /// Whether it ends when its replies are written.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<CloseReason>,
     last: LastBucket,
 }
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum CloseReason {
     /// Its client wants it to.
     Quit,
-    /// What it sent is not the protocol; what follows cannot be told apart.
+    /// Its bytes are not RESP, so the beginning of the next command is unknown.
     Malformed,
     /// [`FAILED_LOGINS_MAX`] of its logins have failed.
     FailedLogins,
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct TurnProgress {
     /// Bytes that were read.
     pub(super) taken: usize,
     /// Whether there may be another whole command.
     pub(super) is_cut_short: bool,
-    /// So many more bytes must come before there is.
+    /// The number of bytes that are missing for it.
     pub(super) bytes_missing: usize,
 }
 
 impl Session {
-    pub(super) fn new(id: u64, peer: Option<IpAddr>, identity: Identity) -> Self {
+    pub(super) fn new(id: u64, peer: Option<IpAddr>, identity: LoginState) -> Self {
         Self {
             id,
             protocol: Protocol::Two,
@@ -91,25 +86,25 @@ impl Session {
         }
     }
 
-    /// Answers the whole commands of `input` behind what `out` holds.
+    /// Appends the replies to the complete commands of `input` to `out`.
     pub(super) async fn turn(
         &mut self,
         daemon: &Daemon,
         input: &[u8],
         out: &mut Vec<u8>,
-        answering: &mut Answering,
-    ) -> Turn {
+        answering: &mut UnansweredCommands,
+    ) -> TurnProgress {
         let in_force = daemon.in_force.load_full();
         let desk = Desk { daemon, in_force: &in_force };
         self.identity.renew(&in_force.config);
         let until = out.len() + TURN_REPLY_BYTES;
         let mut replies = Replies::new(out, self.protocol);
-        let mut tally = Tally::new();
-        let mut turn = Turn { taken: 0, is_cut_short: false, bytes_missing: 1 };
+        let mut tally = CommandTally::new();
+        let mut turn = TurnProgress { taken: 0, is_cut_short: false, bytes_missing: 1 };
         // One instant for all that came together.
         let mut now = daemon.clock.now();
         let mut arguments = Arguments::new();
-        let mut run = Run::new();
+        let mut run = ThrottleRun::new();
         loop {
             if replies.bytes() >= until || self.ending.is_some() {
                 turn.is_cut_short = self.ending.is_none();
@@ -125,7 +120,7 @@ impl Session {
                     self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
                     daemon.metrics.broken_resp();
                     replies.error("ERR", format_args!("Protocol error: {error}"));
-                    self.ending = Some(Ending::Malformed);
+                    self.ending = Some(CloseReason::Malformed);
                     continue;
                 }
             };
@@ -138,7 +133,7 @@ impl Session {
             {
                 let permitted = self.identity.may_send(command);
                 let asking = permitted.and_then(|()| {
-                    Asking::read(command, &mut arguments, &mut self.last).map_err(Refused::err)
+                    ThrottleRequest::read(command, &mut arguments, &mut self.last).map_err(CommandError::err)
                 });
                 match asking {
                     Ok(asking) => {
@@ -174,14 +169,14 @@ impl Session {
         turn
     }
 
-    /// Decides what has been read of `CL.THROTTLE`, if anything.
+    /// Decides the `CL.THROTTLE` commands that were collected, if any.
     async fn decide(
         &self,
         desk: &Desk<'_>,
-        run: &mut Run<'_>,
+        run: &mut ThrottleRun<'_>,
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
-        tally: &mut Tally,
+        tally: &mut CommandTally,
     ) {
         if run.is_empty() {
             return;
@@ -205,7 +200,7 @@ impl Session {
         arguments: &[Cow<'_, [u8]>],
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandError> {
         let Some(command) = command else {
             // Before the question who it is, which a request from a browser does not answer either.
             self.end_http(&arguments[0])?;
@@ -274,8 +269,8 @@ impl Session {
             Command::Info => super::about::info(&arguments[1..], desk, *now, replies),
             Command::Select => match super::throttle::number("the database", &arguments[1]) {
                 Ok(0) => replies.simple("OK"),
-                Ok(_) => return Err(Refused::err("DB index is out of range; use 0".to_owned())),
-                Err(text) => return Err(Refused::err(text)),
+                Ok(_) => return Err(CommandError::err("DB index is out of range; use 0".to_owned())),
+                Err(text) => return Err(CommandError::err(text)),
             },
             Command::Reset => {
                 self.protocol = Protocol::Two;
@@ -286,7 +281,7 @@ impl Session {
             }
             Command::Quit => {
                 replies.simple("OK");
-                self.ending = Some(Ending::Quit);
+                self.ending = Some(CloseReason::Quit);
             }
         }
         Ok(())
@@ -294,20 +289,20 @@ impl Session {
 
     /// Ends the connection of a client that speaks HTTP: a page can make a browser send such a
     /// request, with commands in its body.
-    fn end_http(&mut self, name: &[u8]) -> Result<(), Refused> {
+    fn end_http(&mut self, name: &[u8]) -> Result<(), CommandError> {
         // The first word of a request with a body, and a header that every request has.
         if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
-            self.ending = Some(Ending::Malformed);
-            return Err(Refused::err(
+            self.ending = Some(CloseReason::Malformed);
+            return Err(CommandError::err(
                 "this listener speaks RESP, not HTTP; use the address of listen.http".to_owned(),
             ));
         }
         Ok(())
     }
 
-    /// Takes a token. One that is nobody's is answered after a while, and the last of several ends
-    /// the connection.
-    async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), Refused> {
+    /// Logs in with a token. The reply to an unknown token is delayed, and the last of several
+    /// failures ends the connection.
+    async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), CommandError> {
         let Desk { daemon, in_force } = *desk;
         let logged_in = self.identity.log_in(token, &in_force.config);
         match &logged_in {
@@ -317,7 +312,7 @@ impl Session {
                 daemon.metrics.fault(FaultCode::Unauthenticated);
                 self.failed_logins += 1;
                 if self.failed_logins >= FAILED_LOGINS_MAX {
-                    self.ending = Some(Ending::FailedLogins);
+                    self.ending = Some(CloseReason::FailedLogins);
                 }
                 tokio::time::sleep(FAILED_LOGIN_DELAY).await;
             }
@@ -331,7 +326,7 @@ impl Session {
         desk: &Desk<'_>,
         options: &[Cow<'_, [u8]>],
         replies: &mut Replies<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandError> {
         let mut protocol = self.protocol;
         let mut rest = options;
         if let [version, behind @ ..] = options {
@@ -339,11 +334,14 @@ impl Session {
                 Some(2) => Protocol::Two,
                 Some(3) => Protocol::Three,
                 Some(_) => {
-                    return Err(Refused::Text("NOPROTO", "unsupported protocol version; use 2 or 3".into()));
+                    return Err(CommandError::Text(
+                        "NOPROTO",
+                        "unsupported protocol version; use 2 or 3".into(),
+                    ));
                 }
                 None => {
                     let text = "Protocol version is not an integer or out of range; use 2 or 3";
-                    return Err(Refused::err(text.to_owned()));
+                    return Err(CommandError::err(text.to_owned()));
                 }
             };
             rest = behind;
@@ -360,7 +358,12 @@ impl Session {
                     name = Some(given.to_vec());
                     behind
                 }
-                _ => return Err(Refused::err(format!("Syntax error in HELLO option '{}'", Shown(option)))),
+                _ => {
+                    return Err(CommandError::err(format!(
+                        "Syntax error in HELLO option '{}'",
+                        EscapedBytes(option)
+                    )));
+                }
             };
         }
         self.identity.caller()?;
@@ -387,7 +390,7 @@ impl Session {
         Ok(())
     }
 
-    fn client(&mut self, arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), Refused> {
+    fn client(&mut self, arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> Result<(), CommandError> {
         let (subcommand, rest) = (&arguments[1], &arguments[2..]);
         let is = |name: &str| subcommand.eq_ignore_ascii_case(name.as_bytes());
         match rest {
@@ -403,14 +406,17 @@ impl Session {
                 let is_known =
                     attribute.eq_ignore_ascii_case(b"LIB-NAME") || attribute.eq_ignore_ascii_case(b"LIB-VER");
                 if !is_known {
-                    return Err(Refused::err(format!("Unrecognized option '{}'", Shown(attribute))));
+                    return Err(CommandError::err(format!(
+                        "Unrecognized option '{}'",
+                        EscapedBytes(attribute)
+                    )));
                 }
                 check_name(value)?;
                 replies.simple("OK");
             }
             _ if ["ID", "GETNAME", "SETNAME", "SETINFO"].iter().any(|known| is(known)) => {
-                let name = format!("client|{}", Shown(subcommand)).to_lowercase();
-                return Err(Refused::err(format!("wrong number of arguments for '{name}' command")));
+                let name = format!("client|{}", EscapedBytes(subcommand)).to_lowercase();
+                return Err(CommandError::err(format!("wrong number of arguments for '{name}' command")));
             }
             _ => return Err(unknown_subcommand(Command::Client, subcommand)),
         }
@@ -418,83 +424,20 @@ impl Session {
     }
 }
 
-/// What Redis says of a command that there is not.
-fn unknown(arguments: &[Cow<'_, [u8]>]) -> Refused {
-    let mut text = format!("unknown command '{}', with args beginning with: ", Shown(&arguments[0]));
-    for argument in &arguments[1..] {
-        if text.len() > SHOWN_BYTES_MAX * 2 {
-            break;
-        }
-        let _ = write!(text, "'{}' ", Shown(argument));
-    }
-    Refused::err(text)
-}
-
 fn number_of(text: &[u8]) -> Option<u64> {
     super::throttle::number("", text).ok()
 }
 
-fn check_name(name: &[u8]) -> Result<(), Refused> {
+fn check_name(name: &[u8]) -> Result<(), CommandError> {
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refused::err(format!("the name has {} bytes; use at most {NAME_BYTES_MAX}", name.len())));
+        return Err(CommandError::err(format!(
+            "the name has {} bytes; use at most {NAME_BYTES_MAX}",
+            name.len()
+        )));
     }
     if !name.iter().all(u8::is_ascii_graphic) {
         let text = "Client names cannot contain spaces, newlines or special characters.";
-        return Err(Refused::err(text.to_owned()));
+        return Err(CommandError::err(text.to_owned()));
     }
     Ok(())
-}
-
-fn wrong_number(command: Command) -> Refused {
-    let about = command.about();
-    let mut text = format!("wrong number of arguments for '{}' command", about.name);
-    if !about.form.is_empty() {
-        let _ = write!(text, "; write {} {}", about.name.to_uppercase(), about.form);
-    }
-    Refused::err(text)
-}
-
-pub(super) fn unknown_subcommand(command: Command, subcommand: &[u8]) -> Refused {
-    let about = command.about();
-    let name = about.name.to_uppercase();
-    Refused::err(format!("unknown subcommand '{}'; there are {name} {}", Shown(subcommand), about.form))
-}
-
-/// Why a command has an error for a reply.
-pub(super) enum Refused {
-    Fault(Fault),
-    Text(&'static str, String),
-}
-
-impl Refused {
-    pub(super) fn err(text: String) -> Self {
-        Self::Text("ERR", text)
-    }
-}
-
-impl Refused {
-    fn write(&self, daemon: &Daemon, replies: &mut Replies<'_>) {
-        match self {
-            Self::Fault(fault) => {
-                daemon.metrics.fault(fault.code);
-                write_fault(fault, replies);
-            }
-            Self::Text(code, text) => replies.error(code, text),
-        }
-    }
-}
-
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-/// Bytes of a stranger, shown as far as they are few.
-pub(super) struct Shown<'a>(pub(super) &'a [u8]);
-
-impl Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0[..self.0.len().min(SHOWN_BYTES_MAX)].escape_ascii().fmt(f)
-    }
 }

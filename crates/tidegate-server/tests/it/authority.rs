@@ -73,8 +73,8 @@ impl Issued {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap()
     }
 
-    /// A server with this certificate, which asks for one of `clients` if there are such, and
-    /// speaks `protocol`, or says nothing of protocols where there is none.
+    /// A server with this certificate. It asks for a certificate of `clients` if given, and offers
+    /// `protocol`, or no protocol if that is empty.
     pub(crate) fn server(&self, clients: Option<&Authority>, protocol: &str) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));

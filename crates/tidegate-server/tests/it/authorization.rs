@@ -1,4 +1,4 @@
-//! Who may ask what: tokens and certificates, at the doors that speak HTTP.
+//! Tokens and certificates of callers at the doors that speak HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::authority::{Authority, Issued};
 use crate::client::{Answer, Client};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 pub(crate) const CHECKOUT: &str = "checkout-token-0123456789";

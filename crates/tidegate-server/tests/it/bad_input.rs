@@ -1,4 +1,4 @@
-//! What strangers send: each gets a clear error, nothing is charged, others are unaffected.
+//! Malformed requests: each gets a clear error, nothing is charged, other callers are unaffected.
 
 use tidegate::limit::Missing;
 

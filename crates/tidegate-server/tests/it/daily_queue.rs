@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::Timestamp;
 
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 
 const POLICY: &str = include_str!("../../../../examples/daily-queue/policy.yaml");
 
@@ -24,7 +24,7 @@ const MORNING: Timestamp = Timestamp::from_secs(1_772_899_200);
 
 #[tokio::test]
 async fn ten_calls_a_day_for_each_stream_with_a_restart_in_the_middle_and_a_short_night() {
-    let mut daemon = Lasting::start(Kept::Files, &namespaces(), MORNING).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, &namespaces(), MORNING).await;
     let orders = of("3333", "orders");
     assert_eq!(daemon.admits(&orders, 6).await, 6);
     daemon.restart().await;
@@ -48,7 +48,7 @@ async fn ten_calls_a_day_for_each_stream_with_a_restart_in_the_middle_and_a_shor
 
 #[tokio::test]
 async fn a_queue_that_was_filled_over_two_days_admits_ten_on_the_second_and_no_more() {
-    let daemon = Lasting::start(Kept::Files, &namespaces(), MORNING).await;
+    let daemon = RestartableDaemon::start(Kept::Files, &namespaces(), MORNING).await;
     let orders = of("3333", "orders");
     // Nine before midnight and one after: who compares only the oldest entry's day admits nine more
     // than ten.
@@ -59,7 +59,7 @@ async fn a_queue_that_was_filled_over_two_days_admits_ten_on_the_second_and_no_m
 
 #[tokio::test]
 async fn customers_have_their_own_numbers_by_the_policy_and_by_hand() {
-    let mut daemon = Lasting::start(Kept::Files, &namespaces(), MORNING).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, &namespaces(), MORNING).await;
     assert_eq!(daemon.admits(&of("1111", "orders"), 60).await, 50);
     assert_eq!(daemon.admits(&of("2222", "clicks"), 60).await, 2);
     assert_eq!(daemon.admits(&of("2222", "orders"), 60).await, 10);

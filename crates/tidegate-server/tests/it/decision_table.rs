@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 
 use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
-use crate::lasting::Folder;
 use crate::proxy::log::{Written, listen};
 use crate::proxy::upstream::well;
 use crate::resp;
+use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 /// One kind of refusal: what admits, what is then refused, and how.
@@ -63,7 +63,7 @@ namespaces:
       - { name: parallel, key: [user], match: { kind: parallel }, concurrency: { limit: 1, hold: 30s } }
 ";
 
-/// What an answer says of a refusal, as far as its protocol has room for it.
+/// The parts of a refusal in an answer, as far as its protocol has room for them.
 #[derive(Debug, PartialEq)]
 struct Said {
     reason: String,
@@ -227,7 +227,7 @@ proxy:
     }
 }
 
-/// What is to be found of a refusal.
+/// The traces that a refusal must leave.
 struct Observed<'a> {
     namespace: &'a str,
     protocol: &'a str,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::Timestamp;
 
-use crate::lasting::{Folder, Kept, Lasting};
+use crate::restartable_daemon::{Folder, Kept, RestartableDaemon};
 use crate::world::START;
 
 /// 2026-11-22T14:03:04Z, when everything in the directory has just been charged.
@@ -31,7 +31,7 @@ fn copy_of(name: &str) -> Folder {
 
 #[tokio::test]
 async fn data_of_an_earlier_version_is_read() {
-    let daemon = Lasting::start_in(copy_of("data-cd97d24"), Kept::Files, LIMITS, CHARGED).await;
+    let daemon = RestartableDaemon::start_in(copy_of("data-cd97d24"), Kept::Files, LIMITS, CHARGED).await;
     let left = async |user: &str| -> Vec<u64> {
         let attributes = format!(r#"{{"user":"{user}"}}"#);
         let peek = daemon.ask("/v1/check", &attributes, r#","peek":true"#).await.json();

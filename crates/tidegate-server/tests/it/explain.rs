@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 const LIMITS: &str = "  api: { limits: [\
@@ -16,7 +16,7 @@ const LIMITS: &str = "  api: { limits: [\
 
 const ADA: &str = r#"{"user":"ada","method":"POST","ip":"2001:db8::7"}"#;
 
-async fn explain(daemon: &Lasting, attributes: &str, cost: u64) -> Value {
+async fn explain(daemon: &RestartableDaemon, attributes: &str, cost: u64) -> Value {
     let body = format!(r#"{{"namespace":"api","attributes":{attributes},"cost":{cost}}}"#);
     let answer = daemon.client().await.post("/v1/explain", &body).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -26,7 +26,7 @@ async fn explain(daemon: &Lasting, attributes: &str, cost: u64) -> Value {
 #[tokio::test]
 async fn every_limit_says_what_it_is_to_the_request_and_nothing_is_charged() {
     for kept in [Kept::Memory, Kept::Files] {
-        let daemon = Lasting::start(kept, LIMITS, START).await;
+        let daemon = RestartableDaemon::start(kept, LIMITS, START).await;
         assert_eq!(daemon.admits(ADA, 2).await, 2);
         let url = "/v1/overrides/api/per-user?user=ada";
         let body = r#"{"numbers":{"limit":4},"expires_ms":60000,"reason":"r"}"#;
@@ -74,7 +74,7 @@ async fn every_limit_says_what_it_is_to_the_request_and_nothing_is_charged() {
 
 #[tokio::test]
 async fn what_cannot_be_explained_says_why_and_get_is_not_taken() {
-    let daemon = Lasting::start(Kept::Memory, LIMITS, START).await;
+    let daemon = RestartableDaemon::start(Kept::Memory, LIMITS, START).await;
     for (body, status, error) in [
         (r#"{"namespace":"none"}"#, 404, "unknown_namespace"),
         (r#"{"namespace":"api","cost":0}"#, 400, "malformed_body"),

@@ -1,15 +1,15 @@
 //! The gRPC door as Envoy and the tools of gRPC see it.
 
 mod answers;
-mod charging;
-mod deciding;
+mod batches;
+mod charges;
+mod decisions;
 mod domains;
 mod files;
 pub(crate) mod hostile;
 mod json;
 mod places;
 mod services;
-mod together;
 
 use tidegate_server::ServerConfig;
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
@@ -64,7 +64,7 @@ impl Envoy {
         self.call(request("api", descriptors)).await.unwrap()
     }
 
-    /// What each descriptor has left, and whether it is over.
+    /// The units left of each descriptor, and whether it is over its limit.
     async fn left(&mut self, descriptors: &[RateLimitDescriptor]) -> Vec<(bool, u32)> {
         lefts(&self.ask(descriptors).await)
     }

@@ -21,9 +21,9 @@ use crate::authority::{Authority, Issued};
 use crate::authorization::{CHECKOUT, Guarded, OPS, request};
 use crate::client::Client;
 use crate::grpc::hostile::{exchange, framed};
-use crate::lasting::Folder;
 use crate::proxy::log::listen;
 use crate::proxy::upstream::{Seen, well};
+use crate::restartable_daemon::Folder;
 use crate::{grpc, resp};
 
 /// A listener.
@@ -38,10 +38,10 @@ enum Door {
 
 const DOORS: [Door; 5] = [Door::Http, Door::Grpc, Door::Resp, Door::Proxy, Door::Admin];
 
-/// What is asked.
+/// The operation that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// What `checkout` may.
+    /// An operation that `checkout` is granted.
     Granted,
     /// The same in a namespace that it may do nothing in.
     OtherNamespace,
@@ -49,7 +49,7 @@ enum Asked {
     OtherVerb,
 }
 
-/// What came of it, in the words of each door.
+/// The result, translated from the answer of each door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Served,
@@ -64,7 +64,7 @@ struct Locked {
     daemon: Guarded,
     server: Authority,
     clients: Authority,
-    /// What the service behind the proxy got.
+    /// The requests that the service behind the proxy received.
     seen: Seen,
 }
 
@@ -294,7 +294,7 @@ async fn every_listener_takes_the_certificates_of_its_ca_that_are_in_force_and_n
     assert!(page.contains(&counted), "{page}");
 }
 
-/// `OPS` sees that nobody was charged, or changed anything, but those who were served.
+/// `OPS` sees that only the served requests were charged or changed anything.
 async fn changed_only<S>(mut http: Client<S>, mut admin: Client<S>, served: &[Door])
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -313,8 +313,8 @@ where
     assert_eq!(found, expected.iter().collect::<Vec<_>>(), "{answer}");
 }
 
-/// What each door is to say to whoever has shown nothing that counts, or what `checkout` shows. The
-/// proxy's callers are those of the service behind it.
+/// The expected result at each door for a caller without valid credentials, or with those of
+/// `checkout`. The proxy asks for none: its callers are those of the service behind it.
 fn expected(door: Door, is_checkout: bool, asked: Asked) -> Told {
     match (door, is_checkout, asked) {
         (Door::Proxy, ..) | (_, true, Asked::Granted) => Told::Served,

@@ -15,7 +15,7 @@ use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
 use crate::client::Client;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_engine::NamespaceConfig;
 
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::{START, World, fixed, loopback};
 
 async fn get(world: &World, path: &str) -> Value {
@@ -72,7 +72,7 @@ async fn blocks_and_permits_are_listed_after_a_reload_and_a_restart() {
     let namespaces = "  api: { limits: [\
          { name: hourly, key: [user], fixed: { limit: 100, window: 1h } }, \
          { name: quick, key: [app], match: { method: GET }, rate: 1000/s } ] }\n";
-    let mut daemon = Lasting::start(Kept::Files, namespaces, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, namespaces, START).await;
     let block = r#","limit":"quick","for_ms":600000"#;
     assert_eq!(daemon.ask("/v1/block", r#"{"app":"x","method":"GET"}"#, block).await.status, 200);
     let block = r#","limit":"hourly","for_ms":900000"#;

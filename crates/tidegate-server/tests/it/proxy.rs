@@ -4,16 +4,17 @@
 mod answers;
 mod bodies;
 mod connection_header;
-mod deaf;
-mod forwarding;
+mod forward;
 mod hostile;
 mod hosts;
 mod http2;
-mod introduced;
 mod ipv6;
 pub(crate) mod log;
 mod policy;
+mod proxy_protocol;
+mod queue;
 mod reused_connections;
+mod stalled_readers;
 mod store;
 mod tls;
 mod tokens;
@@ -21,7 +22,6 @@ mod unix;
 mod untrusted_headers;
 mod upgrades;
 pub(crate) mod upstream;
-mod waiting;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl World {
         client.answer().await.expect("an answer")
     }
 
-    /// Waits until no permit is held and nobody waits.
+    /// Waits until no permit is held and no request waits.
     async fn settled(&self) {
         for _ in 0..1000 {
             if self.handle.proxy_in_flight() == 0 && self.handle.proxy_waiting() == 0 {

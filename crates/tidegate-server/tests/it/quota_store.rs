@@ -1,6 +1,6 @@
 //! A daemon that was started without a store takes no quota that a store would have to keep.
 
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 const RATE: &str = "  api: { limits: [{ name: quick, rate: 3/m, burst: 3 }] }\n";
@@ -23,7 +23,7 @@ fn expected(quota: &str, place: &str) -> String {
 
 #[tokio::test]
 async fn a_reload_that_brings_the_first_quota_is_refused_until_it_says_kind_memory() {
-    let mut daemon = Lasting::start(Kept::Unnamed, RATE, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Unnamed, RATE, START).await;
     assert_eq!(daemon.check("{}").await, (200, Some(2)));
     let error = daemon.reload(QUOTA).await.unwrap();
     assert_eq!(error, expected("limit \"daily\" of namespace \"api\"", "./tidegate-data"));
@@ -42,7 +42,7 @@ async fn a_reload_that_brings_the_first_quota_is_refused_until_it_says_kind_memo
 
 #[tokio::test]
 async fn a_reload_whose_envoy_files_bring_the_first_quota_is_refused() {
-    let mut daemon = Lasting::start(Kept::Unnamed, RATE, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Unnamed, RATE, START).await;
     let file = daemon.folder.path().join("shop.yaml");
     let policy = format!("{RATE}envoy_ratelimit: {{ path: {} }}\n", file.display());
     std::fs::write(&file, shop("day")).unwrap();
@@ -57,7 +57,7 @@ async fn a_reload_whose_envoy_files_bring_the_first_quota_is_refused() {
 
 #[tokio::test]
 async fn a_daemon_with_a_store_takes_over_every_quota() {
-    let mut daemon = Lasting::start(Kept::Files, RATE, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, RATE, START).await;
     assert_eq!(daemon.reload(QUOTA).await, None);
     assert_eq!(daemon.check("{}").await, (200, Some(4)));
     daemon.restart().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_server::policy_file::LOOK_EVERY;
 
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 const ADA: &str = r#"{"user":"ada"}"#;
@@ -39,7 +39,7 @@ async fn a_used_up_limit_that_is_raised_admits_the_difference_at_once_and_one_th
             ),
             ("rate: 3/h, burst: 3", "rate: 3/h, burst: 5", "rate: 3/h, burst: 2"),
         ] {
-            let daemon = Lasting::start(kept, &limit(three), START).await;
+            let daemon = RestartableDaemon::start(kept, &limit(three), START).await;
             assert_eq!(daemon.admits(ADA, 5).await, 3, "{kept:?} {three}");
             assert_eq!(daemon.reload(&limit(five)).await, None);
             assert_eq!(daemon.admits(ADA, 5).await, 2, "{kept:?} {three} raised to {five}");
@@ -58,7 +58,7 @@ async fn a_renamed_limit_keeps_what_was_used_also_when_was_is_no_longer_written_
                 "  api: {{ limits: [{{ name: {name}, key: [user], {was}fixed: {{ limit: 3, window: 1h }} }}] }}\n"
             )
         };
-        let mut daemon = Lasting::start(kept, &named("a", ""), START).await;
+        let mut daemon = RestartableDaemon::start(kept, &named("a", ""), START).await;
         assert_eq!(daemon.admits(ADA, 2).await, 2);
         assert_eq!(daemon.reload(&named("b", "was: a, ")).await, None);
         assert_eq!(daemon.check(ADA).await, (200, Some(0)), "{kept:?}");
@@ -84,7 +84,7 @@ async fn a_renamed_limit_keeps_what_was_used_also_when_was_is_no_longer_written_
 async fn a_limit_of_another_kind_starts_fresh_and_the_old_one_comes_back_with_what_it_used() {
     for kept in EVERYWHERE {
         let fixed = limit("fixed: { limit: 3, window: 1h }");
-        let daemon = Lasting::start(kept, &fixed, START).await;
+        let daemon = RestartableDaemon::start(kept, &fixed, START).await;
         assert_eq!(daemon.admits(ADA, 5).await, 3);
         assert_eq!(daemon.reload(&limit("rolling: { limit: 3, window: 1h }")).await, None);
         assert_eq!(daemon.admits(ADA, 5).await, 3, "{kept:?}: another kind is another limit");
@@ -95,7 +95,8 @@ async fn a_limit_of_another_kind_starts_fresh_and_the_old_one_comes_back_with_wh
 
 #[tokio::test]
 async fn a_policy_with_problems_leaves_the_one_in_force_and_is_told_until_a_good_one_comes() {
-    let daemon = Lasting::start(Kept::Memory, &limit("fixed: { limit: 3, window: 1h }"), START).await;
+    let daemon =
+        RestartableDaemon::start(Kept::Memory, &limit("fixed: { limit: 3, window: 1h }"), START).await;
     assert_eq!(daemon.admits(ADA, 2).await, 2);
     let problems = daemon.reload(&limit("fixed: { limit: 0, widnow: 1h }")).await.unwrap();
     assert!(problems.contains("widnow") && problems.contains("policy.yaml"), "{problems}");
@@ -120,7 +121,7 @@ async fn a_policy_with_problems_leaves_the_one_in_force_and_is_told_until_a_good
 #[tokio::test]
 async fn a_permit_outlives_the_change_of_its_limit_and_its_removal() {
     let parallel = |limit: u32| self::limit(&format!("concurrency: {{ limit: {limit}, hold: 1h }}"));
-    let daemon = Lasting::start(Kept::Memory, &parallel(1), START).await;
+    let daemon = RestartableDaemon::start(Kept::Memory, &parallel(1), START).await;
     let permit = |answer: crate::client::Answer| answer.json()["permit"].as_str().map(str::to_owned);
     let first = permit(daemon.ask("/v1/check", ADA, "").await).unwrap();
     assert_eq!(daemon.check(ADA).await.0, 429);
@@ -140,12 +141,13 @@ async fn a_permit_outlives_the_change_of_its_limit_and_its_removal() {
 
 #[tokio::test]
 async fn a_file_is_followed_without_being_told_and_its_old_series_are_dropped() {
-    let daemon = Lasting::start(Kept::Memory, &limit("fixed: { limit: 3, window: 1h }"), START).await;
+    let daemon =
+        RestartableDaemon::start(Kept::Memory, &limit("fixed: { limit: 3, window: 1h }"), START).await;
     assert_eq!(daemon.admits(ADA, 4).await, 3);
     let path = daemon.folder.path().join("policy.yaml");
     let other = "namespaces: { api: { limits: [{ name: per-app, key: [app], rate: 1/s }] } }\n";
     std::fs::write(&path, other).unwrap();
-    // A few looks: the file must rest first. Nobody else moves this along.
+    // A few looks: the file must be unchanged for a while first. Nothing else advances this.
     let mut looks = 0;
     while daemon.policy_in_force().await["version"] == 1 {
         tokio::time::sleep(LOOK_EVERY.min(Duration::from_millis(50))).await;

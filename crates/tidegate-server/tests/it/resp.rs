@@ -123,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         replies
     }
 
-    /// What the words of a line are answered, on one line.
+    /// The reply to the words of a line, on one line.
     pub(crate) async fn ask(&mut self, words: &str) -> String {
         let words: Vec<&str> = words.split(' ').collect();
         self.ask_for(&words).await

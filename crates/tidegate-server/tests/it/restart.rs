@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::Timestamp;
 
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 const ADA: &str = r#"{"user":"ada"}"#;
@@ -21,7 +21,7 @@ async fn quotas_of_every_kind_blocks_refunds_and_reservations_are_there_after_a_
          { name: sliding, key: [user], rolling: { limit: 100, window: 2h } }, \
          { name: slow, key: [user], rate: 100/h, burst: 100 }, \
          { name: quick, key: [app], rate: 1000/s } ] }\n";
-    let mut daemon = Lasting::start(Kept::Files, namespaces, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, namespaces, START).await;
     assert_eq!(daemon.admits(ADA, 30).await, 30);
     let refund = r#","cost":5,"refund_key":"order-1""#;
     assert_eq!(daemon.ask("/v1/refund", ADA, refund).await.json()["refund"], "applied");
@@ -68,7 +68,7 @@ async fn a_clock_that_stepped_back_before_a_restart_admits_nothing_more() {
         ("rate: 3/h, burst: 3", [HOUR + 1200, 24 * HOUR + 1200, 100 * HOUR + 1200]),
     ] {
         let namespaces = format!("  api: {{ limits: [{{ name: quota, key: [user], {limit} }}] }}\n");
-        let mut daemon = Lasting::start(Kept::Files, &namespaces, START).await;
+        let mut daemon = RestartableDaemon::start(Kept::Files, &namespaces, START).await;
         assert_eq!(daemon.admits(ADA, 5).await, 3);
         for (hours, expected) in [1, 24, 24 * 400].into_iter().zip(expected) {
             daemon.restart_at(START.saturating_sub(Duration::from_secs(hours * 3600))).await;
@@ -89,7 +89,7 @@ async fn a_clock_that_stepped_ahead_grants_one_burst_or_window_and_no_more() {
         "rate: 3/h, burst: 3",
     ] {
         let namespaces = format!("  api: {{ limits: [{{ name: quota, key: [user], {limit} }}] }}\n");
-        let mut daemon = Lasting::start(Kept::Files, &namespaces, START).await;
+        let mut daemon = RestartableDaemon::start(Kept::Files, &namespaces, START).await;
         assert_eq!(daemon.admits(ADA, 5).await, 3);
         daemon.restart_at(later(10 * 365 * 86_400)).await;
         assert_eq!(daemon.admits(ADA, 5).await, 3, "{limit}: ten years ahead");

@@ -3,25 +3,25 @@
 use std::time::Duration;
 
 use crate::client::Answer;
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 const ADA: &str = r#"{"user":"ada"}"#;
 const URL: &str = "/v1/overrides/api/per-user?user=ada";
 const LIMIT: &str = "  api: { limits: [{ name: per-user, key: [user], fixed: { limit: 2, window: 1h }, overrides: [{ user: bob, limit: 3 }] }] }\n";
 
-async fn put(daemon: &Lasting, url: &str, body: &str) -> Answer {
+async fn put(daemon: &RestartableDaemon, url: &str, body: &str) -> Answer {
     daemon.client().await.request("PUT", url, body).await
 }
 
-async fn delete(daemon: &Lasting, url: &str, body: &str) -> Answer {
+async fn delete(daemon: &RestartableDaemon, url: &str, body: &str) -> Answer {
     daemon.client().await.request("DELETE", url, body).await
 }
 
 #[tokio::test]
 async fn an_override_counts_at_once_keeps_what_was_used_and_is_taken_away_again() {
     for kept in [Kept::Memory, Kept::Files] {
-        let daemon = Lasting::start(kept, LIMIT, START).await;
+        let daemon = RestartableDaemon::start(kept, LIMIT, START).await;
         assert_eq!(daemon.admits(ADA, 5).await, 2);
         let set = put(&daemon, URL, r#"{"numbers":{"limit":5},"reason":"ticket 1","by":"grace"}"#).await;
         assert_eq!((set.status, set.json()["state"].as_str()), (200, Some("active")), "{set:?}");
@@ -46,7 +46,7 @@ async fn an_override_counts_at_once_keeps_what_was_used_and_is_taken_away_again(
 
 #[tokio::test]
 async fn an_override_wins_over_the_policy_expires_to_the_instant_and_outlives_restarts() {
-    let mut daemon = Lasting::start(Kept::Files, LIMIT, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, LIMIT, START).await;
     let bob = r#"{"user":"bob"}"#;
     assert_eq!(daemon.check(bob).await, (200, Some(2)), "the policy's own override");
     let url = "/v1/overrides/api/per-user?user=bob";
@@ -70,7 +70,7 @@ async fn an_override_wins_over_the_policy_expires_to_the_instant_and_outlives_re
 
 #[tokio::test]
 async fn an_override_whose_limit_a_reload_removed_is_dormant_until_the_limit_is_back() {
-    let mut daemon = Lasting::start(Kept::Files, LIMIT, START).await;
+    let mut daemon = RestartableDaemon::start(Kept::Files, LIMIT, START).await;
     put(&daemon, URL, r#"{"numbers":{"limit":5},"reason":"ticket 1"}"#).await;
     assert_eq!(daemon.reload("  api: { limits: [{ name: other, key: [user], rate: 100/s }] }\n").await, None);
     let listed = daemon.get("/v1/overrides").await.json()["overrides"][0].clone();
@@ -84,7 +84,7 @@ async fn an_override_whose_limit_a_reload_removed_is_dormant_until_the_limit_is_
 
 #[tokio::test]
 async fn what_is_no_override_is_told_what_is_wrong_and_changes_nothing() {
-    let daemon = Lasting::start(Kept::Files, LIMIT, START).await;
+    let daemon = RestartableDaemon::start(Kept::Files, LIMIT, START).await;
     let good = r#"{"numbers":{"limit":5},"reason":"r"}"#;
     for (url, body, status, hint) in [
         ("/v1/overrides/api/none?user=ada", good, 404, "no limit"),

@@ -58,8 +58,8 @@ fn requests() -> Vec<Asked> {
     (0..2000).map(request).collect()
 }
 
-/// What a decision says, in the words every way has: the limit, the reason, what was left,
-/// milliseconds to wait.
+/// A decision in words that every way has: the limit, the reason, the units left, milliseconds to
+/// wait.
 fn said(refusal: &Refusal<'_>, now: Timestamp) -> String {
     let wait = refusal.retry().after(now).map(|wait| wait.as_nanos().div_ceil(1_000_000));
     format!("{} {} {} {wait:?}", refusal.name(), refusal.reason(), refusal.remaining())
@@ -78,7 +78,7 @@ fn through_the_library(requests: &[Asked]) -> Vec<String> {
     requests.iter().map(decide).collect()
 }
 
-/// What a simulator does: one thread, its own clock, and the engine.
+/// The way of a simulator: one thread, its own clock, and the engine.
 fn through_a_simulator(requests: &[Asked]) -> Vec<String> {
     let engine = Engine::builder(EngineConfig::seeded([9, 9, 9, 9])).namespace(api()).build().unwrap();
     let mut answers = Vec::new();

@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::authorization::{CHECKOUT, Guarded};
 use crate::client::{Client, post};
 use crate::grpc::hostile::{exchange, framed};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
 
 const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;

@@ -1,5 +1,5 @@
-//! TLS on a listener: who speaks it is served, who does not or brings the wrong certificate
-//! disturbs nobody.
+//! TLS on a listener: clients with a valid certificate are served; plain text and other
+//! certificates are refused and disturb no other client.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
 
 /// The files of a listener with a certificate of this authority.
@@ -170,7 +170,7 @@ async fn a_listener_with_tls_serves_https_and_tells_plain_text_nothing() {
     let mut client = Client::over(connect(&world, &authority, None).await.unwrap());
     let answer = client.post("/v1/check", r#"{"namespace":"api","attributes":{"user":"ada"}}"#).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    // Somebody who speaks plain text, and somebody who trusts another authority.
+    // One client speaks plain text, another trusts another authority.
     let mut plain = world.client().await;
     plain.send("GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await;
     assert!(plain.answer().await.is_none());

@@ -1,4 +1,4 @@
-//! Unix sockets: served like TCP, left behind by nobody, taken from nobody.
+//! Unix sockets: served like TCP, removed at the end, and not taken from a running daemon.
 
 use std::path::PathBuf;
 use std::sync::Arc;

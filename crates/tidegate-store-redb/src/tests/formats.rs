@@ -5,9 +5,10 @@ use std::time::Duration;
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata};
 use tidegate::algorithm::{Fixed, WindowStart};
 use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_store::conformance::Random;
 use tidegate_store::{Batch, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
 
-use super::simulated::{Random, SimulatedDisk};
+use super::simulated::SimulatedDisk;
 use super::{START, config, wait};
 use crate::error::{Failure, OpenError};
 use crate::format::{COUNTERS, FORMAT, META, MIGRATIONS, Migration, NOTES};
@@ -208,7 +209,7 @@ fn a_file_with_its_end_torn_off_is_an_error_or_whole() {
 #[test]
 fn a_file_in_which_a_byte_has_flipped_is_an_error_or_whole() {
     let bytes = used();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for turn in 0..400 {
         let mut bytes = bytes.clone();
         // Most of the file is free pages; every other byte is one in use.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::{Builder, Database, DatabaseError, StorageBackend};
+use tidegate_store::conformance::Random;
 
 use crate::disk::Medium;
 use crate::format;
@@ -79,7 +80,7 @@ impl SimulatedDisk {
     /// whatever the seed says.
     pub(super) fn after_power_cut(&self, seed: u64) -> Vec<u8> {
         let image = self.image();
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let kept_first = random.below(image.pending.len() as u64 + 1) as usize;
         let mut bytes = image.durable.clone();
         for (index, change) in image.pending.iter().enumerate() {
@@ -198,18 +199,5 @@ impl Medium for SimulatedDisk {
 
     fn bytes(&self) -> u64 {
         self.image().live.len() as u64
-    }
-}
-
-/// Splitmix64: numbers from a seed that a failure names.
-#[derive(Debug)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % end
     }
 }

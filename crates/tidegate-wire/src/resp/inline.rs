@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tidegate::hex;
+
 use super::command::{ARGUMENTS_MAX, Arguments, INLINE_BYTES_MAX, ProtocolError, Read};
 
 pub(super) fn read_line<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Read, ProtocolError> {
@@ -69,7 +71,7 @@ fn read_word(text: &[u8]) -> Result<(Cow<'_, [u8]>, &[u8]), ProtocolError> {
 /// What stands behind a backslash, and what follows it.
 fn read_escape(text: &[u8]) -> Option<(u8, &[u8])> {
     if let [b'x', high, low, rest @ ..] = text
-        && let (Some(high), Some(low)) = (hexadecimal(*high), hexadecimal(*low))
+        && let (Some(high), Some(low)) = (hex::digit(*high), hex::digit(*low))
     {
         return Some((high << 4 | low, rest));
     }
@@ -83,10 +85,6 @@ fn read_escape(text: &[u8]) -> Option<(u8, &[u8])> {
         other => *other,
     };
     Some((byte, rest))
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]

@@ -28,21 +28,36 @@ enum Compiled {
     Expression(Regex),
 }
 
-/// Texts with a star between each two: `a*b*c`, or `*b*` with an empty text at each end.
+/// Texts with a star between each two: `a*b*c`, or `*b*` with an empty text at each end. A star
+/// stands for any characters, none among them.
 ///
 /// Matching takes time linear in value and texts: each text is taken where it first occurs behind
 /// the one before, which leaves the most to the next ones, and the search for a text ends where it
 /// is found, so that no byte is searched twice.
+///
+/// ```
+/// use tidegate::matcher::StarredText;
+///
+/// let items = StarredText::parse("item-*.json").unwrap();
+/// assert!(items.matches("item-7.json") && !items.matches("item-7.jsonl"));
+/// assert!(StarredText::parse("item").is_none());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct StarredText {
+pub struct StarredText {
     start: Box<str>,
     between: Box<[Box<str>]>,
     end: Box<str>,
 }
 
 impl StarredText {
+    /// Reads a pattern in which only `*` is special. Returns `None` if there is no `*`.
+    pub fn parse(pattern: &str) -> Option<Self> {
+        let (earlier, end) = pattern.rsplit_once('*')?;
+        Some(Self::between_stars(earlier.split('*'), end))
+    }
+
     /// Whether the pattern matches the whole of `value`.
-    fn matches(&self, value: &str) -> bool {
+    pub fn matches(&self, value: &str) -> bool {
         let Some(mut rest) = value.strip_prefix(&*self.start) else { return false };
         for text in &self.between {
             let Some(found) = rest.find(&**text) else { return false };
@@ -61,13 +76,14 @@ impl StarredText {
                 _ => return None,
             }
         }
-        let (start, between) = texts.split_first()?;
-        let between = between.iter().filter(|text| !text.is_empty());
-        Some(Self {
-            start: (*start).into(),
-            between: between.map(|text| (*text).into()).collect(),
-            end: last.into(),
-        })
+        (!texts.is_empty()).then(|| Self::between_stars(texts.into_iter(), last))
+    }
+
+    /// Each of `texts` is followed by a star, and the last star by `end`.
+    fn between_stars<'a>(mut texts: impl Iterator<Item = &'a str>, end: &str) -> Self {
+        let start = texts.next().unwrap_or_default().into();
+        let between = texts.filter(|text| !text.is_empty()).map(Into::into).collect();
+        Self { start, between, end: end.into() }
     }
 }
 

@@ -52,11 +52,11 @@ pub enum AttributeSource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("attribute source \"{source}\" {what}; {fix}", source = .text)]
 pub struct NotASource {
-    /// What was written, of which at most 64 bytes are shown.
+    /// The text, of which the message shows at most 64 bytes.
     pub text: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: &'static str,
-    /// What to write instead.
+    /// The text to write instead.
     pub fix: String,
 }
 
@@ -73,7 +73,7 @@ const KINDS: [&str; 9] = [
 ];
 
 impl AttributeSource {
-    /// Reads what a policy says.
+    /// Parses the text of a policy.
     pub fn parse(text: &str) -> Result<Self, NotASource> {
         let wrong = |what, fix: &str| NotASource { text: shortened(text, 64).into(), what, fix: fix.into() };
         if text.len() > SOURCE_BYTES_MAX {

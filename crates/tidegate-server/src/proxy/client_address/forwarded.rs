@@ -10,8 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// it: no address.
 const NODE_BYTES_MAX: usize = 64;
 
-/// What stands before the last comma outside of quotation marks, if there is one, and what stands
-/// after it.
+/// Splits a list at its last comma outside of quotation marks, if there is one.
 ///
 /// `None` when a quotation mark is left open.
 pub(super) fn last_element(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
@@ -58,7 +57,7 @@ pub(super) fn address_of(element: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// One `name=value` and what follows it; a quoted value without its quotation marks and escapes.
+/// Splits off the first `name=value`; a quoted value loses its quotation marks and escapes.
 fn pair(bytes: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     let equals = bytes.iter().position(|byte| *byte == b'=')?;
     let (name, rest) = (&bytes[..equals], &bytes[equals + 1..]);

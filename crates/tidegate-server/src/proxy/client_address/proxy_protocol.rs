@@ -1,5 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: who the client is, said by a balancer before the first
-//! byte of HTTP.
+//! The PROXY protocol, versions 1 and 2: a balancer names its client before the first byte of HTTP.
 //!
 //! A listener either expects it on every connection or on none: guessing would let a client say who
 //! it is. It must be read only from peers that are trusted. Reference: *The PROXY protocol,
@@ -25,23 +24,23 @@ const UNNAMED_BYTES_MIN: usize = 15;
 const SIGNATURE_1: &[u8] = b"PROXY ";
 const SIGNATURE_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// What stands before the first byte of HTTP.
+/// A preamble: the bytes before the first byte of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
-    /// Who connected and to where, with IPv4 written as IPv6 turned to IPv4; `None` when the peer
-    /// speaks for itself (`UNKNOWN`, `LOCAL`, as health checks do) or is reached in a way that has
-    /// no addresses.
+    /// The source and destination of the connection, with IPv4-mapped IPv6 addresses as IPv4.
+    /// `None` when the peer speaks for itself (`UNKNOWN`, `LOCAL`, as health checks do), or for an
+    /// address family without IP addresses.
     pub addresses: Option<Addresses>,
-    /// How many bytes the preamble takes. What follows them is the connection.
+    /// The length of the preamble in bytes. The bytes behind it are those of the client.
     pub length: usize,
 }
 
 /// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Who connected.
+    /// The client.
     pub source: SocketAddr,
-    /// To where.
+    /// The address that the client connected to.
     pub destination: SocketAddr,
 }
 
@@ -49,7 +48,7 @@ pub struct Addresses {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPreamble {
     /// The bytes so far may begin one; read on until there are at least this many, more than there
-    /// are now. Whoever reads no more than that takes nothing of what comes behind it.
+    /// are now. A reader of no more than that number reads none of the bytes behind the preamble.
     #[error("the preamble of the PROXY protocol is cut off; at least {0} bytes are needed")]
     Incomplete(usize),
     /// The connection does not begin with one.
@@ -104,7 +103,7 @@ fn version_1(bytes: &[u8]) -> Result<Preamble, NoPreamble> {
     let length = end + 2;
     let line = core::str::from_utf8(&seen[SIGNATURE_1.len()..end])
         .map_err(|_| NoPreamble::Malformed("the line is not text"))?;
-    // What follows `UNKNOWN` is to be ignored.
+    // The specification says to ignore the rest of an `UNKNOWN` line.
     if line == "UNKNOWN" || line.starts_with("UNKNOWN ") {
         return Ok(Preamble { addresses: None, length });
     }
@@ -122,7 +121,7 @@ fn version_1(bytes: &[u8]) -> Result<Preamble, NoPreamble> {
         _ => None,
     };
     if !matches!(family, "TCP4" | "TCP6") {
-        return Err(NoPreamble::Malformed("the family is none of TCP4, TCP6 and UNKNOWN"));
+        return Err(NoPreamble::Malformed("the family is not TCP4, TCP6 or UNKNOWN"));
     }
     let bad_address = NoPreamble::Malformed("an address is not of its family");
     let source = ends(parse(source).ok_or(bad_address)?, ports.0);

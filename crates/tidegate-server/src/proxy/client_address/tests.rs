@@ -101,7 +101,7 @@ fn forwarded_is_read_as_rfc_7239_writes_it() {
         (&["for=203.0.113.9;host=\"a\\\",for=1.2.3.4\""], "203.0.113.9"),
         (&["proto=https ; for=203.0.113.9"], "203.0.113.9"),
         (&["for=\"[::ffff:203.0.113.9]\""], "203.0.113.9"),
-        // What hides the address, or is malformed, ends the walk.
+        // A hidden or malformed address ends the walk.
         (&["for=203.0.113.9, for=unknown"], "10.0.0.1"),
         (&["for=203.0.113.9, for=_hidden, for=10.0.0.2"], "10.0.0.2"),
         (&["for=203.0.113.9, proto=https"], "10.0.0.1"),
@@ -158,7 +158,7 @@ fn networks_are_read_and_ipv4_within_ipv6_is_ipv4() {
     );
 }
 
-/// What trusted proxies wrote: one address that is not trusted, then ones that are.
+/// A chain as trusted proxies write it: one address that is not trusted, then trusted ones.
 fn chain(header: ClientHeader, client: [u8; 2], proxies: &[u8]) -> (String, String) {
     let client = format!("203.0.{}.{}", client[0], client[1]);
     let all = core::iter::once(client.clone()).chain(proxies.iter().map(|last| format!("10.9.8.{last}")));

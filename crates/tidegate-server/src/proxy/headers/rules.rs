@@ -1,20 +1,41 @@
-//! Which headers of a request pass: what only a proxy may say, what is counted, and what
-//! `Connection` may name.
+//! The headers of a request that pass: those that only a proxy may set, those that are counted, and
+//! those that `Connection` may name.
 
 use std::collections::HashSet;
 
-use http::header::{AUTHORIZATION, CONNECTION, COOKIE, FORWARDED, HOST, HeaderName};
+use http::header::{
+    AUTHORIZATION, CONNECTION, COOKIE, FORWARDED, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, Method};
 use tidegate_wire::text::shortened;
 
 use super::super::attributes::AttributeSource;
 use super::super::config::ProxyConfig;
 use super::super::rejection::{Rejection, RejectionCode};
-use super::HOP_BY_HOP;
 
-/// What a proxy says of its client, and applications believe of whoever sends it: the client's
-/// address, the scheme, host, port and path that it asked for, and its certificate. Every name that
-/// begins with `x-forwarded-` is one of them.
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// The headers that concern one connection only (RFC 9110, 7.6.1), whether or not `Connection`
+/// names them.
+pub(super) const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    // Part of an upgrade to HTTP/2, which is never passed on.
+    HTTP2_SETTINGS,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Headers in which a proxy describes its client, and which applications believe from every sender:
+/// the client's address, the scheme, host, port and path that it asked for, and its certificate.
+/// Every name that begins with `x-forwarded-` is one of them.
 const STATEMENTS: [&str; 37] = [
     "cf-connecting-ip",
     "cf-connecting-ipv6",
@@ -97,7 +118,7 @@ const END_TO_END_PREFIXES: [&str; 8] =
 /// Names that `Connection` may hold whatever the policy reads.
 const OPTIONS: [&str; 4] = ["close", "http2-settings", "trailer", "trailers"];
 
-/// What the policy in force makes of the names of headers.
+/// The treatment of headers by their names under the policy in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeaderRules {
     /// The headers that some route reads.
@@ -160,7 +181,7 @@ impl HeaderRules {
             if !self.read.contains(name) {
                 return false;
             }
-            // What the proxy writes itself would be mixed with what the client wrote.
+            // A header that the proxy writes itself must not be mixed with the client's.
             if *name != FORWARDED && !text.starts_with("x-forwarded-") {
                 return true;
             }
@@ -169,8 +190,8 @@ impl HeaderRules {
     }
 
     /// Whether a trailer of a request goes on. Applications that merge trailers into the headers
-    /// must not find there what was counted in another value, or what only a proxy may say, whoever
-    /// sent it.
+    /// must not find a header there that was counted with another value, or that only a proxy may
+    /// set.
     pub(crate) fn passes_as_trailer(&self, name: &HeaderName) -> bool {
         let text = name.as_str();
         is_plain(text)
@@ -271,7 +292,7 @@ mod tests {
             ("x_kept", true, true),
             ("x-original-url", true, true),
             ("x-rewrite-url", true, false),
-            // A route reads it, so the upstream sees what was counted.
+            // A route reads it, so the upstream must see the counted value.
             ("x-real-ip", true, true),
             ("x-forwarded-for", true, false),
             ("x-forwarded-anything", true, false),

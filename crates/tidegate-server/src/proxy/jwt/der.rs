@@ -1,11 +1,11 @@
-//! As much of DER (X.690) as public keys are written in.
+//! The part of DER (X.690) that encodes public keys.
 
 pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OBJECT: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
 
-/// The contents of the element with `tag` that `bytes` begin with, and what follows it.
+/// Splits `bytes` into the contents of its first element, which must have `tag`, and the rest.
 pub(super) fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let [found, length, rest @ ..] = bytes else { return None };
     let (length, rest) = match (length, rest) {

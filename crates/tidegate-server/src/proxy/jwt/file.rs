@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::keys::{KeyError, KeySet};
-use crate::renewed::{Look, Renewed, Source};
+use super::algorithm::KeyError;
+use super::keys::KeySet;
+use crate::file_backed::{FileBacked, Refresh, Source};
 
 /// How the keys are written in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum KeyFormat {
 /// The keys in a file of at most 1 MiB. A daemon takes them up again within seconds when the file
 /// holds others; a file that cannot be used leaves the keys there were.
 #[derive(Clone)]
-pub struct KeyFile(Arc<Renewed<Keys>>);
+pub struct KeyFile(Arc<FileBacked<KeySource>>);
 
 /// Why a file gives no keys.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,7 @@ pub enum KeyFileError {
     Unreadable {
         /// Where it is.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -42,14 +43,14 @@ pub enum KeyFileError {
     Unusable {
         /// Where it is.
         path: PathBuf,
-        /// What is wrong with them.
+        /// The problem.
         #[source]
         source: KeyError,
     },
 }
 
 #[derive(Debug)]
-struct Keys {
+struct KeySource {
     path: PathBuf,
     format: KeyFormat,
 }
@@ -57,15 +58,15 @@ struct Keys {
 impl KeyFile {
     /// Reads the file.
     pub fn open(path: impl Into<PathBuf>, format: KeyFormat) -> Result<Self, KeyFileError> {
-        Renewed::open(Keys { path: path.into(), format }).map(|file| Self(Arc::new(file)))
+        FileBacked::open(KeySource { path: path.into(), format }).map(|file| Self(Arc::new(file)))
     }
 
     pub(super) fn keys(&self) -> Arc<KeySet> {
         self.0.get()
     }
 
-    pub(super) fn files(&self) -> Arc<dyn Look> {
-        Arc::clone(&self.0) as Arc<dyn Look>
+    pub(super) fn files(&self) -> Arc<dyn Refresh> {
+        Arc::clone(&self.0) as Arc<dyn Refresh>
     }
 }
 
@@ -75,7 +76,7 @@ impl fmt::Debug for KeyFile {
     }
 }
 
-impl Source for Keys {
+impl Source for KeySource {
     type Made = Arc<KeySet>;
     type Error = KeyFileError;
 

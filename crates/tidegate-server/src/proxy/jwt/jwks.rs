@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::keys::{Algorithm, Key, KeyError};
-use super::signature::Verifier;
+use super::algorithm::{Algorithm, KeyError};
+use super::signature::{Key, Verifier};
 use super::{base64, der};
 
 #[derive(Deserialize)]
@@ -11,7 +11,7 @@ struct WebKeySet {
     keys: Vec<WebKey>,
 }
 
-/// One key. What is not read here, such as certificates, is ignored, as the RFC has it.
+/// One key. Other members, such as certificates, are ignored, as the RFC requires.
 #[derive(Deserialize)]
 struct WebKey {
     kty: String,

@@ -9,19 +9,28 @@ use ring::signature::{
 };
 use ring::{digest, hmac};
 
+use super::algorithm::{Algorithm, KeyError};
 use super::der;
-use super::keys::{Algorithm, KeyError};
+
+/// One key, and the algorithms that it may verify.
+#[derive(Clone)]
+pub(super) struct Key {
+    pub(super) id: Option<String>,
+    /// The one algorithm it is meant for; `None`: all that its kind allows.
+    pub(super) algorithm: Option<Algorithm>,
+    pub(super) verifier: Verifier,
+}
 
 /// A key as it verifies. Whether it is one of its curve shows only when it is used: if not, it
 /// verifies nothing.
 #[derive(Clone)]
 pub(super) struct Verifier {
-    kind: Kind,
+    kind: KeyKind,
     bytes: Arc<[u8]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum KeyKind {
     Secret,
     Rsa,
     P256,
@@ -40,7 +49,7 @@ impl Verifier {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(KeyError::ShortSecret(secret.len()));
         }
-        Ok(Self { kind: Kind::Secret, bytes: secret.into() })
+        Ok(Self { kind: KeyKind::Secret, bytes: secret.into() })
     }
 
     /// An `RSAPublicKey` (RFC 8017) in DER; `None` for anything else, as below.
@@ -50,46 +59,46 @@ impl Verifier {
         let (_, []) = der::element(rest, der::INTEGER)? else { return None };
         let modulus = modulus.strip_prefix(&[0]).unwrap_or(modulus);
         let bits = modulus.len() * 8 - modulus.first()?.leading_zeros() as usize;
-        RSA_BITS.contains(&bits).then(|| Self { kind: Kind::Rsa, bytes: bytes.into() })
+        RSA_BITS.contains(&bits).then(|| Self { kind: KeyKind::Rsa, bytes: bytes.into() })
     }
 
     /// An uncompressed point of P-256.
     pub(super) fn p256(bytes: &[u8]) -> Option<Self> {
-        Self::point(Kind::P256, 32, bytes)
+        Self::point(KeyKind::P256, 32, bytes)
     }
 
     /// An uncompressed point of P-384.
     pub(super) fn p384(bytes: &[u8]) -> Option<Self> {
-        Self::point(Kind::P384, 48, bytes)
+        Self::point(KeyKind::P384, 48, bytes)
     }
 
-    fn point(kind: Kind, coordinate: usize, bytes: &[u8]) -> Option<Self> {
+    fn point(kind: KeyKind, coordinate: usize, bytes: &[u8]) -> Option<Self> {
         let is_point = bytes.len() == 1 + 2 * coordinate && bytes.first() == Some(&4);
         is_point.then(|| Self { kind, bytes: bytes.into() })
     }
 
     /// The 32 bytes of an Ed25519 key.
     pub(super) fn ed25519(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() == 32).then(|| Self { kind: Kind::Ed25519, bytes: bytes.into() })
+        (bytes.len() == 32).then(|| Self { kind: KeyKind::Ed25519, bytes: bytes.into() })
     }
 
     /// Whether this key made the signature in that way. False for an algorithm that is not of its
     /// kind.
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         use Algorithm as A;
-        let (kind, how): (Kind, &'static dyn VerificationAlgorithm) = match algorithm {
+        let (kind, how): (KeyKind, &'static dyn VerificationAlgorithm) = match algorithm {
             A::Hs256 => return self.is_hmac(hmac::HMAC_SHA256, &digest::SHA256, message, signature),
             A::Hs384 => return self.is_hmac(hmac::HMAC_SHA384, &digest::SHA384, message, signature),
             A::Hs512 => return self.is_hmac(hmac::HMAC_SHA512, &digest::SHA512, message, signature),
-            A::Rs256 => (Kind::Rsa, &RSA_PKCS1_2048_8192_SHA256),
-            A::Rs384 => (Kind::Rsa, &RSA_PKCS1_2048_8192_SHA384),
-            A::Rs512 => (Kind::Rsa, &RSA_PKCS1_2048_8192_SHA512),
-            A::Ps256 => (Kind::Rsa, &RSA_PSS_2048_8192_SHA256),
-            A::Ps384 => (Kind::Rsa, &RSA_PSS_2048_8192_SHA384),
-            A::Ps512 => (Kind::Rsa, &RSA_PSS_2048_8192_SHA512),
-            A::Es256 => (Kind::P256, &ECDSA_P256_SHA256_FIXED),
-            A::Es384 => (Kind::P384, &ECDSA_P384_SHA384_FIXED),
-            A::EdDsa => (Kind::Ed25519, &ED25519),
+            A::Rs256 => (KeyKind::Rsa, &RSA_PKCS1_2048_8192_SHA256),
+            A::Rs384 => (KeyKind::Rsa, &RSA_PKCS1_2048_8192_SHA384),
+            A::Rs512 => (KeyKind::Rsa, &RSA_PKCS1_2048_8192_SHA512),
+            A::Ps256 => (KeyKind::Rsa, &RSA_PSS_2048_8192_SHA256),
+            A::Ps384 => (KeyKind::Rsa, &RSA_PSS_2048_8192_SHA384),
+            A::Ps512 => (KeyKind::Rsa, &RSA_PSS_2048_8192_SHA512),
+            A::Es256 => (KeyKind::P256, &ECDSA_P256_SHA256_FIXED),
+            A::Es384 => (KeyKind::P384, &ECDSA_P384_SHA384_FIXED),
+            A::EdDsa => (KeyKind::Ed25519, &ED25519),
         };
         self.kind == kind && UnparsedPublicKey::new(how, &self.bytes).verify(message, signature).is_ok()
     }
@@ -103,7 +112,7 @@ impl Verifier {
         message: &[u8],
         signature: &[u8],
     ) -> bool {
-        self.kind == Kind::Secret
+        self.kind == KeyKind::Secret
             && self.bytes.len() >= digest.output_len()
             && hmac::verify(&hmac::Key::new(how, &self.bytes), message, signature).is_ok()
     }

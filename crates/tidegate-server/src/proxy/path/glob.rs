@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use tidegate::matcher::StarredText;
+
 /// The longest pattern in bytes. Above it: refused when the configuration is read.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
@@ -13,9 +15,30 @@ pub const PATTERN_BYTES_MAX: usize = 1024;
 /// with the decoded path, so it is written decoded too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
-    /// The segments before the open end, each as the text between its stars.
-    segments: Vec<Vec<String>>,
+    pattern: Box<str>,
+    inner: Box<[Segment]>,
+    last: Segment,
+    /// Whether the pattern ends in a `*`, which is then the last character of `last` too.
     is_open: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Exact(Box<str>),
+    Starred(StarredText),
+}
+
+impl Segment {
+    fn new(text: &str) -> Self {
+        StarredText::parse(text).map_or_else(|| Self::Exact(text.into()), Self::Starred)
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Exact(exact) => **exact == *text,
+            Self::Starred(starred) => starred.matches(text),
+        }
+    }
 }
 
 /// Text that is no pattern of paths.
@@ -28,11 +51,11 @@ pub enum NotAPattern {
     #[error("a path pattern of {0} bytes is longer than {PATTERN_BYTES_MAX}; end it sooner with *")]
     TooLong(usize),
     /// No path that is read as plain has this shape, so it would never match.
-    #[error("path pattern \"{pattern}\" has {what}, which no path that is let in has; leave it out")]
+    #[error("path pattern \"{pattern}\" has {what}, which no accepted path has; leave it out")]
     NeverMatches {
         /// The pattern.
         pattern: String,
-        /// What it has.
+        /// The part that no path has.
         what: &'static str,
     },
 }
@@ -50,68 +73,42 @@ impl PathPattern {
         if rest.contains(|c: char| c.is_ascii_control() || c == '\\') {
             return Err(never("a backslash or control character"));
         }
-        let (rest, is_open) = rest.strip_suffix('*').map_or((rest, false), |rest| (rest, true));
+        let is_open = rest.ends_with('*');
         let parts: Vec<&str> = rest.split('/').collect();
         let (last, inner) = parts.split_last().expect("a split text has at least one part");
         if inner.contains(&"") {
             return Err(never("an empty segment"));
         }
-        if inner.iter().any(|part| matches!(*part, "." | "..")) || (!is_open && matches!(*last, "." | "..")) {
+        if parts.iter().any(|part| matches!(*part, "." | "..")) {
             return Err(never("a segment . or .."));
         }
-        let segments = parts.iter().map(|part| part.split('*').map(str::to_owned).collect()).collect();
-        Ok(Self { segments, is_open })
+        let inner = inner.iter().map(|part| Segment::new(part)).collect();
+        Ok(Self { pattern: pattern.into(), inner, last: Segment::new(last), is_open })
     }
 
     /// Whether a decoded path matches. Takes time in proportion to the path, whatever the pattern.
     pub fn matches(&self, path: &str) -> bool {
         let Some(mut rest) = path.strip_prefix('/') else { return false };
-        let (last, inner) = self.segments.split_last().expect("a pattern has at least one segment");
-        for segment in inner {
+        for segment in &self.inner {
             let Some((part, tail)) = rest.split_once('/') else { return false };
-            if !is_match(segment, part) {
+            if !segment.matches(part) {
                 return false;
             }
             rest = tail;
         }
-        if !self.is_open {
-            return !rest.contains('/') && is_match(last, rest);
+        if self.is_open {
+            // The open end takes whatever follows, so the rest need only begin within this segment.
+            let part = rest.split_once('/').map_or(rest, |(part, _)| part);
+            self.last.matches(part)
+        } else {
+            !rest.contains('/') && self.last.matches(rest)
         }
-        // The open end takes what is left, so the text before it need only begin there, within its
-        // segment.
-        let (part, _) = rest.split_once('/').unwrap_or((rest, ""));
-        begins(last, part).is_some()
     }
-}
-
-/// Whether `text` is the pieces in order, with anything between them.
-fn is_match(pieces: &[String], text: &str) -> bool {
-    let (last, earlier) = pieces.split_last().expect("a segment has at least one piece");
-    if earlier.is_empty() {
-        return text == last;
-    }
-    // Each piece is taken where it first occurs, which leaves the most to the next ones; the last
-    // one ends the text.
-    begins(earlier, text).is_some_and(|rest| rest.ends_with(last.as_str()))
-}
-
-/// What is left of `text` after the first place where the pieces stand in order, the first of them
-/// at its beginning.
-fn begins<'a>(pieces: &[String], text: &'a str) -> Option<&'a str> {
-    let (first, others) = pieces.split_first()?;
-    let mut rest = text.strip_prefix(first.as_str())?;
-    for piece in others {
-        rest = &rest[rest.find(piece.as_str())? + piece.len()..];
-    }
-    Some(rest)
 }
 
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for segment in &self.segments {
-            write!(f, "/{}", segment.join("*"))?;
-        }
-        f.write_str(if self.is_open { "*" } else { "" })
+        f.write_str(&self.pattern)
     }
 }
 

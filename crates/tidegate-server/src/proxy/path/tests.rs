@@ -149,8 +149,8 @@ fn segments_are_counted_from_the_first_and_decoded() {
     assert_eq!(PlainPath::read("/", STRICT).unwrap().segment(0), None);
 }
 
-/// What a lenient server makes of a path: decode everything, then cut at both kinds of slashes,
-/// then walk.
+/// A lenient server's reading of a path: decode everything, split at both kinds of slashes, then
+/// resolve dots.
 fn lenient(path: &str) -> Vec<String> {
     let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
     let mut walked = Vec::new();

@@ -1,4 +1,4 @@
-//! Connections to servers, with TLS where their address says so.
+//! Connections to servers, with TLS for addresses of https.
 
 use core::error::Error;
 use core::future::Future;
@@ -36,7 +36,7 @@ pub(crate) struct Connector {
 pub(crate) enum ConnectError {
     #[error("no connection within {}, name and TLS included", HumanDuration(*.0))]
     Slow(Duration),
-    #[error("it wants TLS, and the upstream has none")]
+    #[error("the server's address is https, and the upstream has no TLS")]
     NoTls,
     #[error("the server does not speak TLS")]
     NotTls,
@@ -88,7 +88,7 @@ async fn connect(
         return Ok(ServerConnection::new(MaybeHttpsStream::Http(stream)));
     }
     let tls = tls.ok_or(ConnectError::NoTls)?;
-    // Made for each connection, so that it is made with what the files hold by now.
+    // Made for each connection, so that it uses the certificates that the files hold now.
     let mut secured = HttpsConnector::new(http, tls.config(http2), true, tls.names());
     let connection = ServerConnection::new(secured.call(server).await.map_err(why)?);
     if http2 && connection.alpn_protocol() != Some(b"h2") {
@@ -132,14 +132,14 @@ pub(crate) fn turned_away(error: &(dyn Error + 'static)) -> bool {
     )
 }
 
-/// What TLS says, among an error and its causes.
+/// The TLS error among an error and its causes.
 fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<rustls::Error>() {
             return Some(found);
         }
-        // An error of the system does not count what it wraps among its causes.
+        // `io::Error` does not return the error that it wraps as a source.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner),
             None => error.source(),

@@ -1,5 +1,5 @@
-//! TLS to the servers of an upstream: whom we believe, who we say we are, and by what name a server
-//! must go.
+//! TLS to the servers of an upstream: trusted roots, the client certificate, and the name that a
+//! server must prove.
 //!
 //! There is no way to leave out the checks: a server that cannot prove its name is not connected
 //! to.
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, ResolveServerName};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 
-use crate::renewed::{Look, Renewed, Source};
-use crate::tls::{TlsError, certificates, private_key};
+use crate::file_backed::{FileBacked, Refresh, Source};
+use crate::tls::{ClientCertificate, PemFile, TlsError, client_config};
 
 /// The files of TLS to an upstream, all in PEM, and the name of its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,17 +23,17 @@ pub struct UpstreamTlsFiles {
     /// trusts, as `SSL_CERT_FILE` or `SSL_CERT_DIR` name them or its system keeps them, read when
     /// the upstream is made.
     pub ca: Option<PathBuf>,
-    /// What we show to servers that ask who we are. Default nothing.
+    /// The certificate for servers that ask for one. Default none.
     pub identity: Option<Identity>,
     /// The name or address that the certificate of each server must be for, which is also asked for
     /// (SNI). Default: the host in the server's own address.
     pub server_name: Option<String>,
 }
 
-/// Who we are to a server.
+/// The client certificate that is presented to servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Our certificate, followed by those that lead to a root.
+    /// The certificate, followed by those that lead to a root.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -46,14 +46,14 @@ pub struct Identity {
 /// if they are made of the same files.
 #[derive(Clone)]
 pub struct UpstreamTls {
-    files: Arc<Renewed<UpstreamTlsFiles>>,
+    files: Arc<FileBacked<UpstreamTlsFiles>>,
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
 
-/// What connections are made with. They differ in the protocol that is offered, which must be the
-/// one then spoken.
+/// The TLS configurations of new connections. They differ in the protocol that ALPN offers, which
+/// must be the one then spoken.
 #[derive(Clone)]
-pub(crate) struct Offers {
+pub(crate) struct ClientConfigs {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
 }
@@ -69,21 +69,21 @@ impl UpstreamTls {
                 Arc::new(FixedServerNameResolver::new(parsed))
             }
         };
-        Ok(Self { files: Arc::new(Renewed::open(files)?), names })
+        Ok(Self { files: Arc::new(FileBacked::open(files)?), names })
     }
 
-    /// What a connection is made with that is to speak HTTP/2, or HTTP/1.1.
+    /// The configuration of a connection for HTTP/2 or HTTP/1.1.
     pub(super) fn config(&self, http2: bool) -> Arc<ClientConfig> {
-        let offers = self.files.get();
-        if http2 { offers.http2 } else { offers.http1 }
+        let configs = self.files.get();
+        if http2 { configs.http2 } else { configs.http1 }
     }
 
     pub(super) fn names(&self) -> Arc<dyn ResolveServerName + Send + Sync> {
         Arc::clone(&self.names)
     }
 
-    pub(crate) fn files(&self) -> Arc<dyn Look> {
-        Arc::clone(&self.files) as Arc<dyn Look>
+    pub(crate) fn files(&self) -> Arc<dyn Refresh> {
+        Arc::clone(&self.files) as Arc<dyn Refresh>
     }
 }
 
@@ -102,7 +102,7 @@ impl fmt::Debug for UpstreamTls {
 }
 
 impl Source for UpstreamTlsFiles {
-    type Made = Offers;
+    type Made = ClientConfigs;
     type Error = TlsError;
 
     const WHAT: &'static str = "certificates to upstreams";
@@ -116,43 +116,16 @@ impl Source for UpstreamTlsFiles {
         TlsError::Unreadable { path: path.to_owned(), source }
     }
 
-    fn make(&self, texts: &[Vec<u8>]) -> Result<Offers, TlsError> {
-        let roots = match (&self.ca, texts.last()) {
-            (Some(path), Some(text)) => roots(path, text)?,
-            _ => machine_roots()?,
-        };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("its own versions suit the provider")
-            .with_root_certificates(roots);
-        let mut http1 = match &self.identity {
-            None => builder.with_no_client_auth(),
-            Some(Identity { cert, key }) => {
-                let unusable = |source| TlsError::Unusable { cert: cert.clone(), key: key.clone(), source };
-                let (chain, secret) = (certificates(cert, &texts[0])?, private_key(key, &texts[1])?);
-                builder.with_client_auth_cert(chain, secret).map_err(unusable)?
-            }
-        };
+    fn make(&self, texts: &[Vec<u8>]) -> Result<ClientConfigs, TlsError> {
+        let ca = self.ca.as_deref().zip(texts.last()).map(|(path, text)| PemFile::new(path, text));
+        let certificate = self.identity.as_ref().map(|Identity { cert, key }| ClientCertificate {
+            cert: PemFile::new(cert, &texts[0]),
+            key: PemFile::new(key, &texts[1]),
+        });
+        let mut http1 = client_config(ca.as_ref(), certificate.as_ref())?;
         let mut http2 = http1.clone();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         http2.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(Offers { http1: Arc::new(http1), http2: Arc::new(http2) })
+        Ok(ClientConfigs { http1: Arc::new(http1), http2: Arc::new(http2) })
     }
-}
-
-fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, text)? {
-        roots.add(certificate).map_err(|source| TlsError::Roots { path: path.to_owned(), source })?;
-    }
-    Ok(roots)
-}
-
-/// What the machine trusts. Single certificates that cannot be read are passed over, as everybody
-/// on it does.
-fn machine_roots() -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() { Err(TlsError::NoRoots) } else { Ok(roots) }
 }

@@ -1,4 +1,4 @@
-//! What Envoy passes on: header fields, a body, metadata for other filters.
+//! The parts of an answer that Envoy passes on: header fields, a body, metadata for other filters.
 
 use prost_types::value::Kind;
 use tidegate_wire::envoy::RateLimitUnit;

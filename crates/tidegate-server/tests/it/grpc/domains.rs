@@ -7,7 +7,7 @@ use tidegate_wire::envoy::RateLimitUnit;
 
 use super::files::world;
 use super::{Envoy, descriptor, lefts, request, under};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::World;
 
 /// A tree in the manner of the peer's documents.
@@ -200,7 +200,7 @@ descriptors:
     assert_eq!(client.get("/v1/keys/top?namespace=messaging&limit=nope").await.status, 404);
     let (_, first) = check(&world, r#"{"bucket":"a"}"#, "").await;
     assert_eq!((&first["limits"][0]["limit"], &first["remaining"]), (&json!(3), &json!(2)), "{first}");
-    // What is refused whole leaves what there was, and says how much that is.
+    // A refused request leaves the units that were there, and reports how many.
     assert_eq!(check(&world, r#"{"window":"small"}"#, r#","cost":4"#).await.0, 200);
     let (status, refused) = check(&world, r#"{"window":"small"}"#, r#","cost":2"#).await;
     assert_eq!((status, &refused["remaining"]), (429, &json!(1)), "{refused}");

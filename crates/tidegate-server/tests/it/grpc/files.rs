@@ -1,5 +1,5 @@
-//! Files of envoyproxy/ratelimit behind the same door. What they mean is tested where they are
-//! read; here it is that the door follows them, and that they are followed when they change.
+//! Files of envoyproxy/ratelimit behind the same door. The tests of their reader check their
+//! meaning; these tests check that the door decides by them, and by new ones when they change.
 
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tidegate_server::EnvoyFiles;
 use tidegate_wire::envoy::{Code, RateLimitDescriptor, RateLimitUnit};
 
 use super::{Envoy, app, back, config, header, lefts, request, under, user, weighing};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{World, api};
 
 pub(super) const SHOP: &str = "

@@ -1,4 +1,4 @@
-//! Bad requests are told what is wrong with them, and disturb nobody.
+//! Malformed calls: each gets an error that names its problem, and other callers are unaffected.
 
 use std::time::Duration;
 

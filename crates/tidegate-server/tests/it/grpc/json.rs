@@ -14,7 +14,7 @@ use super::files::{SHOP, folder, world as shop};
 use super::{Envoy, app, config, user, weighing, world};
 use crate::authorization::{CHECKOUT, Guarded, OPS};
 use crate::client::{Answer, Client};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::store::Silent;
 use crate::world::{START, World, api, fixed, loopback};
 

@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use super::hostile::{exchange, framed};
 use super::{back, config, request, user, weighing};
 use crate::authority::Authority;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{START, World, api};
 
 fn message(domain: &str, descriptor: RateLimitDescriptor) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! What the proxy answers itself.
+//! Answers that the proxy makes itself.
 
 use std::time::Duration;
 

@@ -233,7 +233,7 @@ async fn pings_without_end_take_no_memory_and_stop_nobody_else() {
     let (server, _) = well().await;
     let world = world(to(&[server], route("api"))).await;
     let mut stream = http2(&world).await;
-    // Nobody reads the answers: the server must stop reading, or give up.
+    // The client does not read the answers: the server must stop reading, or give up.
     let flood = async {
         let pings = frame(6, 0, 0, &[7; 8]).repeat(1000);
         for _ in 0..1000 {

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use super::tls::trusting;
 use super::{route, to, world};
 use crate::authority::Authority;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 
 /// A server that speaks HTTP/2 only, and answers with what it was sent, what it heard, and a
 /// trailer.

@@ -1,4 +1,4 @@
-//! What is told of each request: its line in the log, and its span.
+//! The access log and the span of each request.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::upstream::{nobody, serve, well};
 use super::{get, route, to, world};
 use crate::world::World;
 
-/// What was written, as text.
+/// The written text.
 #[derive(Clone, Default)]
 pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -124,7 +124,7 @@ async fn requests_that_break_off_get_their_line_too() {
         let fields = &line["fields"];
         (fields["status"].as_u64().unwrap(), fields["ending"].as_str().unwrap().to_owned())
     };
-    // Nobody is there to answer.
+    // The upstream accepts no connection.
     let world = world_of(nobody().await).await;
     world.through("/v1/a", SECRETS).await;
     assert_eq!(short(&written.settled(&world, 1).await[0]), (502, "whole".to_owned()));

@@ -7,7 +7,7 @@ use tidegate_server::{ManualClock, from_policy};
 use super::get;
 use super::upstream::well;
 use crate::client::Client;
-use crate::lasting::{Kept, Lasting};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 fn policy(text: &str) -> tidegate_policy::Policy {
@@ -77,7 +77,7 @@ async fn a_reload_sends_the_next_request_elsewhere_and_one_with_problems_does_no
 proxy: {{ upstreams: {{ app: [http://{server}] }}, routes: [{{ upstream: {upstream}, namespace: api }}] }}\n"
         )
     };
-    let daemon = Lasting::start(Kept::Memory, &to(&one.to_string(), "app"), START).await;
+    let daemon = RestartableDaemon::start(Kept::Memory, &to(&one.to_string(), "app"), START).await;
     let mut client = Client::connect(daemon.proxy()).await;
     assert_eq!(client.get("/").await.status, 200);
     assert_eq!(daemon.reload(&to(&other.to_string(), "app")).await, None);

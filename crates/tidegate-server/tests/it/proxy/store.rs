@@ -33,7 +33,7 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
     for _ in 0..5 {
         let mut client = world.proxied().await;
         client.send(get("/", "x-user: ada\r\n")).await;
-        // Both limits are charged in the store, and nobody knows it yet.
+        // Both limits are charged in the store, and the answer is still on its way.
         next(&mut was_asked).await;
         drop(client);
         // The server notices when the connection ends, and the store answers after that.

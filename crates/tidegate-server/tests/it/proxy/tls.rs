@@ -1,4 +1,4 @@
-//! TLS to upstreams: who proves its name is spoken to, and nobody else.
+//! TLS to upstreams: requests go only to a server that proves its name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::upstream::{serve, serve_tls, well, well_tls};
 use super::{get, route, to, world};
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{START, World};
 
-/// Who trusts an authority, and shows nothing.
+/// A client that trusts an authority and has no certificate.
 pub(super) fn trusting(authority: &Authority, folder: &Folder) -> UpstreamTls {
     UpstreamTls::open(roots(authority, folder)).unwrap()
 }
@@ -319,7 +319,7 @@ proxy:
     handle.shutdown().await;
     std::fs::write(path("ca.pem"), "").unwrap();
     let error = from_policy::server_config(&policy).unwrap_err().to_string();
-    assert!(error.contains("TLS to upstream app cannot be had") && error.contains("ca.pem"), "{error}");
+    assert!(error.contains("TLS to upstream app cannot be set up") && error.contains("ca.pem"), "{error}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tidegate_server::proxy::jwt::{KeyFile, KeyFormat, TokenReader, Trust};
 
 use super::upstream::well;
 use super::{route, to, world};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 
 const OLD: &str = "an old secret of thirty-two bytes";
 const NEW: &str = "a new secret of thirty-two bytes!";

@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
 use crate::client::{Answer, Client};
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::{World, loopback};
 
 struct Socket {

@@ -6,7 +6,7 @@ use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
 use super::upstream::well;
 use super::{route, to, world};
 
-/// What any client may send, and applications believe when it comes from a proxy.
+/// Headers that any client may send, and that applications believe when a proxy sends them.
 const STATEMENTS: [&str; 32] = [
     "x-forwarded-for",
     "x-forwarded-proto",

@@ -69,12 +69,12 @@ pub(super) async fn well_tls(config: Arc<ServerConfig>) -> (SocketAddr, Seen) {
     (address, seen)
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 pub(super) async fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// What a server got, as text.
+/// The requests that a server received, as text.
 pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
 
 /// A server that answers every request with 200 and `ok`, and remembers what it got.

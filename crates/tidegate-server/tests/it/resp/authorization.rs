@@ -1,4 +1,4 @@
-//! Who may send what.
+//! Logins, and the commands that grants permit.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Client;
 use crate::authorization::{CHECKOUT, Guarded, OPS};
-use crate::lasting::Folder;
 use crate::proxy::log::listen;
+use crate::restartable_daemon::Folder;
 
 /// A daemon where Redis clients must show a token: `CHECKOUT` checks in `api` and `resp`, `OPS`
 /// resets everywhere.

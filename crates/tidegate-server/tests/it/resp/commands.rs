@@ -1,4 +1,4 @@
-//! What clients ask before they begin, and what people type.
+//! Commands that clients send before they begin, and commands that people type.
 
 use super::{Reply, world};
 

@@ -1,4 +1,4 @@
-//! Ending: what a client had sent by then is answered, also where nobody had read it yet.
+//! The drain: commands that were sent before it are answered, even if the server had not read them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use super::throttle::page;
 use super::{Client, Reply, address, config, framed, words, world, world_with};
 use crate::authority::Authority;
-use crate::lasting::Folder;
+use crate::restartable_daemon::Folder;
 use crate::world::api;
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn what_a_client_sent_before_it_closed_its_side_is_answered() {
 async fn connections_are_counted_with_the_others() {
     let (world, mut client) = world().await;
     client.ask("PING").await;
-    // One of the client, one of whoever asks for the page.
+    // One connection of the client, one of the reader of the page.
     assert!(page(&world).await.contains("tidegate_connections 2"));
 }
 

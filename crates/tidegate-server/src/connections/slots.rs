@@ -2,8 +2,8 @@
 //! listeners share.
 //!
 //! A quarter of all places is divided evenly among the listeners and kept for each; the rest goes
-//! to whoever comes first. So a flood at one listener leaves the others theirs. With one listener,
-//! all places are its own.
+//! to the connections that come first. So a flood at one listener leaves the others theirs. With
+//! one listener, all places are its own.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places of one listener.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionSlots {
     own: Arc<Semaphore>,
     shared: Arc<Semaphore>,
     max: usize,
@@ -20,13 +20,13 @@ pub(crate) struct Places {
 
 /// A place that a connection has until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
     /// Whether it is one of the shared pool.
     pub(crate) is_shared: bool,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// The places of so many listeners that have `total` together. Each has at least one of its
     /// own, also where there are more listeners than places.
     pub(crate) fn divide(total: usize, listeners: usize) -> Vec<Self> {
@@ -57,21 +57,21 @@ impl Places {
     }
 
     /// A place, if one is free.
-    pub(crate) fn try_take(&self) -> Option<Place> {
+    pub(crate) fn try_take(&self) -> Option<ConnectionSlot> {
         let take = |from: &Arc<Semaphore>, is_shared| {
             let permit = Arc::clone(from).try_acquire_owned().ok()?;
-            Some(Place { _permit: permit, is_shared })
+            Some(ConnectionSlot { _permit: permit, is_shared })
         };
         take(&self.own, false).or_else(|| take(&self.shared, true))
     }
 
     /// Waits for a place.
-    pub(crate) async fn take(&self) -> Place {
+    pub(crate) async fn take(&self) -> ConnectionSlot {
         const OPEN: &str = "the semaphore is never closed";
         tokio::select! {
             biased;
-            permit = Arc::clone(&self.own).acquire_owned() => Place { _permit: permit.expect(OPEN), is_shared: false },
-            permit = Arc::clone(&self.shared).acquire_owned() => Place { _permit: permit.expect(OPEN), is_shared: true },
+            permit = Arc::clone(&self.own).acquire_owned() => ConnectionSlot { _permit: permit.expect(OPEN), is_shared: false },
+            permit = Arc::clone(&self.shared).acquire_owned() => ConnectionSlot { _permit: permit.expect(OPEN), is_shared: true },
         }
     }
 }
@@ -80,13 +80,13 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn all(places: &Places) -> Vec<Place> {
+    fn all(places: &ConnectionSlots) -> Vec<ConnectionSlot> {
         core::iter::from_fn(|| places.try_take()).collect()
     }
 
     #[test]
     fn a_listener_that_takes_all_it_can_leaves_each_other_one_its_part() {
-        let places = Places::divide(10_000, 4);
+        let places = ConnectionSlots::divide(10_000, 4);
         let flooded = all(&places[0]);
         assert_eq!((flooded.len(), places[0].max()), (8125, 8125));
         for other in &places[1..] {
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn a_single_listener_has_all_places_and_each_of_many_at_least_one() {
-        assert_eq!(all(&Places::divide(2, 1)[0]).len(), 2);
-        let places = Places::divide(1, 3);
+        assert_eq!(all(&ConnectionSlots::divide(2, 1)[0]).len(), 2);
+        let places = ConnectionSlots::divide(1, 3);
         let held: Vec<_> = places.iter().map(all).collect();
         assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
-        assert!(Places::divide(10, 0).is_empty());
+        assert!(ConnectionSlots::divide(10, 0).is_empty());
     }
 
     #[tokio::test]
     async fn a_place_that_is_given_back_is_taken_by_the_one_that_waits() {
-        let places = Places::divide(8, 2);
+        let places = ConnectionSlots::divide(8, 2);
         let mut held = all(&places[0]);
         assert!(places[0].try_take().is_none());
         held.pop();

@@ -4,7 +4,7 @@ use http::Method;
 
 /// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Route {
+pub(crate) enum Endpoint {
     Check,
     Report,
     Refund,
@@ -37,11 +37,11 @@ pub(crate) enum Audience {
     Callers,
     /// Operators.
     Operators,
-    /// Whoever watches whether the daemon lives.
+    /// Health checks, which need no grant.
     Everyone,
 }
 
-impl Route {
+impl Endpoint {
     pub(crate) const ALL: [Self; 23] = [
         Self::Check,
         Self::Report,
@@ -140,7 +140,7 @@ impl Route {
         })
     }
 
-    /// Whether the route takes this method; otherwise what it takes.
+    /// Checks that the endpoint accepts this method. An error is the list of accepted methods.
     pub(crate) fn takes(self, method: &Method) -> Result<(), &'static str> {
         let (taken, allowed) = match self.audience() {
             _ if matches!(self, Self::Authorize | Self::Json) => (true, "*"),
@@ -164,23 +164,23 @@ mod tests {
 
     #[test]
     fn every_route_is_found_by_its_path_and_no_other() {
-        for route in Route::ALL {
-            assert_eq!(Route::find(route.path()), Some(route));
-            assert_eq!(Route::find(&format!("{}/", route.path())), None);
+        for route in Endpoint::ALL {
+            assert_eq!(Endpoint::find(route.path()), Some(route));
+            assert_eq!(Endpoint::find(&format!("{}/", route.path())), None);
         }
-        assert_eq!(Route::find("/"), None);
-        assert_eq!(Route::find("/v1/overrides/api/per-user"), Some(Route::Overrides));
-        assert_eq!(Route::find("/v1/overridesx"), None);
+        assert_eq!(Endpoint::find("/"), None);
+        assert_eq!(Endpoint::find("/v1/overrides/api/per-user"), Some(Endpoint::Overrides));
+        assert_eq!(Endpoint::find("/v1/overridesx"), None);
     }
 
     #[test]
     fn operations_are_posted_and_gateways_may_use_any_method() {
-        assert_eq!(Route::Check.takes(&Method::GET), Err("POST"));
-        assert_eq!(Route::Explain.takes(&Method::GET), Err("POST"));
-        assert_eq!(Route::Metrics.takes(&Method::POST), Err("GET, HEAD"));
+        assert_eq!(Endpoint::Check.takes(&Method::GET), Err("POST"));
+        assert_eq!(Endpoint::Explain.takes(&Method::GET), Err("POST"));
+        assert_eq!(Endpoint::Metrics.takes(&Method::POST), Err("GET, HEAD"));
         for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
-            assert_eq!(Route::Authorize.takes(&method), Ok(()));
-            assert_eq!(Route::Json.takes(&method), Ok(()));
+            assert_eq!(Endpoint::Authorize.takes(&method), Ok(()));
+            assert_eq!(Endpoint::Json.takes(&method), Ok(()));
         }
     }
 }

@@ -177,7 +177,7 @@ async fn faults(world: &World, error: &str) -> u64 {
     page.split(&line).nth(1).map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap())
 }
 
-/// Who asks without a preamble where none is expected is served as ever.
+/// Where no preamble is expected, a request without one is served.
 #[tokio::test]
 async fn where_no_preamble_is_expected_one_is_no_request() {
     let (server, seen) = well().await;

@@ -1,4 +1,4 @@
-//! Driving undecided requests: the loop that brings what they want and resumes them.
+//! Pending requests: the loop that brings what a request waits for and resumes it.
 
 use std::sync::Arc;
 
@@ -87,22 +87,22 @@ impl Undecided for PendingAll {
     }
 }
 
-/// A pending request that is being driven. [`Driving::decided`] drives it to its decision.
+/// A pending request that is being driven. [`PendingRequest::decided`] drives it to its decision.
 ///
 /// Dropping it, or that future, gives everything back: the request is carried to its decision in
 /// the background, by the same batches under the same ids, which charge nothing twice, and then
 /// cancelled.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the request"]
-pub struct Driving<P: Undecided> {
+pub struct PendingRequest<P: Undecided> {
     driver: Driver,
     pending: Option<P>,
 }
 
 impl Driver {
     /// Drives a pending request.
-    pub fn drive<P: Undecided>(&self, pending: P) -> Driving<P> {
-        Driving { driver: self.clone(), pending: Some(pending) }
+    pub fn drive<P: Undecided>(&self, pending: P) -> PendingRequest<P> {
+        PendingRequest { driver: self.clone(), pending: Some(pending) }
     }
 
     /// Brings what a pending request wants.
@@ -128,7 +128,7 @@ impl Driver {
     }
 }
 
-impl<P: Undecided> Driving<P> {
+impl<P: Undecided> PendingRequest<P> {
     /// Brings what the request wants until it is decided.
     pub async fn decided(mut self) -> Decided<P::Decision> {
         loop {
@@ -143,7 +143,7 @@ impl<P: Undecided> Driving<P> {
     }
 }
 
-impl<P: Undecided> Drop for Driving<P> {
+impl<P: Undecided> Drop for PendingRequest<P> {
     fn drop(&mut self) {
         let Some(pending) = self.pending.take() else { return };
         if let Wants::Lease(_) = pending.wants() {

@@ -1,8 +1,9 @@
-//! What is made of files, and made anew when they hold something else: certificates, keys.
+//! Values that are loaded from files, and loaded anew when the files change: certificates, keys,
+//! tokens.
 //!
 //! The files are read again every [`LOOK_EVERY`] and compared whole, which sees a file that was
 //! written in place, one that was replaced and one behind a link that now leads elsewhere. Files
-//! that cannot be used leave what there was, and that is said once.
+//! that cannot be used leave the earlier value in use, which is logged once.
 
 use core::fmt;
 use core::time::Duration;
@@ -21,14 +22,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// read.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Files, and what is made of them.
+/// Files, and the value that is loaded from them.
 pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
-    /// What is made. A clone is cheap.
+    /// The loaded value. A clone is cheap.
     type Made: Clone + Send + Sync;
-    /// Why nothing can be made.
+    /// The error of a file.
     type Error: core::error::Error;
 
-    /// What it is, in the plural, for the log.
+    /// The name of the value in the plural, for the log.
     const WHAT: &'static str;
 
     /// The files.
@@ -37,30 +38,30 @@ pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
     /// A file cannot be read.
     fn unreadable(path: &Path, source: io::Error) -> Self::Error;
 
-    /// Makes it of what the files hold, in the order of [`Source::paths`].
+    /// Loads the value from the texts of the files, in the order of [`Source::paths`].
     fn make(&self, texts: &[Vec<u8>]) -> Result<Self::Made, Self::Error>;
 }
 
-/// What was made of files, as it is now.
-pub(crate) struct Renewed<S: Source> {
+/// A value that was loaded from files, in its current version.
+pub(crate) struct FileBacked<S: Source> {
     source: S,
-    now: ArcSwap<Current<S::Made>>,
-    /// What was last said to be wrong; gone when it no longer is.
-    said: Mutex<Option<String>>,
+    now: ArcSwap<LoadedFiles<S::Made>>,
+    /// The error that was logged last; `None` once the files are valid again.
+    logged: Mutex<Option<String>>,
 }
 
-struct Current<M> {
+struct LoadedFiles<M> {
     made: M,
-    /// What the files held.
+    /// The texts of the files.
     texts: Vec<Vec<u8>>,
 }
 
-impl<S: Source> Renewed<S> {
+impl<S: Source> FileBacked<S> {
     /// Reads the files.
     pub(crate) fn open(source: S) -> Result<Self, S::Error> {
         let texts = read(&source)?;
-        let current = Current { made: source.make(&texts)?, texts };
-        Ok(Self { source, now: ArcSwap::from_pointee(current), said: Mutex::default() })
+        let current = LoadedFiles { made: source.make(&texts)?, texts };
+        Ok(Self { source, now: ArcSwap::from_pointee(current), logged: Mutex::default() })
     }
 
     pub(crate) fn source(&self) -> &S {
@@ -72,22 +73,22 @@ impl<S: Source> Renewed<S> {
         self.now.load().made.clone()
     }
 
-    /// Takes the files up again if they hold something else; `Ok(true)` if so. An error leaves what
-    /// there was.
+    /// Reloads the value if the files have changed; `Ok(true)` if so. An error leaves what there
+    /// was.
     pub(crate) fn refresh(&self) -> Result<bool, S::Error> {
         let texts = read(&self.source)?;
         if self.now.load().texts == texts {
             return Ok(false);
         }
-        self.now.store(Arc::new(Current { made: self.source.make(&texts)?, texts }));
+        self.now.store(Arc::new(LoadedFiles { made: self.source.make(&texts)?, texts }));
         Ok(true)
     }
 }
 
-impl<S: Source> fmt::Debug for Renewed<S> {
+impl<S: Source> fmt::Debug for FileBacked<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the files hold may be secret.
-        f.debug_struct("Renewed").field("source", &self.source).finish_non_exhaustive()
+        // The texts of the files may be secret.
+        f.debug_struct("FileBacked").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
@@ -99,38 +100,39 @@ fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
         .collect()
 }
 
-/// Something that looks at its files now and then.
-pub(crate) trait Look: Send + Sync {
-    /// Takes up what has changed, and says what came of it. Reads files, so it is not for a task.
+/// A value whose files are checked at intervals.
+pub(crate) trait Refresh: Send + Sync {
+    /// Reloads the value if its files have changed, and logs the result. Reads files, so a task
+    /// must not call it.
     fn look(&self);
 }
 
-impl<S: Source> Look for Renewed<S> {
+impl<S: Source> Refresh for FileBacked<S> {
     fn look(&self) {
         let refreshed = self.refresh();
-        // What is under the lock is one value: a panic elsewhere leaves it whole.
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // The lock guards one value, which a panic elsewhere leaves whole.
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(changed) => {
                 if changed {
                     tracing::info!(source = ?self.source, "renewed {} are in use", S::WHAT);
                 }
-                *said = None;
+                *logged = None;
             }
             Err(error) => {
                 let error = error.to_string();
-                if said.as_ref() != Some(&error) {
+                if logged.as_ref() != Some(&error) {
                     tracing::error!(error, "the {} in use stay", S::WHAT);
-                    *said = Some(error);
+                    *logged = Some(error);
                 }
             }
         }
     }
 }
 
-/// Looks at everything that `all` names, for ever. It is asked anew each time, since a reload
-/// changes what there is.
-pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Look>>) {
+/// Looks at everything that `all` names, for ever. `all` is called each time, since a reload
+/// changes the values in use.
+pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let all = all();
@@ -139,7 +141,7 @@ pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Look>>) {
         }
         let looked = tokio::task::spawn_blocking(move || all.iter().for_each(|one| one.look()));
         if let Err(error) = looked.await {
-            tracing::error!(%error, "looking at certificates and keys failed");
+            tracing::error!(%error, "reading certificates and keys failed");
         }
     }
 }
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_once_until_it_is_something_else_or_was_right_in_between() {
-        let renewed = Renewed::open(Text(text("once"))).unwrap();
+        let renewed = FileBacked::open(Text(text("once"))).unwrap();
         let path = renewed.source().0.clone();
         let errors = Errors::default();
         let looked = |times: usize| {
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_file_larger_than_any_that_is_needed_is_not_read() {
-        let renewed = Renewed::open(Text(text("large"))).unwrap();
+        let renewed = FileBacked::open(Text(text("large"))).unwrap();
         fs::write(&renewed.source().0, vec![b'a'; 1 << 20]).unwrap();
         assert!(renewed.refresh().unwrap());
         fs::write(&renewed.source().0, vec![b'a'; (1 << 20) + 1]).unwrap();
@@ -246,11 +248,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_broken_keeps_nothing_else_from_being_renewed() {
-        let broken = Arc::new(Renewed::open(Text(text("broken"))).unwrap());
-        let fine = Arc::new(Renewed::open(Text(text("fine"))).unwrap());
+        let broken = Arc::new(FileBacked::open(Text(text("broken"))).unwrap());
+        let fine = Arc::new(FileBacked::open(Text(text("fine"))).unwrap());
         fs::write(&broken.source().0, [0xff]).unwrap();
         fs::write(&fine.source().0, "two").unwrap();
-        let all = [Arc::clone(&broken) as Arc<dyn Look>, Arc::clone(&fine) as Arc<dyn Look>];
+        let all = [Arc::clone(&broken) as Arc<dyn Refresh>, Arc::clone(&fine) as Arc<dyn Refresh>];
         let looking = tokio::spawn(look_at(move || all.to_vec()));
         tokio::time::sleep(LOOK_EVERY * 3 / 2).await;
         looking.abort();

@@ -15,8 +15,8 @@ use crate::world::{START, World, fixed, memory_store};
 async fn looking_first_and_charging_afterwards_comes_to_an_end() {
     let world = world().await;
     let mut envoy = Envoy::of(&world).await;
-    // As Envoy does with `apply_on_stream_done`: a look, the response, a charge whose answer nobody
-    // reads.
+    // As Envoy does with `apply_on_stream_done`: a look, the response, a charge whose answer is not
+    // read.
     assert_eq!(envoy.left(&[weighing(0, app("x"))]).await, [(false, 5)]);
     assert_eq!(envoy.left(&[weighing(4, app("x"))]).await, [(false, 1)]);
     assert_eq!(envoy.left(&[weighing(0, app("x"))]).await, [(false, 1)]);

@@ -1,4 +1,4 @@
-//! Following a policy file: what is written there is taken over while requests go on.
+//! The follower of the policy file: it reloads the file when it changes, while requests go on.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tidegate_policy::Policy;
 
 use crate::changes::ReloadError;
 use crate::daemon::Daemon;
-use crate::policy_file::{LOOK_EVERY, Look, PolicyFile};
+use crate::policy_file::{LOOK_EVERY, PolicyFile, PolicyFileLook};
 
 /// A number made of the text of a policy: the same for the same text wherever this version runs.
 pub(crate) fn fingerprint(text: &[u8]) -> String {
@@ -30,21 +30,21 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy
             (file, look)
         });
         let Ok((given_back, look)) = looked.await else {
-            tracing::error!("the policy file is no longer followed, since looking at it failed");
+            tracing::error!("the policy file is no longer followed: reading it failed");
             return;
         };
         file = given_back;
         match look {
-            Look::Nothing => {}
-            Look::Unreadable(error) => tell(&daemon, &file, &error.into()),
-            Look::Changed(bytes) => {
+            PolicyFileLook::Nothing => {}
+            PolicyFileLook::Unreadable(error) => tell(&daemon, &file, &error.into()),
+            PolicyFileLook::Changed(bytes) => {
                 let fingerprint = fingerprint(&bytes);
                 if fingerprint == last {
                     if is_asked {
                         tracing::info!(policy = %file.path().display(), "the policy is as it was");
                     }
-                    // What was wrong with the file in between no longer is.
-                    daemon.changes.told().last_error = None;
+                    // An error of the file in between is over.
+                    daemon.changes.status().last_error = None;
                     continue;
                 }
                 match take_over(&daemon, &file, &policy, &bytes, fingerprint.clone()).await {

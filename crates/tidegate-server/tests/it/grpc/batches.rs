@@ -59,8 +59,8 @@ impl Counted {
         Self { world, store, envoy }
     }
 
-    /// What each descriptor has left and whether it is over, and how often the store was asked for
-    /// that.
+    /// The units left of each descriptor and whether it is over its limit, and how often the store
+    /// was asked.
     async fn ask(&mut self, descriptors: &[RateLimitDescriptor]) -> (Vec<(bool, u32)>, usize) {
         self.store.asked.store(0, Ordering::Relaxed);
         let left = self.envoy.left(descriptors).await;
@@ -178,7 +178,7 @@ async fn without_the_store_each_limit_does_as_it_is_told() {
     assert_eq!(header(&answer, "x-tidegate-reason"), Some("store_unavailable"));
     assert_eq!(world.store.asked.load(Ordering::Relaxed), 2, "one question, and one look at the tenant");
     assert_eq!(world.world.engine.fingerprint(), before);
-    // Where all are refused there is nobody left to look at.
+    // If all are refused, none remains to look at.
     assert_eq!(world.ask(&[user("ada"), user("bob")]).await, (vec![(true, 0); 2], 1));
     assert_eq!(world.ask(&[tenant(), app("x"), tenant()]).await.0, [(false, 1), (false, 0), (false, 0)]);
     assert_eq!(world.ask(&[app("x"), tenant()]).await.0, [(false, 0), (true, 0)]);

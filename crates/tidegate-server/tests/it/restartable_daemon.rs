@@ -45,21 +45,21 @@ pub(crate) enum Kept {
     Files,
 }
 
-pub(crate) struct Lasting {
+pub(crate) struct RestartableDaemon {
     pub(crate) folder: Folder,
     pub(crate) clock: Arc<ManualClock>,
-    /// What the next policy that is written says.
+    /// The store in the next policy that is written.
     pub(crate) kept: Kept,
     handle: Option<Handle>,
 }
 
-impl Lasting {
+impl RestartableDaemon {
     /// A daemon with these namespaces, as they stand in a policy.
     pub(crate) async fn start(kept: Kept, namespaces: &str, now: Timestamp) -> Self {
         Self::start_in(Folder::new(), kept, namespaces, now).await
     }
 
-    /// As [`Lasting::start`], in a folder that may have something in it.
+    /// As [`RestartableDaemon::start`], in a folder that may have something in it.
     pub(crate) async fn start_in(folder: Folder, kept: Kept, namespaces: &str, now: Timestamp) -> Self {
         let mut this = Self { folder, clock: Arc::new(ManualClock::new(now)), kept, handle: None };
         this.write(namespaces);

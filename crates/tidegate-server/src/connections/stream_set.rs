@@ -14,48 +14,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 
-type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
+type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The streams that a connection has read and that nobody has taken up yet.
+/// The streams that a connection has read and that are not polled yet.
 #[derive(Clone, Default)]
-pub(crate) struct Begun(Arc<Mutex<Vec<Stream>>>);
+pub(crate) struct NewStreams(Arc<Mutex<Vec<StreamFuture>>>);
 
-impl Begun {
-    fn all(&self) -> MutexGuard<'_, Vec<Stream>> {
+impl NewStreams {
+    fn all(&self) -> MutexGuard<'_, Vec<StreamFuture>> {
         // Every change is one push or a taking of all, so a panic elsewhere leaves the list whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<F> hyper::rt::Executor<F> for Begun
+impl<F> hyper::rt::Executor<F> for NewStreams
 where
     F: Future + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        // As in a task of its own: what panics is that stream, and the others of its connection go
-        // on.
+        // As in a task of its own: a panic ends that stream only, and the others of its connection
+        // go on.
         self.all().push(Box::pin(async move {
             let _ = AssertUnwindSafe(stream).catch_unwind().await;
         }));
     }
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for NewStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Begun").field(&self.all().len()).finish()
+        f.debug_tuple("NewStreams").field(&self.all().len()).finish()
     }
 }
 
 /// The streams of one connection that are being answered.
 #[derive(Debug, Default)]
-pub(crate) struct Together {
-    begun: Begun,
-    running: FuturesUnordered<Stream>,
+pub(crate) struct StreamSet {
+    begun: NewStreams,
+    running: FuturesUnordered<StreamFuture>,
 }
 
-impl Together {
+impl StreamSet {
     /// Where the connection puts the streams it reads.
-    pub(crate) fn begun(&self) -> Begun {
+    pub(crate) fn begun(&self) -> NewStreams {
         self.begun.clone()
     }
 
@@ -82,13 +82,13 @@ mod tests {
 
     use super::*;
 
-    fn go_on(streams: &mut Together) -> bool {
+    fn go_on(streams: &mut StreamSet) -> bool {
         streams.go_on(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
     fn everything_that_was_read_is_answered_before_the_connection_has_its_turn() {
-        let mut streams = Together::default();
+        let mut streams = StreamSet::default();
         let answered = Arc::new(AtomicUsize::new(0));
         for _ in 0..16 {
             let answered = Arc::clone(&answered);
@@ -104,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_waits_keeps_none_of_the_others_and_is_woken_by_what_it_waits_for() {
-        let mut streams = Together::default();
+        let mut streams = StreamSet::default();
         let told = Arc::new(Notify::new());
         streams.begun().execute(pending::<()>());
         streams.begun().execute({
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_panics_takes_none_of_the_others_with_it() {
-        let mut streams = Together::default();
+        let mut streams = StreamSet::default();
         streams.begun().execute(async { panic!("as a test") });
         let answered = Arc::new(AtomicUsize::new(0));
         streams.begun().execute({

@@ -138,8 +138,8 @@ async fn a_limit_that_comes_with_a_descriptor_takes_the_place_of_the_policy() {
     let refused = envoy.ask(&[own(4)]).await;
     assert_eq!(lefts(&refused), [(true, 0)]);
     assert_eq!(super::header(&refused, "retry-after"), Some("3600"));
-    // What was used stays used when the number changes; another unit is another counter; the
-    // policy's was not touched.
+    // Used units stay used when the number changes; another unit is another counter; the policy's
+    // was not touched.
     assert_eq!(envoy.left(&[own(6)]).await, [(false, 1)]);
     assert_eq!(envoy.left(&[under(6, RateLimitUnit::Day, user("ada"))]).await, [(false, 5)]);
     assert_eq!(envoy.left(&[user("ada")]).await, [(false, 2)]);

@@ -1,4 +1,4 @@
-//! What goes on and what comes back.
+//! Requests as the upstream gets them, and answers as the client gets them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
